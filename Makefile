@@ -1,0 +1,66 @@
+# One command each; every target makes .venv first where it is missing.
+#   make setup TORCH_INDEX=https://download.pytorch.org/whl/cpu    takes torch from another index
+#   make report ARGS='--config only_runs=host'                     passes more to snakemake
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.ONESHELL:
+.DEFAULT_GOAL := report
+
+VENV := .venv
+PY := $(VENV)/bin/python
+TORCH_INDEX ?=
+CORES ?= 1
+ARGS ?=
+PYTEST_ARGS ?=
+# the first Python that starts; 3.11 is preferred where there are several
+PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3,$(shell $(p) -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $(p))))
+PIP := $(PY) -m pip install --quiet --disable-pip-version-check
+
+.PHONY: setup setup-dev report test lint format bench fuzz nightly clean
+
+setup: $(VENV)/.workflow $(VENV)/.torch
+setup-dev: setup $(VENV)/.dev
+
+$(VENV)/.workflow: requirements.txt constraints.txt
+	if [ -z "$(PYTHON)" ]; then echo "make: no Python >= 3.11 found: install one, or name it: make setup PYTHON=/path/to/python3.11" >&2; exit 1; fi
+	[ -x $(PY) ] || $(PYTHON) -m venv $(VENV)
+	$(PIP) -r requirements.txt -c constraints.txt
+	touch $@
+
+$(VENV)/.torch: requirements-torch.txt $(VENV)/.workflow
+	$(PIP) -r requirements-torch.txt $(if $(TORCH_INDEX),--index-url '$(TORCH_INDEX)' --extra-index-url https://pypi.org/simple) || \
+		echo "make: torch could not be installed: the host run will be left out of the report (another index: make setup TORCH_INDEX=URL)" >&2
+	touch $@
+
+$(VENV)/.dev: requirements-dev.txt $(VENV)/.workflow
+	$(PIP) -r requirements-dev.txt -c constraints.txt
+	touch $@
+
+report: setup
+	$(PY) -m snakemake --cores $(CORES) $(ARGS)
+
+nightly: setup
+	$(PY) scripts/nightly.py --cores $(CORES) $(ARGS)
+
+test: setup-dev
+	$(PY) -m pytest $(PYTEST_ARGS)
+
+lint: setup-dev
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(VENV)/bin/snakefmt --check Snakefile workflow
+	$(PY) -m snakemake --lint
+
+format: setup-dev
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+	$(VENV)/bin/snakefmt Snakefile workflow
+
+bench: setup
+	$(PY) benchmarks/run.py $(ARGS)
+
+fuzz: setup-dev
+	KERNELBOOK_FUZZ_EXAMPLES=$${KERNELBOOK_FUZZ_EXAMPLES:-5000} $(PY) -m pytest tests/trace -m "" -k fuzz $(PYTEST_ARGS)
+
+clean:
+	rm -rf results reports/latest .snakemake .cache

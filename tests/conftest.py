@@ -1,0 +1,62 @@
+"""Fixtures shared by all tests: where things are, and how a missing tool is handled."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def require_or_skip(reason: str) -> None:
+    """Skip the test with this reason; fail instead where KERNELBOOK_REQUIRE_ALL=1 says nothing may be missing."""
+    if os.environ.get("KERNELBOOK_REQUIRE_ALL") == "1":
+        pytest.fail(f"KERNELBOOK_REQUIRE_ALL=1, but {reason}")
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The top of the checkout."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def shared_dir() -> Path:
+    """A folder `shared` beside the checkout with more recorded traces; most checkouts have none."""
+    folder = ROOT.parent / "shared"
+    if not (folder / "traces").is_dir():
+        pytest.skip("no folder of further traces beside the checkout")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def recorded_h200() -> Path:
+    """The recorded H200 run that ships with the project: <case>/<process>/ folders."""
+    return ROOT / "resources" / "recorded" / "h200-torch2.11"
+
+
+def _need(program: str) -> str:
+    found = shutil.which(program)
+    if found is None:
+        require_or_skip(f"{program} is not installed")
+    return found
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Path of Debian's chromium."""
+    return _need("chromium")
+
+
+@pytest.fixture(scope="session")
+def apptainer() -> str:
+    """Path of apptainer."""
+    return _need("apptainer")
+
+
+@pytest.fixture(scope="session")
+def slurm() -> str:
+    """Path of sbatch, with a controller that answers."""
+    return _need("sbatch")
