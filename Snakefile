@@ -1,0 +1,70 @@
+# Kernelbook: profile PyTorch building blocks, read what the GPU really ran, judge it against what was guessed.
+import json
+import os
+import sys
+from glob import glob
+from pathlib import Path
+
+from snakemake.settings.types import DeploymentMethod
+from snakemake.utils import min_version
+
+min_version("9.0")
+
+
+configfile: "config.yaml"
+
+
+ROOT = Path(workflow.basedir)
+sys.path.insert(0, str(ROOT / "scripts"))
+
+
+from kernelbook.config import ConfigError, load_config
+from kernelbook.plan import TABLES, host_python, make_plan
+
+CONTAINERS_ON = DeploymentMethod.APPTAINER in workflow.deployment_settings.deployment_method
+# --use-singularity alone gives a container no GPU; without a GPU these are harmless
+for name in ("APPTAINER_NV", "SINGULARITY_NV"):
+    os.environ.setdefault(name, "1")
+
+try:
+    CONFIG = load_config(config, ROOT / "workflow" / "schemas", Path(workflow.configfiles[-1]).name)
+except ConfigError as error:
+    sys.exit(f"{error}\n{len(error.problems)} mistake(s); nothing was run.")
+PLAN = make_plan(CONFIG, Path.cwd(), CONTAINERS_ON)
+EDITION = CONFIG.edition
+RESULTS = str(PLAN.results)
+REPORT = f"reports/{EDITION}"
+LOGS = f"logs/{EDITION}"
+PYTHON = host_python()
+if workflow.is_main_process:
+    print(PLAN.summary(), file=sys.stderr)
+
+
+wildcard_constraints:
+    run="[a-z][a-z0-9.-]*",
+    case="[a-z][a-z0-9.-]*",
+    process="[0-9]+",
+
+
+include: "workflow/rules/profile.smk"
+include: "workflow/rules/extract.smk"
+include: "workflow/rules/report.smk"
+
+
+localrules:
+    report,
+
+
+rule report:
+    default_target: True
+    input:
+        f"{REPORT}/index.html",
+
+
+onstart:
+    Path(RESULTS).mkdir(parents=True, exist_ok=True)
+    Path(RESULTS, "plan.json").write_text(PLAN.as_json(), encoding="utf-8")
+
+
+onsuccess:
+    shell("{PYTHON:q} scripts/edition_status.py --edition-dir {RESULTS}/edition --report {REPORT}/index.html")

@@ -1,0 +1,33 @@
+"""Read the measurement and the trace of one process of one case and write its tables.
+
+Example: python scripts/extract_case.py --run-file results/latest/host/run.json --case-spec '{"case": "linear-eager"}'
+         --process 1 --measurement results/latest/host/linear-eager/1/measurement.json --output results/latest/host/linear-eager/1
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from kernelbook.case_tables import Origin, tables_of, write_tables
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--run-file", type=Path, required=True, help="run.json of the run")
+    parser.add_argument("--case-spec", type=json.loads, required=True, help="the case as configured, as JSON")
+    parser.add_argument("--process", type=int, required=True, help="number of the process, from 1")
+    parser.add_argument("--measurement", type=Path, nargs="?", help="measurement.json; empty where the run was lost")
+    parser.add_argument("--output", type=Path, required=True, help="folder for the tables")
+    args = parser.parse_args(argv)
+    status = json.loads(args.run_file.read_text(encoding="utf-8"))
+    origin = Origin(status["run"], args.case_spec["case"], args.process, status)
+    write_tables(tables_of(origin, args.case_spec, args.measurement), args.output)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

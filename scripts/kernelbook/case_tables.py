@@ -1,0 +1,197 @@
+"""One process of one case as tidy tables: a row for the case, and rows for its forwards, activities, calls and ops.
+
+Counts and times are those of the case's own forwards (the ranges that bear the case's annotation), nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from kernelbook.measurement import Measurement, MeasurementError, load_measurement
+from kernelbook.trace import TraceError, TraceReading, read_trace
+
+COUNTS = ("kernels", "memcpys", "memsets", "launches")
+RANGE_TIMES = ("cpu_time_us", "device_time_us", "device_busy_us")
+
+CASE_SCHEMA = pa.schema(
+    [
+        ("run", pa.string()),
+        ("case", pa.string()),
+        ("process", pa.int64()),
+        *((name, pa.string()) for name in ("workload", "variant", "mode", "dtype", "params", "annotation")),
+        *((name, pa.string()) for name in ("status", "reason")),
+        ("log_tail", pa.list_(pa.string())),
+        ("attempts", pa.int64()),
+        *((name, pa.int64()) for name in ("forwards", *COUNTS)),
+        *((name, pa.float64()) for name in RANGE_TIMES),
+        ("forward_times_us", pa.list_(pa.float64())),
+        *((name, pa.float64()) for name in ("forward_time_us", "forward_p05_us", "forward_p95_us", "first_call_us")),
+        *((name, pa.string()) for name in ("forward_timer", "inductor_cache")),
+        *((name, pa.int64()) for name in ("peak_memory_bytes", "flops")),
+        ("flops_source", pa.string()),
+        ("relative_error", pa.float64()),
+        *((name, pa.string()) for name in ("device", "device_type", "capability")),
+        *((name, pa.string()) for name in ("torch", "cuda", "cudnn", "driver", "image", "image_digest")),
+        *((name, pa.string()) for name in ("started_utc", "trace_path")),
+        *((name, pa.string()) for name in ("environment", "device_properties", "sdpa_backends")),
+        *((name, pa.string()) for name in ("clocks", "warmup_check", "other_gpu_processes", "warnings")),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Whose rows they are, and what run.json said of the run."""
+
+    run: str
+    case: str
+    process: int
+    status: Mapping[str, Any]
+
+
+def tables_of(origin: Origin, spec: Mapping[str, Any], measurement_file: Path | None) -> dict[str, pa.Table]:
+    """The five tables of one process; a failure of whatever kind is a case row with status and reason.
+
+    spec: the case as configured, used where there is no measurement. Raises nothing for damaged input files.
+    """
+    if measurement_file is None:
+        reason = origin.status.get("reason") or "the run was lost"
+        return _failed(origin, spec, f"run {origin.run} was lost: {reason}")
+    try:
+        measurement = load_measurement(measurement_file)
+    except MeasurementError as error:
+        return _failed(origin, spec, str(error))
+    row = _measured_row(origin, measurement)
+    if measurement.trace is None:
+        return _tables(origin, row, None)
+    trace_file = measurement_file.parent / measurement.trace
+    try:
+        reading = read_trace(trace_file)
+    except (TraceError, OSError) as error:
+        return _tables(origin, row | {"status": "failed", "reason": f"the trace cannot be read: {error}"}, None)
+    row["trace_path"] = trace_file.as_posix()
+    return _tables(origin, row, reading)
+
+
+def write_tables(tables: Mapping[str, pa.Table], folder: Path) -> None:
+    """Write each table as <folder>/<name>.parquet."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, table in tables.items():
+        pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+
+
+def _failed(origin: Origin, spec: Mapping[str, Any], reason: str) -> dict[str, pa.Table]:
+    row = _spec_columns(spec) | {"status": "failed", "reason": reason, "params": _json(spec.get("params", {}))}
+    return _tables(origin, row, None)
+
+
+def _spec_columns(spec: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: spec.get(name) for name in ("workload", "variant", "mode", "dtype", "annotation")}
+
+
+def _measured_row(origin: Origin, measurement: Measurement) -> dict[str, Any]:
+    """The columns that measurement.json alone decides."""
+    times = measurement.forward_times_us
+    device, environment = measurement.device or {}, measurement.environment
+    params = measurement.params_used if measurement.params_used is not None else measurement.case.get("params", {})
+    same_name = ("status", "reason", "log_tail", "attempts", "first_call_us", "forward_timer", "inductor_cache")
+    figures = ("peak_memory_bytes", "flops", "flops_source", "relative_error", "started_utc")
+    as_json = ("sdpa_backends", "clocks", "warmup_check", "other_gpu_processes")
+    return {
+        **_spec_columns(measurement.case),
+        **{name: getattr(measurement, name) for name in (*same_name, *figures)},
+        **{name: _json(getattr(measurement, name)) for name in as_json},
+        **{name: environment.get(name) for name in ("torch", "cuda", "cudnn", "driver")},
+        "params": _json(params),
+        "environment": _json(environment),
+        "forward_times_us": times,
+        "forward_time_us": statistics.median(times) if times else None,
+        "forward_p05_us": _quantile(times, 0.05),
+        "forward_p95_us": _quantile(times, 0.95),
+        "device": device.get("name"),
+        "device_type": device.get("type"),
+        "capability": device.get("capability"),
+        "image": origin.status.get("where")
+        if origin.status.get("kind") == "container"
+        else environment.get("container"),
+        "image_digest": origin.status.get("image_digest"),
+    }
+
+
+def _tables(origin: Origin, row: dict[str, Any], reading: TraceReading | None) -> dict[str, pa.Table]:
+    """The case row completed from the trace, and the trace's own tables with the keys in front."""
+    if reading is None:
+        empty = pa.table({})
+        parts = {"ranges": empty, "activities": empty, "calls": empty, "ops": empty}
+        notes: list[dict[str, Any]] = []
+    else:
+        annotation = row["annotation"] or ""
+        activities, calls = reading.forwards(annotation)
+        mask = pc.equal(reading.ranges["annotation"], annotation)
+        forwards = reading.ranges.filter(mask).to_pylist()
+        ranges = reading.ranges.append_column("forward", mask)
+        parts = {"ranges": ranges, "activities": activities, "calls": calls, "ops": reading.ops}
+        notes = [{"code": w.code, "count": w.count, "message": w.message} for w in reading.warnings]
+        notes += _complete(row, forwards)
+        row["device_properties"] = _json(reading.device_properties[:1])
+    row |= {"run": origin.run, "case": origin.case, "process": origin.process, "warnings": _json(notes)}
+    case = pa.Table.from_pylist([{name: row.get(name) for name in CASE_SCHEMA.names}], schema=CASE_SCHEMA)
+    return {"case": case, **{name: _keyed(origin, table) for name, table in parts.items()}}
+
+
+def _complete(row: dict[str, Any], forwards: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Fill the per-forward figures of `row` from its ranges; returns notes on what is odd about them.
+
+    A count is that of most forwards; forwards that differ are told of. A time is the median over forwards.
+    """
+    row["forwards"] = len(forwards)
+    if not forwards:
+        text = f"the trace has no range named {row['annotation']!r}: no per-forward figure can be given"
+        return [{"code": "no_forwards", "count": 1, "message": text}]
+    notes = []
+    for name in COUNTS:
+        counts = Counter(forward[name] for forward in forwards)
+        row[name], most = counts.most_common(1)[0]
+        if len(counts) > 1:
+            seen = ", ".join(f"{times} x {count}" for count, times in sorted(counts.items(), key=lambda item: -item[1]))
+            text = f"forwards differ in their number of {name}: {seen}"
+            notes.append({"code": "uneven", "count": len(forwards) - most, "message": text})
+    for name in RANGE_TIMES:
+        values = [forward[name] for forward in forwards if forward[name] is not None]
+        row[name] = statistics.median(values) if values else None
+    return notes
+
+
+def _keyed(origin: Origin, table: pa.Table) -> pa.Table:
+    keys = {"run": origin.run, "case": origin.case, "process": origin.process}
+    columns = {name: pa.array([value] * table.num_rows, _key_type(value)) for name, value in keys.items()}
+    return pa.table(columns | {name: table[name] for name in table.column_names if name not in keys})
+
+
+def _key_type(value: object) -> pa.DataType:
+    return pa.int64() if isinstance(value, int) else pa.string()
+
+
+def _quantile(values: Sequence[float], share: float) -> float | None:
+    """Linear interpolation between the two nearest order statistics (Hyndman and Fan's type 7)."""
+    if not values:
+        return None
+    ordered = sorted(values)
+    place = share * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+def _json(value: Any) -> str | None:
+    return None if value is None else json.dumps(value, sort_keys=True)

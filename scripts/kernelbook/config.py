@@ -1,0 +1,221 @@
+"""config.yaml, checked as a whole and turned into typed runs and cases.
+
+Every mistake is reported at once, each as path, fact and remedy; unknown keys are refused.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kernelbook.config_errors import ConfigError, near_miss, schema_errors
+
+RUN_KINDS = ("host", "container", "recorded", "published")
+RESERVED_EDITIONS = frozenset({"example"})
+MEASURE_KEYS = ("dtype", "warmup", "schedule", "samples", "timeout_s", "seed", "retries", "flush_l2")
+MEASURE_DEFAULTS: Mapping[str, Any] = {
+    "dtype": "bfloat16",
+    "warmup": 3,
+    "schedule": {"wait": 1, "warmup": 1, "active": 10},
+    "samples": 50,
+    "timeout_s": 300,
+    "seed": 0,
+    "retries": 1,
+    "flush_l2": False,
+}
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One PyTorch build on one machine; `where` is the image, folder or file, empty for the host."""
+
+    name: str
+    kind: str
+    where: str
+    description: str
+    cases: tuple[str, ...]
+    enabled: bool
+
+
+@dataclass(frozen=True)
+class CaseSpec:
+    """One case as configured; `measurement` is what profile_case.py gets as its case file."""
+
+    name: str
+    measurement: Mapping[str, Any]
+    expect: Mapping[str, Any]
+    note: str
+    enabled: bool
+
+
+@dataclass(frozen=True)
+class Config:
+    """The whole of config.yaml after its check."""
+
+    edition: str
+    repeats: int
+    device: str
+    threads: int
+    visible_devices: str
+    retry_failed: bool
+    runs: tuple[RunSpec, ...]
+    cases: tuple[CaseSpec, ...]
+    report: Mapping[str, Any]
+    nights: Mapping[str, Any] = field(default_factory=dict)
+
+    def run(self, name: str) -> RunSpec:
+        """The run of that name; raises KeyError where there is none."""
+        return _named(self.runs, name)
+
+    def case(self, name: str) -> CaseSpec:
+        """The case of that name; raises KeyError where there is none."""
+        return _named(self.cases, name)
+
+
+def _named(specs: Sequence[Any], name: str) -> Any:
+    for spec in specs:
+        if spec.name == name:
+            return spec
+    raise KeyError(name)
+
+
+def load_config(raw: Mapping[str, Any], schemas: Path, source: str = "config.yaml") -> Config:
+    """Check `raw` against the schemas in the folder `schemas` and return it typed, selections applied.
+
+    `edition`, `only_runs` and `only_cases` may come from the command line as strings, numbers, dates or lists.
+    Raises ConfigError with all mistakes at once.
+    """
+    given = dict(raw)
+    if "edition" in given:
+        given["edition"] = str(given["edition"])
+    for key in ("only_runs", "only_cases"):
+        if key in given:
+            given[key] = _words(given[key])
+    if isinstance(given.get("retry_failed"), str):
+        given["retry_failed"] = {"true": True, "false": False}.get(given["retry_failed"].lower(), given["retry_failed"])
+    problems = [*schema_errors(given, schemas), *_edition_errors(given), *_name_errors(given)]
+    if problems:
+        raise ConfigError(source, problems)
+    return _typed(given)
+
+
+def _words(value: Any) -> list[str]:
+    """What `--config only_runs=...` gives: a,b or one number or date or a list, as a list of names."""
+    if value is None or value == "":
+        return []
+    if isinstance(value, str):
+        return [word.strip() for word in value.split(",") if word.strip()]
+    if isinstance(value, Iterable) and not isinstance(value, Mapping):
+        return [str(word) for word in value]
+    return [str(value)]
+
+
+def _edition_errors(given: Mapping[str, Any]) -> list[str]:
+    if given.get("edition") in RESERVED_EDITIONS:
+        return [f"edition: {given['edition']!r} is taken by the shipped example report: choose another name"]
+    return []
+
+
+def _name_errors(given: Mapping[str, Any]) -> list[str]:
+    """Selections and references that name no run or no case; what breaks the schema is passed over here."""
+    runs, cases, report = (_map(given.get(key)) for key in ("runs", "cases", "report"))
+    named = [("only_runs", "run", runs, given.get("only_runs")), ("only_cases", "case", cases, given.get("only_cases"))]
+    named += [(f"runs.{run}.cases", "case", cases, _map(spec).get("cases")) for run, spec in runs.items()]
+    named += [
+        (f"cases.{case}.expect", "case", cases, _referenced_cases(_map(_map(spec).get("expect"))))
+        for case, spec in cases.items()
+    ]
+    named.append(("report.headline", "case", cases, report.get("headline")))
+    return [
+        f"{where}: names no {kind}: {pattern!r}: {near_miss(pattern, known)}"
+        for where, kind, known, patterns in named
+        for pattern in (patterns if isinstance(patterns, list) else [])
+        if isinstance(pattern, str) and not fnmatch.filter([str(name) for name in known], pattern)
+    ]
+
+
+def _map(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _referenced_cases(expect: Mapping[str, Any]) -> list[str]:
+    """Cases that the words of an expectation compare with: the values of `..._as` and the keys of `..._than`."""
+    found = []
+    for word, value in expect.items():
+        if word.endswith("_as"):
+            found += [value] if isinstance(value, str) else list(value) if isinstance(value, Sequence) else []
+        elif word.endswith("_than"):
+            found += [value] if isinstance(value, str) else list(value) if isinstance(value, Mapping | list) else []
+        elif isinstance(value, Mapping):
+            found += _referenced_cases(value)
+    return [name for name in found if isinstance(name, str)]
+
+
+def _typed(given: Mapping[str, Any]) -> Config:
+    base = {**MEASURE_DEFAULTS, **given.get("measure", {})}
+    runs = tuple(_run(name, spec) for name, spec in given["runs"].items())
+    cases = tuple(_case(name, spec, base) for name, spec in given["cases"].items())
+    return Config(
+        edition=given.get("edition", "latest"),
+        repeats=given.get("repeats", 1),
+        device=given.get("device", "auto"),
+        threads=given.get("threads", 0),
+        visible_devices=given.get("visible_devices", ""),
+        retry_failed=given.get("retry_failed", False),
+        runs=_selected(runs, given.get("only_runs", [])),
+        cases=_selected(cases, given.get("only_cases", [])),
+        report={"title": "Kernelbook", "headline": ["sdpa-math-eager", "attention-inplace-eager"], "baseline_run": ""}
+        | given.get("report", {}),
+        nights={key: given[key] for key in ("history", "schedule", "publish") if key in given},
+    )
+
+
+def _selected(specs: Sequence[Any], patterns: Sequence[str]) -> tuple[Any, ...]:
+    """Those that a pattern names; without patterns, those that are on."""
+    if not patterns:
+        return tuple(spec for spec in specs if spec.enabled)
+    return tuple(spec for spec in specs if matches(spec.name, patterns))
+
+
+def matches(name: str, patterns: Sequence[str]) -> bool:
+    """Whether one of the globs names it."""
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _run(name: str, spec: Mapping[str, Any]) -> RunSpec:
+    kind = next(kind for kind in RUN_KINDS if kind in spec)
+    return RunSpec(
+        name=name,
+        kind=kind,
+        where="" if kind == "host" else spec[kind],
+        description=spec.get("description", ""),
+        cases=tuple(spec.get("cases", ["*"])),
+        enabled=spec.get("enabled", True),
+    )
+
+
+def _case(name: str, spec: Mapping[str, Any], base: Mapping[str, Any]) -> CaseSpec:
+    measure = {**base, **{key: spec[key] for key in MEASURE_KEYS if key in spec}}
+    measure["schedule"] = {**MEASURE_DEFAULTS["schedule"], **measure["schedule"]}
+    workload = spec["workload"]
+    default_annotation = Path(workload.partition(":")[0]).stem.replace("-", "_") + "_fwd"
+    return CaseSpec(
+        name=name,
+        measurement={
+            "case": name,
+            "workload": workload,
+            "variant": spec.get("variant", "default"),
+            "mode": spec.get("mode", "eager"),
+            "compile_options": spec.get("compile_options", {}),
+            "params": spec.get("params", {}),
+            "cpu_params": spec.get("cpu_params", {}),
+            "annotation": spec.get("annotation", default_annotation),
+            **measure,
+        },
+        expect=spec.get("expect", {}),
+        note=spec.get("note", ""),
+        enabled=spec.get("enabled", True),
+    )

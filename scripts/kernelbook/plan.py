@@ -1,0 +1,200 @@
+"""What an edition takes in: which runs can be measured here, their cases and processes, and where each file lies."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from kernelbook.config import CaseSpec, Config, RunSpec, matches
+
+TABLES = ("case", "ranges", "activities", "calls", "ops")  # what extract_case.py leaves of one process
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A run that cannot take part here, and why; no failure."""
+
+    run: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An edition before anything is run. `measured` and `recorded` runs have rows of cases, `published` ones figures."""
+
+    config: Config
+    runs: tuple[RunSpec, ...]
+    left_out: tuple[LeftOut, ...]
+    torch_version: str | None
+    root: Path = field(default_factory=Path)
+
+    @property
+    def results(self) -> Path:
+        """results/<edition>."""
+        return Path("results") / self.config.edition
+
+    def runs_with_cases(self) -> tuple[RunSpec, ...]:
+        """All runs but the published ones."""
+        return tuple(run for run in self.runs if run.kind != "published")
+
+    def cases_of(self, run: RunSpec) -> tuple[CaseSpec, ...]:
+        """The cases that this run takes, in the order of the configuration."""
+        wanted = tuple(case for case in self.config.cases if matches(case.name, run.cases))
+        if run.kind != "recorded":
+            return wanted
+        return tuple(case for case in wanted if (self.root / run.where / case.name).is_dir())
+
+    def processes_of(self, run: RunSpec, case: CaseSpec) -> tuple[int, ...]:
+        """Numbers of the processes of one case, from 1."""
+        if run.kind != "recorded":
+            return tuple(range(1, self.config.repeats + 1))
+        folders = (self.root / run.where / case.name).iterdir()
+        return tuple(sorted(int(folder.name) for folder in folders if folder.name.isdigit()))
+
+    def rows(self) -> Iterator[tuple[str, str, int]]:
+        """Every (run, case, process) of the edition."""
+        for run in self.runs_with_cases():
+            for case in self.cases_of(run):
+                for process in self.processes_of(run, case):
+                    yield run.name, case.name, process
+
+    def measurement_of(self, run: str, case: str, process: int | str) -> Path:
+        """Where measurement.json of one process lies or will lie."""
+        spec = self.config.run(run)
+        base = Path(spec.where) if spec.kind == "recorded" else self.results / run
+        return base / case / str(process) / "measurement.json"
+
+    def case_json(self, run: str, case: str, process: int | str) -> str:
+        """The case file that profile_case.py gets, as JSON; it names the failed measurement that it repeats."""
+        spec = dict(self.config.case(case).measurement)
+        previous = _previous(self.root / self.measurement_of(run, case, process), "started_utc")
+        retry_of = previous.repeat_of(self.config.retry_failed)
+        return json.dumps(spec | ({"retry_of": retry_of} if retry_of else {}), sort_keys=True)
+
+    def run_json(self, run: str) -> str:
+        """What probe_run.py gets, as JSON; a lost run is always looked at again."""
+        spec = self.config.run(run)
+        retry_of = _previous(self.root / self.results / run / "run.json", "probed_utc").repeat_of(again=True)
+        given = {"run": run, "kind": spec.kind, "where": spec.where, "description": spec.description}
+        return json.dumps(given | ({"retry_of": retry_of} if retry_of else {}), sort_keys=True)
+
+    def code_of(self, case: str) -> list[str]:
+        """The files whose change makes a measurement stale: the supervisor, the shared code and the workload."""
+        workload = self.config.case(case).measurement["workload"]
+        file = workload.partition(":")[0]
+        own = file if file.endswith(".py") else f"scripts/workloads/{file}.py"
+        return [own] if (self.root / own).is_file() else []
+
+    def as_json(self) -> str:
+        """The plan as collect_edition.py reads it."""
+        config = self.config
+        return json.dumps(
+            {
+                "schema": 1,
+                "edition": config.edition,
+                "report": dict(config.report),
+                "runs": [vars_of(run) for run in self.runs],
+                "left_out": [vars_of(run) for run in self.left_out],
+                "rows": list(self.rows()),
+                "cases": [
+                    {**case.measurement, "note": case.note, "expect": dict(case.expect)} for case in config.cases
+                ],
+            },
+            sort_keys=True,
+            default=str,
+        )
+
+    def summary(self) -> str:
+        """What would run and what is left out, a line each."""
+        lines = []
+        for run in self.runs:
+            if run.kind == "published":
+                lines.append(f"run {run.name}: published figures from {run.where}")
+                continue
+            cases = self.cases_of(run)
+            processes = sum(len(self.processes_of(run, case)) for case in cases)
+            what = {"host": f"torch {self.torch_version}"}.get(run.kind, run.where)
+            lines.append(f"run {run.name} ({run.kind}, {what}): {len(cases)} cases, {processes} processes")
+        lines += [f"left out: {left.run}: {left.reason}" for left in self.left_out]
+        return "\n".join([f"edition {self.config.edition}", *lines])
+
+    def digest(self) -> str:
+        """Changes with anything that the report depends on beside the measured files."""
+        return hashlib.sha256(self.as_json().encode()).hexdigest()[:16]
+
+
+def vars_of(spec: Any) -> dict[str, Any]:
+    """A frozen dataclass as a plain dict of JSON values."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(spec).items()}
+
+
+def make_plan(config: Config, root: Path, containers_on: bool) -> Plan:
+    """Sort the runs of `config` into those that take part and those left out, with the reason.
+
+    containers_on: whether Snakemake runs rules in their containers (--use-singularity).
+    """
+    torch_version = installed_torch()
+    kept, left_out = [], []
+    for run in config.runs:
+        reason = _obstacle(run, root, containers_on, torch_version)
+        if reason is None:
+            kept.append(run)
+        else:
+            left_out.append(LeftOut(run.name, reason))
+    return Plan(config, tuple(kept), tuple(left_out), torch_version, root)
+
+
+def _obstacle(run: RunSpec, root: Path, containers_on: bool, torch_version: str | None) -> str | None:
+    if run.kind == "host" and torch_version is None:
+        return "no torch beside Snakemake: install one with make setup"
+    if run.kind == "container" and not containers_on:
+        return "needs its container: add --use-singularity"
+    if run.kind == "recorded" and not (root / run.where).is_dir():
+        return f"no folder {run.where}: correct runs.{run.name}.recorded"
+    if run.kind == "published" and not (root / run.where).is_file():
+        return f"no file {run.where}: correct runs.{run.name}.published"
+    return None
+
+
+def installed_torch() -> str | None:
+    """Version of the torch that a host run would measure, from its metadata; None without one."""
+    try:
+        return importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def host_python() -> str:
+    """The Python that runs the project's own scripts on the host."""
+    return sys.executable
+
+
+@dataclass(frozen=True)
+class _Earlier:
+    """What an earlier execution left: was it a failure, when, and which failure did it repeat itself."""
+
+    failed_at: str | None
+    retry_of: str | None
+
+    def repeat_of(self, again: bool) -> str | None:
+        return self.failed_at if again and self.failed_at else self.retry_of
+
+
+@cache
+def _previous(path: Path, stamp: str) -> _Earlier:
+    """Read once an execution, so that the answer stays as it was when the DAG was built."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return _Earlier(None, None)
+    if not isinstance(found, Mapping):
+        return _Earlier(None, None)
+    retry_of = (found.get("case") or found).get("retry_of")
+    return _Earlier(found.get(stamp) if found.get("status") in ("failed", "lost") else None, retry_of)

@@ -1,0 +1,48 @@
+# Measuring: which runs can be measured here, and the measurement of each case, a process each.
+
+
+checkpoint probe_run:
+    output:
+        run=f"{RESULTS}/{{run}}/run.json",
+    log:
+        f"{LOGS}/{{run}}/probe.log",
+    params:
+        python=PYTHON,
+        spec=lambda wildcards: PLAN.run_json(wildcards.run),
+    conda:
+        "../envs/host.yaml"
+    message:
+        "Looking at run {wildcards.run}"
+    shell:
+        "{params.python:q} scripts/probe_run.py --run-spec {params.spec:q} --output {output.run:q} 2> {log:q}"
+
+
+rule profile_case:
+    input:
+        supervisor="scripts/profile_case.py",
+        workload=lambda wildcards: PLAN.code_of(wildcards.case),
+    output:
+        case=f"{RESULTS}/{{run}}/{{case}}/{{process}}/case.json",
+        measurement=f"{RESULTS}/{{run}}/{{case}}/{{process}}/measurement.json",
+    log:
+        f"{LOGS}/{{run}}/{{case}}/{{process}}.profile.log",
+    params:
+        python=lambda wildcards: PYTHON if CONFIG.run(wildcards.run).kind == "host" else "python3",
+        spec=lambda wildcards: PLAN.case_json(wildcards.run, wildcards.case, wildcards.process),
+        torch=lambda wildcards: PLAN.torch_version if CONFIG.run(wildcards.run).kind == "host" else None,
+        image=lambda wildcards: CONFIG.run(wildcards.run).where or None,
+        device=CONFIG.device,
+        cache=lambda wildcards: f"{RESULTS}/{wildcards.run}/cache",
+        folder=subpath(output.measurement, parent=True),
+    # the machine is the measurement's alone
+    threads: workflow.cores or 1
+    resources:
+        gpu=1,
+    container:
+        None
+    message:
+        "Measuring {wildcards.case} on {wildcards.run}, process {wildcards.process}"
+    shell:
+        "printf '%s' {params.spec:q} > {output.case:q} && "
+        "{params.python:q} scripts/profile_case.py --case-file {output.case:q} --device {params.device}"
+        " --output {params.folder:q} --cache-dir {params.cache:q} 2> {log:q}"

@@ -1,0 +1,44 @@
+# The edition's tables brought together and judged, and the report of them.
+
+
+rule collect_edition:
+    input:
+        runs=[f"{RESULTS}/{run.name}/run.json" for run in PLAN.runs_with_cases()],
+        cases=[f"{RESULTS}/{run}/{case}/{process}/case.parquet" for run, case, process in PLAN.rows()],
+        published=[run.where for run in PLAN.runs if run.kind == "published"],
+        code=glob("scripts/kernelbook/*.py"),
+    output:
+        directory(f"{RESULTS}/edition"),
+    log:
+        f"{LOGS}/collect.log",
+    params:
+        python=PYTHON,
+        plan=f"{RESULTS}/plan.json",
+        plan_digest=PLAN.digest(),
+        results=RESULTS,
+    conda:
+        "../envs/host.yaml"
+    message:
+        "Collecting edition {EDITION}"
+    shell:
+        "{params.python:q} scripts/collect_edition.py --plan {params.plan:q} --results {params.results:q}"
+        " --output {output:q} 2> {log:q}"
+
+
+rule render_report:
+    input:
+        edition=f"{RESULTS}/edition",
+        code=glob("scripts/kernelbook/report/*.py") + glob("scripts/kernelbook/report/*/*.*"),
+    output:
+        page=f"{REPORT}/index.html",
+    log:
+        f"{LOGS}/render.log",
+    params:
+        python=PYTHON,
+        report=REPORT,
+    conda:
+        "../envs/host.yaml"
+    message:
+        "Writing {REPORT}/index.html"
+    shell:
+        "{params.python:q} scripts/render_report.py --edition-dir {input.edition:q} --output {params.report:q} 2> {log:q}"
