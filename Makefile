@@ -28,7 +28,7 @@ $(VENV)/.workflow: requirements.txt constraints.txt
 	touch $@
 
 $(VENV)/.torch: requirements-torch.txt $(VENV)/.workflow
-	$(PIP) -r requirements-torch.txt $(if $(TORCH_INDEX),--index-url '$(TORCH_INDEX)' --extra-index-url https://pypi.org/simple) || \
+	$(PIP) -r requirements-torch.txt $(if $(TORCH_INDEX),--index-url '$(TORCH_INDEX)') || \
 		echo "make: torch could not be installed: the host run will be left out of the report (another index: make setup TORCH_INDEX=URL)" >&2
 	touch $@
 

@@ -46,6 +46,7 @@ wildcard_constraints:
     process="[0-9]+",
 
 
+include: "workflow/rules/common.smk"
 include: "workflow/rules/profile.smk"
 include: "workflow/rules/extract.smk"
 include: "workflow/rules/report.smk"

@@ -1,6 +1,8 @@
 """Bring the tables of all runs and cases of an edition together, and judge them against what was guessed.
 
-Example: python scripts/collect_edition.py --plan results/latest/plan.json --results results/latest --output results/latest/edition
+Example:
+  python scripts/collect_edition.py --plan results/latest/plan.json --results results/latest \\
+      --output results/latest/edition
 """
 
 from __future__ import annotations

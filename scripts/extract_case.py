@@ -1,7 +1,8 @@
 """Read the measurement and the trace of one process of one case and write its tables.
 
-Example: python scripts/extract_case.py --run-file results/latest/host/run.json --case-spec '{"case": "linear-eager"}'
-         --process 1 --measurement results/latest/host/linear-eager/1/measurement.json --output results/latest/host/linear-eager/1
+Example:
+  python scripts/extract_case.py --run-file results/latest/host/run.json --case-spec '{"case": "linear-eager"}' \\
+      --process 1 --measurement results/latest/host/linear-eager/1/measurement.json --output /tmp/tables
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Plan:
-    """An edition before anything is run. `measured` and `recorded` runs have rows of cases, `published` ones figures."""
+    """An edition before anything is run: the runs that take part, those left out, and where files lie."""
 
     config: Config
     runs: tuple[RunSpec, ...]

@@ -1,13 +1,6 @@
 # Extraction: one process of one case becomes tables; a run that was lost leaves its rows all the same.
 
 
-def measurement(wildcards):
-    """The measurement of one process, or nothing where the run was lost."""
-    with checkpoints.probe_run.get(run=wildcards.run).output.run.open() as file:
-        lost = json.load(file)["status"] == "lost"
-    return [] if lost else PLAN.measurement_of(wildcards.run, wildcards.case, wildcards.process).as_posix()
-
-
 rule extract_case:
     input:
         run=f"{RESULTS}/{{run}}/run.json",
@@ -17,12 +10,12 @@ rule extract_case:
         multiext(f"{RESULTS}/{{run}}/{{case}}/{{process}}/", *(f"{table}.parquet" for table in TABLES)),
     log:
         f"{LOGS}/{{run}}/{{case}}/{{process}}.extract.log",
+    conda:
+        "../envs/host.yaml"
     params:
         python=PYTHON,
         spec=lambda wildcards: PLAN.case_json(wildcards.run, wildcards.case, wildcards.process),
         folder=f"{RESULTS}/{{run}}/{{case}}/{{process}}",
-    conda:
-        "../envs/host.yaml"
     message:
         "Reading {wildcards.case} on {wildcards.run}, process {wildcards.process}"
     shell:

@@ -6,11 +6,11 @@ checkpoint probe_run:
         run=f"{RESULTS}/{{run}}/run.json",
     log:
         f"{LOGS}/{{run}}/probe.log",
+    conda:
+        "../envs/host.yaml"
     params:
         python=PYTHON,
         spec=lambda wildcards: PLAN.run_json(wildcards.run),
-    conda:
-        "../envs/host.yaml"
     message:
         "Looking at run {wildcards.run}"
     shell:
@@ -26,6 +26,12 @@ rule profile_case:
         measurement=f"{RESULTS}/{{run}}/{{case}}/{{process}}/measurement.json",
     log:
         f"{LOGS}/{{run}}/{{case}}/{{process}}.profile.log",
+    container:
+        None
+    # the machine is the measurement's alone
+    threads: workflow.cores or 1
+    resources:
+        gpu=1,
     params:
         python=lambda wildcards: PYTHON if CONFIG.run(wildcards.run).kind == "host" else "python3",
         spec=lambda wildcards: PLAN.case_json(wildcards.run, wildcards.case, wildcards.process),
@@ -34,12 +40,6 @@ rule profile_case:
         device=CONFIG.device,
         cache=lambda wildcards: f"{RESULTS}/{wildcards.run}/cache",
         folder=subpath(output.measurement, parent=True),
-    # the machine is the measurement's alone
-    threads: workflow.cores or 1
-    resources:
-        gpu=1,
-    container:
-        None
     message:
         "Measuring {wildcards.case} on {wildcards.run}, process {wildcards.process}"
     shell:

@@ -11,13 +11,13 @@ rule collect_edition:
         directory(f"{RESULTS}/edition"),
     log:
         f"{LOGS}/collect.log",
+    conda:
+        "../envs/host.yaml"
     params:
         python=PYTHON,
         plan=f"{RESULTS}/plan.json",
         plan_digest=PLAN.digest(),
-        results=RESULTS,
-    conda:
-        "../envs/host.yaml"
+        results=subpath(output[0], parent=True),
     message:
         "Collecting edition {EDITION}"
     shell:
@@ -33,11 +33,11 @@ rule render_report:
         page=f"{REPORT}/index.html",
     log:
         f"{LOGS}/render.log",
-    params:
-        python=PYTHON,
-        report=REPORT,
     conda:
         "../envs/host.yaml"
+    params:
+        python=PYTHON,
+        report=subpath(output.page, parent=True),
     message:
         "Writing {REPORT}/index.html"
     shell:
