@@ -1,0 +1,95 @@
+"""config.yaml: what is accepted, and that every mistake is said at once with path, fact and remedy."""
+
+import datetime
+
+import pytest
+import yaml
+
+from kernelbook.config import ConfigError, load_config
+
+
+@pytest.fixture
+def shipped(root):
+    return yaml.safe_load((root / "config.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def load(root):
+    return lambda raw: load_config(raw, root / "workflow" / "schemas")
+
+
+def problems(load, raw):
+    with pytest.raises(ConfigError) as caught:
+        load(raw)
+    return caught.value.problems
+
+
+def test_the_shipped_configuration_is_accepted_and_typed(load, shipped):
+    config = load(shipped)
+    assert {run.kind for run in config.runs} >= {"host", "recorded", "published"}
+    case = config.case("attention-inplace-eager")
+    assert case.measurement["annotation"] == "attn_fwd"
+    assert case.measurement["params"] == {"batch": 8, "heads": 16, "seq": 1024, "head_dim": 64}
+    assert case.measurement["schedule"] == {"wait": 1, "warmup": 1, "active": 10}
+
+
+def test_cases_that_are_off_are_taken_only_when_named(load, shipped):
+    assert "hub-liger-mlp" not in [case.name for case in load(shipped).cases]
+    named = load({**shipped, "only_cases": "hub-*,linear-eager"})
+    assert [case.name for case in named.cases] == ["linear-eager", "hub-flash-attention", "hub-liger-mlp"]
+
+
+def test_every_mistake_is_reported_at_once_with_path_fact_and_remedy(load, shipped):
+    shipped["repeat"] = 3
+    shipped["repeats"] = 0
+    shipped["runs"]["both"] = {"host": True, "recorded": "folder"}
+    shipped["runs"]["none"] = {}
+    shipped["runs"]["Upper"] = {"host": True}
+    shipped["cases"]["linear-eager"] = {"workload": "linear", "samples": "one", "mode": "eagr", "warmpu": 3}
+    shipped["only_runs"] = "hst"
+    assert set(problems(load, shipped)) == {
+        "config.yaml: the top level: unknown key 'repeat': did you mean 'repeats'?",
+        "config.yaml: repeats: must be at least 1, got 0",
+        "config.yaml: runs.both: has host and recorded: give exactly one of host, container, recorded, published",
+        "config.yaml: runs.none: has none of them: give exactly one of host, container, recorded, published",
+        'config.yaml: runs: "Upper" is no good name here: Lower-case letters, digits, dots and dashes, '
+        "beginning with a letter.",
+        'config.yaml: cases.linear-eager.samples: must be a whole number, got "one"',
+        "config.yaml: cases.linear-eager.mode: got \"eagr\": did you mean 'eager'?",
+        "config.yaml: cases.linear-eager: unknown key 'warmpu': did you mean 'warmup'?",
+        "config.yaml: only_runs: names no run: 'hst': did you mean 'host'?",
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "edition"),
+    [("2026-11-29", "2026-11-29"), (2.1, "2.1"), (20261129, "20261129"), (datetime.date(2026, 11, 29), "2026-11-29")],
+)
+def test_an_edition_may_arrive_as_word_number_or_date(load, shipped, given, edition):
+    assert load({**shipped, "edition": given}).edition == edition
+
+
+@pytest.mark.parametrize("edition", ["example", "../up", "UPPER", "", "-x", ".hidden"])
+def test_an_edition_that_could_not_be_a_folder_is_refused(load, shipped, edition):
+    assert any("edition" in line for line in problems(load, {**shipped, "edition": edition}))
+
+
+@pytest.mark.parametrize(
+    ("given", "names"), [("host", ["host"]), ("host, h200", ["host", "h200"]), (["h*"], ["host", "h200"]), ("", None)]
+)
+def test_selections_arrive_as_words_or_lists(load, shipped, given, names):
+    found = [run.name for run in load({**shipped, "only_runs": given}).runs]
+    assert found == names if names else len(found) >= 3
+
+
+def test_a_reference_to_an_unknown_case_is_refused(load, shipped):
+    shipped["report"] = {"headline": ["sdpa-math-eager", "attention-in-place"]}
+    (problem,) = problems(load, shipped)
+    assert problem.startswith("config.yaml: report.headline: names no case: 'attention-in-place'")
+
+
+def test_sections_of_the_wrong_type_are_one_line_each(load):
+    assert set(problems(load, {"runs": [], "cases": "x"})) == {
+        "config.yaml: runs: must be a map of keys and values, got []",
+        'config.yaml: cases: must be a map of keys and values, got "x"',
+    }

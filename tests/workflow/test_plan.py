@@ -1,0 +1,76 @@
+"""The plan of an edition: who takes part, what is left out and why, and what makes a measurement stale."""
+
+import json
+
+import pytest
+
+from kernelbook.config import load_config
+from kernelbook.plan import make_plan
+
+RAW = {
+    "runs": {
+        "host": {"host": True},
+        "image": {"container": "docker://example.org/torch:1"},
+        "old": {"recorded": "recorded/old"},
+        "lost": {"recorded": "recorded/lost"},
+    },
+    "cases": {"linear-eager": {"workload": "linear"}, "mlp-eager": {"workload": "mlp", "annotation": "mlp_fwd"}},
+    "repeats": 2,
+    "report": {"headline": ["linear-eager", "mlp-eager"]},
+}
+
+
+@pytest.fixture
+def plan_of(root, tmp_path):
+    (tmp_path / "recorded/old/linear-eager/1").mkdir(parents=True)
+    (tmp_path / "recorded/old/linear-eager/3").mkdir()
+    (tmp_path / "recorded/old/linear-eager/notes").mkdir()
+
+    def make(containers_on=False, **changes):
+        return make_plan(load_config(RAW | changes, root / "workflow" / "schemas"), tmp_path, containers_on)
+
+    return make
+
+
+def test_a_container_run_is_left_out_without_the_flag_and_listed(plan_of):
+    reasons = {left.run: left.reason for left in plan_of().left_out}
+    assert reasons["image"] == "needs its container: add --use-singularity"
+    assert "correct runs.lost.recorded" in reasons["lost"]
+    assert "image" not in {left.run for left in plan_of(containers_on=True).left_out}
+
+
+def test_a_recorded_run_has_the_cases_and_processes_of_its_folder(plan_of):
+    rows = [row for row in plan_of().rows() if row[0] == "old"]
+    assert rows == [("old", "linear-eager", 1), ("old", "linear-eager", 3)]
+
+
+def test_measured_runs_have_as_many_processes_as_asked_for(plan_of):
+    rows = [row for row in plan_of(containers_on=True).rows() if row[0] == "image"]
+    assert rows == [("image", case, process) for case in ("linear-eager", "mlp-eager") for process in (1, 2)]
+
+
+def leave(plan, status):
+    file = plan.root / plan.measurement_of("image", "mlp-eager", 1)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    found = {"schema": 1, "status": status, "started_utc": "2026-11-29T10:00:00Z", "case": {"case": "mlp-eager"}}
+    file.write_text(json.dumps(found))
+
+
+def test_a_failed_measurement_is_repeated_only_when_asked_for(plan_of):
+    leave(plan_of(), "failed")
+    kept = json.loads(plan_of().case_json("image", "mlp-eager", 1))
+    again = json.loads(plan_of(retry_failed=True).case_json("image", "mlp-eager", 1))
+    assert "retry_of" not in kept
+    assert again["retry_of"] == "2026-11-29T10:00:00Z"
+
+
+def test_a_good_measurement_is_never_repeated_by_retry_failed(plan_of):
+    leave(plan_of(), "ok")
+    assert "retry_of" not in json.loads(plan_of(retry_failed=True).case_json("image", "mlp-eager", 1))
+
+
+def test_the_digest_follows_guesses_and_left_out_runs_but_not_the_clock(plan_of):
+    assert plan_of().digest() == plan_of().digest()
+    assert plan_of().digest() != plan_of(containers_on=True).digest()
+    cases = {**RAW["cases"], "mlp-eager": {**RAW["cases"]["mlp-eager"], "note": "other"}}
+    assert plan_of().digest() != plan_of(cases=cases).digest()
