@@ -30,12 +30,13 @@ try:
     CONFIG = load_config(config, ROOT / "workflow" / "schemas", Path(workflow.configfiles[-1]).name)
 except ConfigError as error:
     sys.exit(f"{error}\n{len(error.problems)} mistake(s); nothing was run.")
-PLAN = make_plan(CONFIG, Path.cwd(), CONTAINERS_ON)
+PLAN = make_plan(CONFIG, Path.cwd(), ROOT, CONTAINERS_ON)
 EDITION = CONFIG.edition
 RESULTS = str(PLAN.results)
 REPORT = f"reports/{EDITION}"
 LOGS = f"logs/{EDITION}"
 PYTHON = host_python()
+SCRIPTS = PLAN.ours("scripts")
 if workflow.is_main_process:
     print(PLAN.summary(), file=sys.stderr)
 
@@ -68,4 +69,4 @@ onstart:
 
 
 onsuccess:
-    shell("{PYTHON:q} scripts/edition_status.py --edition-dir {RESULTS}/edition --report {REPORT}/index.html")
+    shell("{PYTHON:q} {SCRIPTS:q}/edition_status.py --edition-dir {RESULTS}/edition --report {REPORT}/index.html")

@@ -52,7 +52,7 @@ def collect(plan: Mapping[str, Any], results: Path) -> Edition:
     """
     tables = {name: _concatenated(plan["rows"], results, name) for name in TABLES}
     cases = tables.pop("case")
-    published = {run["name"]: load_published(Path(run["where"])) for run in plan["runs"] if run["kind"] == "published"}
+    published = {run["name"]: load_published(Path(run["source"])) for run in plan["runs"] if run["kind"] == "published"}
     rows = [row for run, figures in published.items() for row in case_rows(run, figures)]
     cases = pa.concat_tables([cases, _rows_table(_of_plan(rows, plan), CASE_SCHEMA)])
     figures = [row for run, found in published.items() for row in figure_rows(run, found)]

@@ -7,7 +7,7 @@ import importlib.metadata
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,12 +33,23 @@ class Plan:
     runs: tuple[RunSpec, ...]
     left_out: tuple[LeftOut, ...]
     torch_version: str | None
-    root: Path = field(default_factory=Path)
+    root: Path = Path()
+    home: Path = Path()
 
     @property
     def results(self) -> Path:
         """results/<edition>."""
         return Path("results") / self.config.edition
+
+    def ours(self, path: str) -> str:
+        """A file of the project's own: relative where the work is done in the checkout itself, else absolute."""
+        return path if self.home == self.root else (self.home / path).as_posix()
+
+    def source_of(self, run: RunSpec) -> Path:
+        """The folder or file that `run.where` names: in the working folder, else among the project's own."""
+        if Path(run.where).is_absolute() or (self.root / run.where).exists():
+            return Path(run.where)
+        return Path(self.ours(run.where))
 
     def runs_with_cases(self) -> tuple[RunSpec, ...]:
         """All runs but the published ones."""
@@ -49,13 +60,13 @@ class Plan:
         wanted = tuple(case for case in self.config.cases if matches(case.name, run.cases))
         if run.kind != "recorded":
             return wanted
-        return tuple(case for case in wanted if (self.root / run.where / case.name).is_dir())
+        return tuple(case for case in wanted if (self.root / self.source_of(run) / case.name).is_dir())
 
     def processes_of(self, run: RunSpec, case: CaseSpec) -> tuple[int, ...]:
         """Numbers of the processes of one case, from 1."""
         if run.kind != "recorded":
             return tuple(range(1, self.config.repeats + 1))
-        folders = (self.root / run.where / case.name).iterdir()
+        folders = (self.root / self.source_of(run) / case.name).iterdir()
         return tuple(sorted(int(folder.name) for folder in folders if folder.name.isdigit()))
 
     def rows(self) -> Iterator[tuple[str, str, int]]:
@@ -68,7 +79,7 @@ class Plan:
     def measurement_of(self, run: str, case: str, process: int | str) -> Path:
         """Where measurement.json of one process lies or will lie."""
         spec = self.config.run(run)
-        base = Path(spec.where) if spec.kind == "recorded" else self.results / run
+        base = self.source_of(spec) if spec.kind == "recorded" else self.results / run
         return base / case / str(process) / "measurement.json"
 
     def case_json(self, run: str, case: str, process: int | str) -> str:
@@ -83,14 +94,18 @@ class Plan:
         spec = self.config.run(run)
         retry_of = _previous(self.root / self.results / run / "run.json", "probed_utc").repeat_of(again=True)
         given = {"run": run, "kind": spec.kind, "where": spec.where, "description": spec.description}
+        if spec.kind == "recorded":
+            given["folder"] = self.source_of(spec).as_posix()
         return json.dumps(given | ({"retry_of": retry_of} if retry_of else {}), sort_keys=True)
 
     def code_of(self, case: str) -> list[str]:
         """The files whose change makes a measurement stale: the supervisor, the shared code and the workload."""
         workload = self.config.case(case).measurement["workload"]
         file = workload.partition(":")[0]
-        own = file if file.endswith(".py") else f"scripts/workloads/{file}.py"
-        return [own] if (self.root / own).is_file() else []
+        own = file if file.endswith(".py") else self.ours(f"scripts/workloads/{file}.py")
+        harness = self.ours("scripts/workloads/harness")
+        found = sorted((self.root / harness).glob("*.py"))
+        return [f"{harness}/{path.name}" for path in found] + ([own] if (self.root / own).is_file() else [])
 
     def as_json(self) -> str:
         """The plan as collect_edition.py reads it."""
@@ -100,7 +115,7 @@ class Plan:
                 "schema": 1,
                 "edition": config.edition,
                 "report": dict(config.report),
-                "runs": [vars_of(run) for run in self.runs],
+                "runs": [vars_of(run) | {"source": self.source_of(run).as_posix()} for run in self.runs],
                 "left_out": [vars_of(run) for run in self.left_out],
                 "rows": list(self.rows()),
                 "cases": [
@@ -135,30 +150,32 @@ def vars_of(spec: Any) -> dict[str, Any]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(spec).items()}
 
 
-def make_plan(config: Config, root: Path, containers_on: bool) -> Plan:
+def make_plan(config: Config, root: Path, home: Path, containers_on: bool) -> Plan:
     """Sort the runs of `config` into those that take part and those left out, with the reason.
 
+    root: the working folder; home: the project's checkout, often the same.
     containers_on: whether Snakemake runs rules in their containers (--use-singularity).
     """
-    torch_version = installed_torch()
+    plan = Plan(config, (), (), installed_torch(), root, home)
     kept, left_out = [], []
     for run in config.runs:
-        reason = _obstacle(run, root, containers_on, torch_version)
+        reason = _obstacle(plan, run, containers_on)
         if reason is None:
             kept.append(run)
         else:
             left_out.append(LeftOut(run.name, reason))
-    return Plan(config, tuple(kept), tuple(left_out), torch_version, root)
+    return replace(plan, runs=tuple(kept), left_out=tuple(left_out))
 
 
-def _obstacle(run: RunSpec, root: Path, containers_on: bool, torch_version: str | None) -> str | None:
-    if run.kind == "host" and torch_version is None:
+def _obstacle(plan: Plan, run: RunSpec, containers_on: bool) -> str | None:
+    source = plan.root / plan.source_of(run)
+    if run.kind == "host" and plan.torch_version is None:
         return "no torch beside Snakemake: install one with make setup"
     if run.kind == "container" and not containers_on:
         return "needs its container: add --use-singularity"
-    if run.kind == "recorded" and not (root / run.where).is_dir():
+    if run.kind == "recorded" and not source.is_dir():
         return f"no folder {run.where}: correct runs.{run.name}.recorded"
-    if run.kind == "published" and not (root / run.where).is_file():
+    if run.kind == "published" and not source.is_file():
         return f"no file {run.where}: correct runs.{run.name}.published"
     return None
 

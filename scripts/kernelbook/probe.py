@@ -30,7 +30,7 @@ def _nothing_to_check(root: Path, spec: Mapping[str, Any]) -> None:
 
 
 def _recorded(root: Path, spec: Mapping[str, Any]) -> str | None:
-    folder = root / spec["where"]
+    folder = root / spec["folder"]
     if not folder.is_dir():
         return f"no folder {spec['where']}: correct runs.{spec['run']}.recorded"
     if not any(folder.glob("*/*/measurement.json")):

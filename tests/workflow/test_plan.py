@@ -27,7 +27,7 @@ def plan_of(root, tmp_path):
     (tmp_path / "recorded/old/linear-eager/notes").mkdir()
 
     def make(containers_on=False, **changes):
-        return make_plan(load_config(RAW | changes, root / "workflow" / "schemas"), tmp_path, containers_on)
+        return make_plan(load_config(RAW | changes, root / "workflow" / "schemas"), tmp_path, root, containers_on)
 
     return make
 

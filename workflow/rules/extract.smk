@@ -5,7 +5,7 @@ rule extract_case:
     input:
         run=f"{RESULTS}/{{run}}/run.json",
         measurement=measurement,
-        code=glob("scripts/kernelbook/trace/*.py") + ["scripts/kernelbook/case_tables.py"],
+        code=glob(f"{SCRIPTS}/kernelbook/trace/*.py") + [f"{SCRIPTS}/kernelbook/case_tables.py"],
     output:
         multiext(f"{RESULTS}/{{run}}/{{case}}/{{process}}/", *(f"{table}.parquet" for table in TABLES)),
     log:
@@ -19,5 +19,5 @@ rule extract_case:
     message:
         "Reading {wildcards.case} on {wildcards.run}, process {wildcards.process}"
     shell:
-        "{params.python:q} scripts/extract_case.py --run-file {input.run:q} --case-spec {params.spec:q}"
+        "{params.python:q} {SCRIPTS:q}/extract_case.py --run-file {input.run:q} --case-spec {params.spec:q}"
         " --process {wildcards.process} --output {params.folder:q} --measurement {input.measurement:q} 2> {log:q}"

@@ -14,12 +14,12 @@ checkpoint probe_run:
     message:
         "Looking at run {wildcards.run}"
     shell:
-        "{params.python:q} scripts/probe_run.py --run-spec {params.spec:q} --output {output.run:q} 2> {log:q}"
+        "{params.python:q} {SCRIPTS:q}/probe_run.py --run-spec {params.spec:q} --output {output.run:q} 2> {log:q}"
 
 
 rule profile_case:
     input:
-        supervisor="scripts/profile_case.py",
+        supervisor=f"{SCRIPTS}/profile_case.py",
         workload=lambda wildcards: PLAN.code_of(wildcards.case),
     output:
         case=f"{RESULTS}/{{run}}/{{case}}/{{process}}/case.json",
@@ -44,5 +44,5 @@ rule profile_case:
         "Measuring {wildcards.case} on {wildcards.run}, process {wildcards.process}"
     shell:
         "printf '%s' {params.spec:q} > {output.case:q} && "
-        "{params.python:q} scripts/profile_case.py --case-file {output.case:q} --device {params.device}"
+        "{params.python:q} {SCRIPTS:q}/profile_case.py --case-file {output.case:q} --device {params.device}"
         " --output {params.folder:q} --cache-dir {params.cache:q} 2> {log:q}"

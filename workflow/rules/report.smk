@@ -5,8 +5,8 @@ rule collect_edition:
     input:
         runs=[f"{RESULTS}/{run.name}/run.json" for run in PLAN.runs_with_cases()],
         cases=[f"{RESULTS}/{run}/{case}/{process}/case.parquet" for run, case, process in PLAN.rows()],
-        published=[run.where for run in PLAN.runs if run.kind == "published"],
-        code=glob("scripts/kernelbook/*.py"),
+        published=[PLAN.source_of(run).as_posix() for run in PLAN.runs if run.kind == "published"],
+        code=glob(f"{SCRIPTS}/kernelbook/*.py"),
     output:
         directory(f"{RESULTS}/edition"),
     log:
@@ -21,14 +21,14 @@ rule collect_edition:
     message:
         "Collecting edition {EDITION}"
     shell:
-        "{params.python:q} scripts/collect_edition.py --plan {params.plan:q} --results {params.results:q}"
+        "{params.python:q} {SCRIPTS:q}/collect_edition.py --plan {params.plan:q} --results {params.results:q}"
         " --output {output:q} 2> {log:q}"
 
 
 rule render_report:
     input:
         edition=f"{RESULTS}/edition",
-        code=glob("scripts/kernelbook/report/*.py") + glob("scripts/kernelbook/report/*/*.*"),
+        code=glob(f"{SCRIPTS}/kernelbook/report/*.py") + glob(f"{SCRIPTS}/kernelbook/report/*/*.*"),
     output:
         page=f"{REPORT}/index.html",
     log:
@@ -41,4 +41,4 @@ rule render_report:
     message:
         "Writing {REPORT}/index.html"
     shell:
-        "{params.python:q} scripts/render_report.py --edition-dir {input.edition:q} --output {params.report:q} 2> {log:q}"
+        "{params.python:q} {SCRIPTS:q}/render_report.py --edition-dir {input.edition:q} --output {params.report:q} 2> {log:q}"
