@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+"""Measures one case on this machine and leaves measurement.json beside its traces. Needs torch and nothing else.
+
+    python scripts/profile_case.py --case-file case.json --device auto --output results/mine
+
+Exit status: 0 once measurement.json stands (whatever it says), 2 for bad arguments, 128 + n if signal n stopped it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from workloads.harness.case_file import CaseError, load_case
+from workloads.harness.supervisor import say, supervise
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Parse the arguments, measure, return the exit status."""
+    parser = argparse.ArgumentParser(description="Measure one case: times, a torch.profiler trace, and what it ran on.")
+    parser.add_argument("--case-file", required=True, type=Path, help="JSON file that describes the case")
+    parser.add_argument("--device", choices=("auto", "cuda", "cpu"), default="auto", help="default: a GPU if usable")
+    parser.add_argument("--output", required=True, type=Path, help="folder for measurement.json and the traces")
+    parser.add_argument("--cache-dir", type=Path, help="folder of torch.compile's and Triton's caches, shared by cases")
+    arguments = parser.parse_args(argv)
+    try:
+        given, case = load_case(arguments.case_file)
+        return supervise(given, case, arguments.device, arguments.output.absolute(), arguments.cache_dir)
+    except CaseError as error:
+        say(str(error))
+        return 2
+    except OSError as error:
+        say(f"{arguments.output}: cannot be written ({error.strerror}): free some space or choose another folder")
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""What is profiled: one small file a workload. These files run inside a container that has torch and nothing of ours.
+
+A workload is a function. Its first argument is a `Context`, its other arguments are the case's parameters, and it returns a
+`Workload`. Writing your own takes a file like this, named in the config as `workload: my/rows.py:softmax_rows`:
+
+    import torch
+    from workloads import Workload
+
+    def softmax_rows(context, rows=4096, columns=1024):
+        def forward(x):
+            return torch.softmax(x, dim=-1)
+
+        return Workload(forward, (context.random(rows, columns),))
+
+Without a `reference` of its own a workload is compared with its own forward in float64.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    import torch
+
+
+class Unsupported(Exception):  # noqa: N818 - it is a finding about the machine, not an error
+    """The case cannot run here, and that is no failure. The message says why, then the remedy."""
+
+
+class Workload(NamedTuple):
+    """One thing to measure.
+
+    forward: called as `forward(*inputs)` under `torch.no_grad`; a function or a `torch.nn.Module`.
+    inputs: tensors already on the device; a forward must leave their values as they were.
+    reference: called as `reference(*inputs)`, with the inputs as they are; returns the answer in float64.
+    flops: floating-point operations of one forward by formula, where torch's counter is known to be wrong.
+    pinned: a context entered once, before the first forward, and left after the last one (e.g. `sdpa_kernel(...)`).
+    facts: called once after all measuring; returns more keys for measurement.json.
+    """
+
+    forward: Callable[..., Any]
+    inputs: tuple[Any, ...]
+    reference: Callable[..., Any] | None = None
+    flops: int | None = None
+    pinned: AbstractContextManager[Any] | None = None
+    facts: Callable[[], dict[str, Any]] | None = None
+
+
+@dataclass(frozen=True)
+class Context:
+    """Where and how a workload is to be built. torch's random generators are seeded before it is called."""
+
+    variant: str
+    device: torch.device
+    dtype: torch.dtype
+    seed: int
+
+    def random(self, *shape: int, scale: float = 1.0) -> torch.Tensor:
+        """Normal random numbers of this shape: never zeros, on which a GPU draws less power and runs faster."""
+        import torch
+
+        return torch.randn(*shape, device=self.device, dtype=self.dtype).mul_(scale)
+
+    def choose(self, variants: dict[str, Any]) -> Any:
+        """The entry of this case's variant; a ValueError that lists the known ones otherwise."""
+        if self.variant not in variants:
+            raise ValueError(f'there is no variant "{self.variant}" here: use one of {", ".join(sorted(variants))}')
+        return variants[self.variant]
+
+    def package(self, name: str, install: str) -> ModuleType:
+        """Import what this case alone needs; absent, the case is unsupported and the reason says how to install it."""
+        try:
+            return importlib.import_module(name)
+        except ImportError as error:
+            raise Unsupported(f"{name} cannot be imported ({error}): pip install {install}") from error
+
+    def need_cuda(self, what: str) -> None:
+        """Refuse a device that is not a GPU."""
+        if self.device.type != "cuda":
+            raise Unsupported(f"{what} runs on a GPU alone and the device is {self.device.type}: use --device cuda")

@@ -1,0 +1,112 @@
+"""Causal attention, written out by hand, fused by FlexAttention, or left to one SDPA backend."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch.nn import functional
+
+from workloads import Context, Unsupported, Workload
+from workloads.sdpa_backends import pin, survey
+
+Forward = Callable[..., torch.Tensor]
+
+SDPA_VARIANTS = {
+    "sdpa-math": "MATH",
+    "sdpa-efficient": "EFFICIENT_ATTENTION",
+    "sdpa-flash": "FLASH_ATTENTION",
+    "sdpa-cudnn": "CUDNN_ATTENTION",
+    "sdpa-auto": None,
+}
+
+
+def naive(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Every step makes a new tensor. `mask` is True where a query must not look."""
+    scores = torch.matmul(q, k.transpose(-2, -1)) * (1.0 / math.sqrt(q.shape[-1]))
+    scores = scores.masked_fill(mask, float("-inf"))
+    return torch.matmul(torch.softmax(scores, dim=-1), v)
+
+
+def inplace(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """The same with the scores scaled and masked where they lie. For inference alone.
+
+    Raises ValueError for inputs that require grad.
+    """
+    if q.requires_grad or k.requires_grad or v.requires_grad:
+        raise ValueError(
+            "in-place attention is for inference: an input requires grad, and backward would read scores that were "
+            "overwritten; use the naive variant, or inputs that do not require grad"
+        )
+    scores = torch.matmul(q, k.transpose(-2, -1))
+    scores.mul_(1.0 / math.sqrt(q.shape[-1]))
+    scores.masked_fill_(mask, float("-inf"))
+    return torch.matmul(torch.softmax(scores, dim=-1), v)
+
+
+def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """torch's own attention; which kernels run is up to the backend."""
+    return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def reference(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *_: object) -> torch.Tensor:
+    """softmax(q kᵀ / √d + causal mask) v in float64, one batch entry at a time to keep memory small."""
+    future = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device).triu(1)
+    rows = []
+    for q1, k1, v1 in zip(q.double(), k.double(), v.double()):  # noqa: B905 - Python 3.9 has no strict
+        scores = torch.einsum("hqd,hkd->hqk", q1, k1) / math.sqrt(q.shape[-1])
+        rows.append(torch.softmax(scores.masked_fill(future, float("-inf")), dim=-1) @ v1)
+    return torch.stack(rows)
+
+
+def _flex(context: Context, seq: int) -> Forward:
+    try:
+        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+    except ImportError as error:
+        raise Unsupported("this torch has no FlexAttention: use torch 2.5 or newer") from error
+
+    def causal(batch: torch.Tensor, head: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+        return query >= key
+
+    block_mask = create_block_mask(causal, B=None, H=None, Q_LEN=seq, KV_LEN=seq, device=context.device)
+    return lambda q, k, v: flex_attention(q, k, v, block_mask=block_mask)
+
+
+def _hub_flash(context: Context) -> Forward:
+    context.need_cuda("FlashAttention")
+    flash = context.package("kernels", "kernels").get_kernel("kernels-community/flash-attn2")
+
+    def forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        # The hub's kernel wants (batch, seq, heads, head_dim): views, nothing is copied.
+        out = flash.flash_attn_func(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), causal=True)
+        return out.transpose(1, 2)
+
+    return forward
+
+
+def attention(context: Context, batch: int = 8, heads: int = 16, seq: int = 1024, head_dim: int = 64) -> Workload:
+    """Variants: `naive`, `inplace`, `flex`, `hub-flash`, `sdpa-math|efficient|flash|cudnn|auto`.
+
+    FLOPs are the two matrix products in full, 4 · batch · heads · seq² · head_dim: what the masked half costs is part
+    of what the variants differ in, so one figure serves them all.
+    """
+    builders = {
+        "naive": lambda: naive,
+        "inplace": lambda: inplace,
+        "flex": lambda: _flex(context, seq),
+        "hub-flash": lambda: _hub_flash(context),
+        **dict.fromkeys(SDPA_VARIANTS, lambda: sdpa),
+    }
+    q, k, v = (context.random(batch, heads, seq, head_dim) for _ in range(3))
+    inputs = (q, k, v)
+    if context.variant in ("naive", "inplace"):
+        inputs += (torch.ones(seq, seq, dtype=torch.bool, device=context.device).triu(1),)
+    return Workload(
+        context.choose(builders)(),
+        inputs,
+        reference,
+        flops=4 * batch * heads * seq * seq * head_dim,
+        pinned=pin(SDPA_VARIANTS[context.variant]) if SDPA_VARIANTS.get(context.variant) else None,
+        facts=lambda: {"sdpa_backends": survey(q, k, v)},
+    )

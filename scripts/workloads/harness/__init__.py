@@ -1,0 +1,1 @@
+"""Measures one case: a supervisor (standard library alone) and the child process it starts (torch)."""

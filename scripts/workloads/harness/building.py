@@ -1,0 +1,89 @@
+"""From a case to something that can be called: finds the workload's function, makes its inputs, compiles it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from workloads import Context, Workload
+
+
+def find_workload(name: str) -> Callable[..., Any]:
+    """The function behind a workload's name.
+
+    name: `attention` (a file of this package and the function of that name), `package.module:function`, or
+        `path/to/file.py:function`; `function` may be nested (`Blocks.make`).
+
+    Raises ValueError that says what is missing and what there is.
+    """
+    module_name, colon, attribute = name.rpartition(":")
+    if not colon:
+        module, attribute = _built_in(name), name
+    elif module_name.endswith(".py"):
+        module = _from_file(Path(module_name))
+    else:
+        module = importlib.import_module(module_name)
+    found: Any = module
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            there = ", ".join(sorted(key for key in vars(found) if not key.startswith("_"))) or "nothing"
+            raise ValueError(f'workload "{name}" has no "{part}": it has {there}')
+        found = getattr(found, part)
+    if not callable(found):
+        raise ValueError(f'workload "{name}" must be a function, got {type(found).__name__}')
+    return found
+
+
+def _built_in(name: str) -> ModuleType:
+    folder = Path(__file__).resolve().parents[1]
+    known = sorted(path.stem for path in folder.glob("*.py") if path.stem not in ("__init__", "sdpa_backends"))
+    if name not in known:
+        raise ValueError(f'there is no workload "{name}": use {", ".join(known)}, or path/to/file.py:function')
+    return importlib.import_module(f"workloads.{name}")
+
+
+def _from_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise ValueError(f'there is no file "{path}": the path of a workload is relative to the folder you start in')
+    # Under a name of its own in sys.modules, so that the file may define dataclasses and be pickled.
+    spec = importlib.util.spec_from_file_location(f"workload_{path.stem}", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    sys.path.insert(0, str(path.parent.resolve()))
+    spec.loader.exec_module(module)
+    return module
+
+
+def build(case: dict[str, Any], params: dict[str, Any], device: torch.device) -> Workload:
+    """Seed torch, then make the workload's inputs on the device.
+
+    Raises ValueError for parameters that the function does not take, TypeError if it returns something else.
+    """
+    function = find_workload(case["workload"])
+    context = Context(case["variant"], device, getattr(torch, case["dtype"]), case["seed"])
+    signature = inspect.signature(function)
+    try:
+        signature.bind(context, **params)
+    except TypeError as error:
+        takes = ", ".join(list(signature.parameters)[1:]) or "none"
+        raise ValueError(f'params of workload "{case["workload"]}": {error}; it takes {takes}') from error
+    torch.manual_seed(case["seed"])
+    made = function(context, **params)
+    if isinstance(made, tuple) and not isinstance(made, Workload) and 2 <= len(made) <= 3:
+        made = Workload(*made)
+    if not isinstance(made, Workload):
+        raise TypeError(f'workload "{case["workload"]}" must return a Workload, got {type(made).__name__}')
+    return made
+
+
+def compiled(case: dict[str, Any], forward: Callable[..., Any]) -> Callable[..., Any]:
+    """The forward in the case's mode; compile_options go to `torch.compile` as they are."""
+    return torch.compile(forward, **case["compile_options"]) if case["mode"] == "compile" else forward

@@ -1,0 +1,87 @@
+"""The case file: what `profile_case.py` is asked to measure."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+DEFAULTS: dict[str, Any] = {
+    "variant": "plain",
+    "mode": "eager",
+    "compile_options": {},
+    "params": {},
+    "cpu_params": {},
+    "dtype": "bfloat16",
+    "warmup": 3,
+    "schedule": {"wait": 1, "warmup": 1, "active": 10},
+    "samples": 50,
+    "timeout_s": 300,
+    "seed": 0,
+    "retries": 1,
+    "flush_l2": False,
+}
+COMPILE_OPTIONS = ("backend", "dynamic", "fullgraph", "mode", "options")
+DTYPES = ("bfloat16", "float16", "float32", "float64")
+
+
+class CaseError(ValueError):
+    """The case file cannot be measured; the message lists every mistake as fact and remedy."""
+
+
+def load_case(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The case as given, and the same with its defaults filled in.
+
+    Raises CaseError if the file is not JSON or says something that cannot be meant.
+    """
+    try:
+        given = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CaseError(f"{path}: cannot be read ({error.strerror}): name an existing case file") from error
+    except ValueError as error:
+        raise CaseError(f"{path}: is not JSON ({error})") from error
+    if not isinstance(given, dict):
+        raise CaseError(f"{path}: must hold one JSON object, got {type(given).__name__}")
+    case = {**DEFAULTS, **given}
+    mistakes = list(_mistakes(case))
+    if mistakes:
+        raise CaseError("\n".join(f"{path}: {mistake}" for mistake in mistakes))
+    case["schedule"] = {**DEFAULTS["schedule"], **case["schedule"]}
+    return given, case
+
+
+def _mistakes(case: dict[str, Any]) -> Any:
+    for key in ("case", "workload", "variant", "annotation"):
+        if not isinstance(case.get(key), str) or not case[key]:
+            yield f"{key}: must be a text, got {json.dumps(case.get(key))}"
+    for key in ("params", "cpu_params", "compile_options", "schedule"):
+        if not isinstance(case[key], dict):
+            yield f"{key}: must be an object, got {json.dumps(case[key])}"
+    if case["mode"] not in ("eager", "compile"):
+        yield f"mode: must be eager or compile, got {json.dumps(case['mode'])}"
+    if case["dtype"] not in DTYPES:
+        yield f"dtype: must be one of {', '.join(DTYPES)}, got {json.dumps(case['dtype'])}"
+    yield from _number_mistakes(case)
+
+
+def _number_mistakes(case: dict[str, Any]) -> Any:
+    least = {"warmup": 0, "samples": 1, "retries": 0, "seed": 0}
+    for key, minimum in least.items():
+        if not _whole(case[key], minimum):
+            yield f"{key}: must be a whole number, at least {minimum}, got {json.dumps(case[key])}"
+    seconds = case["timeout_s"]
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or seconds <= 0:
+        yield f"timeout_s: must be seconds above 0, got {json.dumps(seconds)}"
+    if isinstance(case["schedule"], dict):
+        for key, value in case["schedule"].items():
+            if key not in DEFAULTS["schedule"]:
+                yield f"schedule.{key}: is not known; use wait, warmup, active"
+            elif not _whole(value, 1 if key == "active" else 0):
+                yield f"schedule.{key}: must be a whole number, got {json.dumps(value)}"
+    if isinstance(case["compile_options"], dict):
+        for key in sorted(set(case["compile_options"]) - set(COMPILE_OPTIONS)):
+            yield f"compile_options.{key}: is not known; use {', '.join(COMPILE_OPTIONS)}"
+
+
+def _whole(value: Any, minimum: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= minimum

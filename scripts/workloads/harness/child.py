@@ -1,0 +1,228 @@
+"""The child process: measures one case in the order that keeps each figure clean, and writes what it has as it goes."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import faulthandler
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from workloads.harness.files import Scrubber, write_json
+
+PROGRESS = "profile_case: "  # the supervisor shows lines that begin so to people
+
+
+class Notebook:
+    """What is known so far, on disk before each stage: a crash costs only what comes after it."""
+
+    def __init__(self, path: Path, case: str) -> None:
+        self.path = path
+        self.case = case
+        self.record: dict[str, Any] = {"stage": None, "notes": []}
+        self.started = time.monotonic()
+
+    def stage(self, name: str) -> None:
+        """Begin a stage; its name is what a failure will be reported with."""
+        self.record["stage"] = name
+        self.save()
+        print(f"{PROGRESS}{self.case}: {name} ({time.monotonic() - self.started:.1f} s)", file=sys.stderr, flush=True)
+
+    def save(self) -> None:
+        """Write the record."""
+        write_json(self.path, self.record)
+
+    def attempt(self, what: str, measure: Callable[[], Any]) -> Any:
+        """An extra that may fail without failing the case: its result, or None and a note."""
+        try:
+            return measure()
+        except (RuntimeError, MemoryError, NotImplementedError, TypeError) as error:
+            words = str(error).strip().splitlines()
+            self.record["notes"].append(f"no {what}: {type(error).__name__}: {words[0] if words else ''}")
+            return None
+
+
+def main(arguments: list[str]) -> int:
+    """Measure the case given as JSON on stdin. arguments: device, output folder, cache folder (or empty)."""
+    # If the supervisor is killed this process must not go on alone (Linux: PR_SET_PDEATHSIG).
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1)  # the supervisor asks where a hung child is
+    asked, output, cache = arguments
+    case = json.load(sys.stdin)
+    notebook = Notebook(Path(output) / ".child.json", case["case"])
+    status = 0
+    try:
+        notebook.stage("import of torch")
+        _measure(case, asked, Path(output), cache, notebook)
+    except BaseException as error:  # noqa: BLE001 - whatever ends the child must reach the supervisor as a reason
+        traceback.print_exc()
+        kind = type(error)
+        name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+        notebook.record["error"] = {"kind": name, "message": str(error)}
+        notebook.save()
+        status = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # After a CUDA error, leaving in order can hang or crash; all that matters is on disk.
+    os._exit(status)
+
+
+def _measure(case: dict[str, Any], asked: str, output: Path, cache: str, notebook: Notebook) -> None:
+    import torch
+
+    from workloads.harness import building, environment
+
+    record = notebook.record
+    with warnings.catch_warnings():
+        # is_available() warns where torch.cuda.init() then raises.
+        warnings.simplefilter("ignore")
+        record["environment"] = environment.describe_environment(None)
+        notebook.stage("start of the device")
+        device = environment.choose_device(asked)
+    record["device"] = environment.describe_device(device)
+    record["environment"] = environment.describe_environment(device)
+    record["params_used"] = {**case["params"], **(case["cpu_params"] if device.type == "cpu" else {})}
+    scrub = Scrubber(output=output, cache=cache or None)
+    notebook.stage("making of the inputs")
+    with torch.no_grad():
+        workload = building.build(case, record["params_used"], device)
+        with workload.pinned or contextlib.nullcontext():
+            try:
+                _run(case, workload, device, output, scrub, notebook)
+            finally:
+                _add_facts(workload, notebook)
+    record["stage"] = None
+    notebook.save()
+
+
+def _add_facts(workload: Any, notebook: Notebook) -> None:
+    failing = sys.exc_info()[1]
+    if workload.facts is None or (failing is not None and "viable backend" not in str(failing).lower()
+                                  and "available kernel" not in str(failing).lower()):  # fmt: skip
+        return  # after an unrelated error the device may be past use
+    notebook.record.update(notebook.attempt("further facts", workload.facts) or {})
+
+
+def _run(case: dict[str, Any], workload: Any, device: Any, output: Path, scrub: Scrubber, notebook: Notebook) -> None:
+    """The order of measuring: see the stages. A cold case profiles first."""
+    from workloads.harness import building, timing
+
+    record = notebook.record
+    forward = building.compiled(case, workload.forward)
+    inputs = workload.inputs
+
+    def step() -> Any:
+        return forward(*inputs)
+
+    record["inductor_cache"] = _cache_state() if case["mode"] == "compile" else None
+    timing.synchronize(device)
+    if case["warmup"] == 0:
+        _profile(case, step, device, output, scrub, notebook)
+    else:
+        notebook.stage("first call")
+        record["first_call_us"] = timing.timed_call_us(step, device)
+        notebook.stage("warm-up")
+        for _ in range(case["warmup"] - 1):
+            step()
+        timing.synchronize(device)
+    _time(case, step, device, notebook)
+    if case["warmup"] > 0:
+        _profile(case, step, device, output, scrub, notebook)
+    _shapes(case, step, device, output, scrub, notebook)
+    _judge(case, workload, step, notebook)
+
+
+def _cache_state() -> str:
+    """`shared` if torch.compile's cache folder already holds something, else `cold`."""
+    import getpass
+    import tempfile
+
+    folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    if folder is None:
+        try:
+            user = getpass.getuser()
+        except (KeyError, OSError):
+            user = str(os.getuid())
+        folder = os.path.join(tempfile.gettempdir(), f"torchinductor_{user}")
+    return "shared" if os.path.isdir(folder) and any(os.scandir(folder)) else "cold"
+
+
+def _time(case: dict[str, Any], step: Callable[[], Any], device: Any, notebook: Notebook) -> None:
+    from workloads.harness import gpu, timing
+
+    record = notebook.record
+    notebook.stage("timing without the profiler")
+    card = gpu.visible_gpu() if device.type == "cuda" else None
+    record["clocks"] = {"before": gpu.clocks(card), "after": None}
+    timing.reset_peak(device)
+    for _ in range(2):  # reading the clocks took a while: wake the device again
+        step()
+    record["forward_times_us"] = timing.forward_times_us(step, device, case["samples"], case["flush_l2"])
+    record["clocks"]["after"] = gpu.clocks(card)
+    record["forward_timer"] = "cuda_events" if device.type == "cuda" else "wall"
+    record["peak_memory_bytes"] = timing.peak_bytes(device)
+    record["warmup_check"] = timing.warmup_check(record["forward_times_us"])
+
+
+def _profile(
+    case: dict[str, Any], step: Callable[[], Any], device: Any, output: Path, scrub: Scrubber, notebook: Notebook
+) -> None:
+    from workloads.harness import timing, tracing
+
+    notebook.stage("profile")
+    record = notebook.record
+    cold = case["warmup"] == 0 and case["schedule"]["wait"] > 0
+
+    def profiled_step() -> Any:
+        nonlocal cold
+        if cold:  # the profiler still waits in this step, so waiting for the device disturbs nothing
+            cold = False
+            record["first_call_us"] = timing.timed_call_us(step, device)
+            return None
+        return step()
+
+    target = output / "trace.json.gz"
+    record["key_averages"] = tracing.profile_forwards(
+        profiled_step, case["annotation"], case["schedule"], device, target, scrub
+    )
+    record["profiled_forwards"] = case["schedule"]["active"]
+    record["trace"] = target.name
+
+
+def _shapes(
+    case: dict[str, Any], step: Callable[[], Any], device: Any, output: Path, scrub: Scrubber, notebook: Notebook
+) -> None:
+    from workloads.harness import tracing
+
+    notebook.stage("profile with shapes")
+    target = output / "shapes.json.gz"
+    plan = {"wait": 0, "warmup": 1, "active": 1}
+    tracing.profile_forwards(step, case["annotation"], plan, device, target, scrub, record_shapes=True)
+    notebook.record["shapes_trace"] = target.name
+
+
+def _judge(case: dict[str, Any], workload: Any, step: Callable[[], Any], notebook: Notebook) -> None:
+    from workloads.harness import accuracy
+
+    record = notebook.record
+    notebook.stage("counting of operations")
+    counted = notebook.attempt("FLOPs", lambda: accuracy.flops(workload))
+    record["flops"], record["flops_source"] = counted or (None, None)
+    notebook.stage("comparison with float64")
+    result = step()
+    record.update(accuracy.least_bytes(workload, result))
+    record["relative_error"] = notebook.attempt("relative error", lambda: accuracy.relative_error(result, workload))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

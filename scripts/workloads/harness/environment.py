@@ -1,0 +1,96 @@
+"""What this measurement ran on: device, versions, threads. Nothing that names the machine."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from workloads.harness import gpu
+
+PACKAGES = ("numpy", "triton", "pytorch-triton", "liger-kernel", "kernels", "flash-attn", "nvidia-cudnn-cu12")
+
+
+def choose_device(asked: str) -> torch.device:
+    """The device for `auto`, `cuda` or `cpu`.
+
+    `auto` takes a GPU if torch can use one. A GPU that this CUDA build of torch cannot use is an error and
+    never a silent measurement of the CPU.
+
+    Raises RuntimeError in torch's words if a GPU was asked for, or is there, and cannot be used.
+    """
+    if asked == "cpu":
+        return torch.device("cpu")
+    if torch.cuda.is_available():
+        return torch.device("cuda", torch.cuda.current_device())
+    built_for_gpu = bool(torch.version.cuda or torch.version.hip)
+    if asked == "auto" and not (built_for_gpu and gpu.visible_gpu()):
+        return torch.device("cpu")
+    if not built_for_gpu:
+        raise RuntimeError("this torch is built without CUDA")
+    torch.cuda.init()  # says why in torch's own words
+    raise RuntimeError("No CUDA GPUs are available")
+
+
+def describe_device(device: torch.device) -> dict[str, Any]:
+    """Type, name and size of the device."""
+    if device.type == "cpu":
+        return {"type": "cpu", "name": _cpu_name(), "capability": None, "index": 0, "total_memory_bytes": None,
+                "multi_processors": os.cpu_count()}  # fmt: skip
+    properties = torch.cuda.get_device_properties(device)
+    return {
+        "type": "cuda",
+        "name": properties.name,
+        "capability": f"{properties.major}.{properties.minor}",
+        "index": device.index,
+        "total_memory_bytes": properties.total_memory,
+        "multi_processors": properties.multi_processor_count,
+        "l2_bytes": getattr(properties, "L2_cache_size", None),
+    }
+
+
+def describe_environment(device: torch.device | None) -> dict[str, Any]:
+    """Versions of all that a time depends on."""
+    on_gpu = device is not None and device.type == "cuda"
+    cudnn = torch.backends.cudnn.version() if on_gpu else None
+    libc = "".join(platform.libc_ver())
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "torch_git": torch.version.git_version,
+        "cuda": torch.version.cuda or torch.version.hip,
+        "cudnn": str(cudnn) if cudnn else None,
+        "driver": gpu.driver_version() if on_gpu else None,
+        "triton": _version("triton") or _version("pytorch-triton"),
+        "platform": " ".join(filter(None, [platform.system(), platform.machine(), libc])),
+        "cpu": _cpu_name(),
+        "threads": torch.get_num_threads(),
+        "container": _container(),
+        "packages": {name: version for name in PACKAGES if (version := _version(name))},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _cpu_name() -> str:
+    try:
+        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M)
+    except OSError:
+        found = None
+    return found[1].strip() if found else platform.machine()
+
+
+def _container() -> str | None:
+    """File name of the Apptainer image this runs in, or None outside one."""
+    path = os.environ.get("APPTAINER_CONTAINER") or os.environ.get("SINGULARITY_CONTAINER")
+    return os.path.basename(path) if path else None

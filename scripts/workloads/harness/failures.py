@@ -1,0 +1,153 @@
+"""What went wrong, in words: from an exception's text or an exit status to fact, remedy and whether to try again."""
+
+from __future__ import annotations
+
+import re
+import signal
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why there is no measurement. status: failed | unsupported."""
+
+    status: str
+    fact: str
+    remedy: str
+    retry: bool = False
+
+    @property
+    def reason(self) -> str:
+        """Fact, then remedy, in one line."""
+        return f"{self.fact}: {self.remedy}" if self.remedy else self.fact
+
+
+@dataclass(frozen=True)
+class _Rule:
+    pattern: str
+    fact: str
+    remedy: str
+    status: str = "failed"
+    retry: bool = False
+
+
+# Looked for in "ExceptionType: message", the first that matches wins.
+RULES = (
+    _Rule(
+        r"OutOfMemoryError|CUDA out of memory|CUBLAS_STATUS_ALLOC_FAILED|cudaErrorMemoryAllocation",
+        "CUDA ran out of memory",
+        "use smaller params, or a GPU with more free memory",
+        retry=True,
+    ),
+    _Rule(
+        r"DefaultCPUAllocator: (can't|not enough)|MemoryError|Cannot allocate memory",
+        "the machine ran out of memory",
+        "use smaller cpu_params, or a machine with more memory",
+        retry=True,
+    ),
+    _Rule(
+        r"illegal memory access|misaligned address|unspecified launch failure",
+        "a kernel touched memory that is not its own",
+        "run the case under compute-sanitizer to find the kernel; the GPU itself is well",
+    ),
+    _Rule(
+        r"device-side assert",
+        "an assertion inside a kernel failed",
+        "check the indices the workload uses; CUDA_LAUNCH_BLOCKING=1 names the op",
+    ),
+    _Rule(
+        r"driver on your system is too old|CUDA driver version is insufficient|unsupported PTX",
+        "the NVIDIA driver is too old for this torch",
+        "update the driver, or use a torch built for an older CUDA",
+    ),
+    _Rule(
+        r"Found no NVIDIA driver|libcuda\.so\.1: cannot open|CUDA driver initialization failed|no CUDA-capable device"
+        r"|No CUDA GPUs are available|CUDA unknown error",
+        "no usable NVIDIA driver or GPU",
+        "in a container start it with --nv; check nvidia-smi and CUDA_VISIBLE_DEVICES; or use --device cpu",
+    ),
+    _Rule(
+        r"not compiled with CUDA|built without CUDA",
+        "this torch is built without CUDA",
+        "install a CUDA build of torch, or use --device cpu",
+    ),
+    _Rule(
+        r"no kernel image is available",
+        "this torch holds no kernels for this GPU's generation",
+        "use a torch built for it (see torch.cuda.get_arch_list())",
+    ),
+    _Rule(
+        r"gave no device activities",
+        "the profiler gave no device activities (CUPTI refused)",
+        "let users profile (NVreg_RestrictProfilingToAdminUsers=0), and end other profilers on this GPU",
+    ),
+    _Rule(
+        r"No space left on device|Errno 28|Disk quota exceeded|Errno 122",
+        "the disk is full",
+        "free some space in the output, cache and temporary folders",
+    ),
+    _Rule(
+        r"InvalidCxxCompiler|No working C\+\+ compiler|Failed to find C compiler|CppCompileError.*not found",
+        "torch.compile found no working compiler",
+        "install g++ in this environment, or set CXX and CC",
+    ),
+    _Rule(
+        r"TritonMissing|Cannot find a working triton|No module named 'triton'",
+        "torch.compile found no Triton for this GPU",
+        "install the triton package that belongs to this torch",
+    ),
+    _Rule(
+        r"No available kernel|No viable backend",
+        "the pinned SDPA backend refuses these inputs on this device",
+        "see sdpa_backends for its reasons; use another variant, dtype or head_dim",
+        status="unsupported",
+    ),
+    _Rule(
+        r"ModuleNotFoundError|ImportError",
+        "a package cannot be imported",
+        "install it in this environment",
+    ),
+)
+
+
+def from_exception(kind: str, message: str, stage: str | None) -> Failure:
+    """The failure behind an exception of the child; `kind` is the type's qualified name."""
+    first = next((line.strip() for line in message.splitlines() if line.strip()), "")
+    where = f" during {stage}" if stage else ""
+    if kind.endswith("Unsupported"):
+        fact, _, remedy = first.rpartition(": ")
+        return Failure("unsupported", fact or first, remedy if fact else "")
+    for rule in RULES:
+        if re.search(rule.pattern, f"{kind}: {message}", re.S):
+            detail = f"{rule.fact}{where} ({_short(first)})" if first else f"{rule.fact}{where}"
+            return Failure(rule.status, detail, rule.remedy, rule.retry)
+    return Failure("failed", f"{kind}{where}: {_short(first)}", "")
+
+
+def from_signal(number: int, stage: str | None) -> Failure:
+    """The failure of a child that a signal ended."""
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = f"signal {number}"
+    remedy = {
+        signal.SIGKILL: "the machine may have run out of memory (see dmesg); give the job more, or use smaller params",
+        signal.SIGSEGV: "the log's last lines show where; report it to the library they name",
+    }.get(number, "the log's last lines show where")
+    return Failure("failed", f"the process was ended by {name} during {stage or 'its start'}", remedy, retry=True)
+
+
+def from_time_limit(seconds: float, stage: str | None) -> Failure:
+    """The failure of a child that was stopped at its time limit."""
+    remedy = "raise timeout_s, or look at the log's last lines for where it hung"
+    return Failure("failed", f"stopped at its time limit of {seconds:g} s during {stage or 'its start'}", remedy, True)
+
+
+def from_exit(code: int, stage: str | None) -> Failure:
+    """The failure of a child that left with a status and without a word."""
+    where = stage or "its start"
+    return Failure("failed", f"the process left with status {code} during {where}", "the log's last lines show why")
+
+
+def _short(text: str, limit: int = 300) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,72 @@
+"""Writing what crosses the wall: whole files or none, and nothing in them that tells where they were made."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import socket
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+from typing import Any
+
+SCRIPTS = Path(__file__).resolve().parents[2]
+
+
+def finite(value: Any) -> Any:
+    """The same value with every NaN and infinity made None: strict JSON has no word for them."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return value
+
+
+def write_json(path: Path, record: dict[str, Any]) -> None:
+    """Write one key a line under a temporary name, then rename: a reader sees the old file or the new one.
+
+    Raises OSError if there is no room.
+    """
+    lines = [f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in finite(record).items()]
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+class Scrubber:
+    """Replaces this machine's folders and name by words: `<python>`, `<scripts>`, `<output>`, `<tmp>` ..."""
+
+    def __init__(self, **folders: Path | str | None) -> None:
+        places = {
+            "scripts": SCRIPTS,
+            "packages": sysconfig.get_path("purelib"),
+            "python": sys.prefix,
+            "base-python": sys.base_prefix,
+            "cwd": Path.cwd(),
+            "home": os.environ.get("HOME"),
+            "tmp": tempfile.gettempdir(),
+            **folders,
+        }
+        known = {}
+        for word, folder in places.items():
+            for form in (str(folder), os.path.realpath(str(folder))) if folder else ():
+                if len(form) > 2:
+                    known.setdefault(form, f"<{word}>")
+        # The longest first, so that a folder inside another one keeps its own word.
+        self._words = sorted(known.items(), key=lambda item: -len(item[0]))
+        host = socket.gethostname()
+        self._host = re.compile(rf"\b{re.escape(host)}\b") if len(host) > 3 else None
+
+    def __call__(self, text: str) -> str:
+        for folder, word in self._words:
+            text = re.sub(re.escape(folder) + r"(?![\w.-])", word, text)
+        return self._host.sub("<host>", text) if self._host else text

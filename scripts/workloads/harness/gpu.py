@@ -1,0 +1,155 @@
+"""The GPU as `nvidia-smi` sees it, and a lock so that two measurements never share one. No torch, no NVML package."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+# Bits of nvidia-smi's clocks_event_reasons.active (nvml.h, nvmlClocksEventReasons).
+THROTTLE_BITS = {
+    0x1: "idle",
+    0x2: "applications clocks setting",
+    0x4: "software power cap",
+    0x8: "hardware slowdown",
+    0x10: "sync boost",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "hardware power brake",
+    0x100: "display clock setting",
+}
+CLOCK_FIELDS = {
+    "sm_mhz": "clocks.sm",
+    "memory_mhz": "clocks.mem",
+    "max_sm_mhz": "clocks.max.sm",
+    "temperature_c": "temperature.gpu",
+    "power_w": "power.draw",
+}
+
+
+def query(what: str, gpu: str | None = None) -> list[list[str]] | None:
+    """Rows of `nvidia-smi --query-...`; None where nvidia-smi is absent, refuses or hangs."""
+    if shutil.which("nvidia-smi") is None:
+        return None
+    command = ["nvidia-smi", what, "--format=csv,noheader,nounits"] + (["-i", gpu] if gpu else [])
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if done.returncode != 0:
+        return None
+    return [[cell.strip() for cell in line.split(",")] for line in done.stdout.splitlines() if line.strip()]
+
+
+def visible_gpu() -> str | None:
+    """An identity of the first GPU that a process started now would see (its UUID where readable), or None."""
+    wanted = os.environ.get("CUDA_VISIBLE_DEVICES")
+    first = None if wanted is None else wanted.split(",")[0].strip()
+    if first in ("", "-1"):
+        return None
+    if first is not None and not first.isdigit():
+        return first
+    rows = query("--query-gpu=uuid")
+    index = int(first or 0)
+    if rows is not None:
+        return rows[index][0] if index < len(rows) else None
+    # No nvidia-smi in this container: the device files still tell.
+    return f"index-{index}" if os.path.exists(f"/dev/nvidia{index}") else None
+
+
+def driver_version() -> str | None:
+    """Version of the kernel driver, e.g. "580.159.04", from /proc or nvidia-smi."""
+    with contextlib.suppress(OSError):
+        found = re.search(r"Kernel Module.*?\s(\d+\.\d+(?:\.\d+)?)\s", Path("/proc/driver/nvidia/version").read_text())
+        if found:
+            return found[1]
+    rows = query("--query-gpu=driver_version")
+    return rows[0][0] if rows else None
+
+
+def clocks(gpu: str | None) -> dict[str, Any] | None:
+    """Clocks (MHz), temperature (°C), power (W) and throttling reasons now; None where they cannot be read."""
+    if gpu is None:
+        return None
+    fields = list(CLOCK_FIELDS.values())
+    for reasons in ("clocks_event_reasons.active", "clocks_throttle_reasons.active"):  # new and old name
+        rows = query("--query-gpu=" + ",".join([*fields, reasons]), gpu if gpu.startswith("GPU-") else None)
+        if rows and len(rows[0]) == len(fields) + 1:
+            break
+    else:
+        return None
+    seen: dict[str, Any] = {key: _number(cell) for key, cell in zip(CLOCK_FIELDS, rows[0])}  # noqa: B905
+    try:
+        mask = int(rows[0][-1], 16)
+        seen["throttle_reasons"] = [name for bit, name in THROTTLE_BITS.items() if mask & bit]
+    except ValueError:
+        seen["throttle_reasons"] = None
+    return seen
+
+
+def _number(cell: str) -> float | None:
+    try:
+        return float(cell)
+    except ValueError:
+        return None
+
+
+def other_processes(gpu: str | None) -> list[dict[str, Any]] | None:
+    """Compute processes on the GPU before ours is started: pid, name (no folder), used_memory_mib."""
+    if gpu is None:
+        return None
+    rows = query("--query-compute-apps=pid,process_name,used_memory", gpu if gpu.startswith("GPU-") else None)
+    if rows is None:
+        return None
+    return [
+        {"pid": int(row[0]), "name": os.path.basename(row[1].split(" ")[0]), "used_memory_mib": _number(row[2])}
+        for row in rows
+        if len(row) == 3 and row[0].isdigit()
+    ]
+
+
+@contextlib.contextmanager
+def lock(gpu: str | None, say: Callable[[str], None]) -> Iterator[bool]:
+    """Hold the GPU against other measurements on this machine; yields False where no lock can be had.
+
+    The lock is the kernel's (flock): it ends with its holder, however that ends.
+    """
+    path = Path(tempfile.gettempdir()) / f"kernelbook-{re.sub(r'[^A-Za-z0-9-]', '_', gpu or 'none')}.lock"
+    handle = _open_lock(path) if gpu else None
+    if handle is None:
+        yield False
+        return
+    try:
+        _wait(handle, say)
+        yield True
+    finally:
+        os.close(handle)
+
+
+def _open_lock(path: Path) -> int | None:
+    # Another user's file in a sticky folder may be opened but not created anew (fs.protected_regular).
+    for flags in (os.O_RDONLY, os.O_RDWR | os.O_CREAT, os.O_RDONLY):
+        with contextlib.suppress(OSError):
+            return os.open(path, flags | os.O_CLOEXEC, 0o666)
+    return None
+
+
+def _wait(handle: int, say: Callable[[str], None]) -> None:
+    told = 0.0
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() - told > 30:
+                told = time.monotonic()
+                say("another measurement holds this GPU; waiting for it")
+            time.sleep(0.2)

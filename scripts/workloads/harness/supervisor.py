@@ -1,0 +1,208 @@
+"""The supervisor: starts the torch work in a child process and leaves measurement.json whatever happens."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from workloads.harness import failures, gpu
+from workloads.harness.child import PROGRESS
+from workloads.harness.files import SCRIPTS, Scrubber, write_json
+
+LOG_LINES = 40
+RESERVE_BYTES = 256 * 1024
+# Every key of measurement.json in order, with what stands for "not known".
+BLANK: dict[str, Any] = {
+    "device": None,
+    "params_used": None,
+    "environment": None,
+    "first_call_us": None,
+    "inductor_cache": None,
+    "forward_times_us": [],
+    "forward_timer": None,
+    "warmup_check": None,
+    "peak_memory_bytes": None,
+    "flops": None,
+    "flops_source": None,
+    "input_bytes": None,
+    "output_bytes": None,
+    "relative_error": None,
+    "key_averages": [],
+    "profiled_forwards": None,
+    "trace": None,
+    "shapes_trace": None,
+    "clocks": {"before": None, "after": None},
+    "sdpa_backends": None,
+    "notes": [],
+}
+
+
+class Interrupted(Exception):  # noqa: N818
+    """The supervisor itself was told to stop (SIGTERM, SIGINT)."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+def say(message: str) -> None:
+    """One line for people, on stderr."""
+    print(f"{PROGRESS}{message}", file=sys.stderr, flush=True)
+
+
+def supervise(given: dict[str, Any], case: dict[str, Any], device: str, output: Path, cache: Path | None) -> int:
+    """Measure a case and write output/measurement.json.
+
+    given, case: the case as it was written, and with its defaults. device: auto | cuda | cpu.
+
+    Returns 0 once measurement.json stands, 128 + n if signal n stopped the supervisor (the file stands then too).
+    Raises OSError if the folder cannot be written at all.
+    """
+    output.mkdir(parents=True, exist_ok=True)
+    for name in ("measurement.json", "trace.json.gz", "shapes.json.gz", ".child.json"):
+        (output / name).unlink(missing_ok=True)
+    reserve = output / ".reserve"
+    reserve.write_bytes(os.urandom(RESERVE_BYTES))  # room for measurement.json on a disk that fills up meanwhile
+    started, clock = datetime.now(timezone.utc), time.monotonic()  # noqa: UP017 - Python 3.9
+    scrub = Scrubber(output=output, cache=cache)
+    exit_status, attempts, record, log = 0, 0, {}, []
+    failure: failures.Failure | None = None
+    card = gpu.visible_gpu() if device != "cpu" else None
+    others = None
+    try:
+        with _stoppable(), gpu.lock(card, say) as locked:
+            others = gpu.other_processes(card)
+            while attempts <= case["retries"]:
+                attempts += 1
+                record, failure, log = _attempt(case, device, output, cache)
+                if failure is None or not failure.retry or attempts > case["retries"]:
+                    break
+                say(f"{case['case']}: {failure.fact}; trying once more")
+            if card and not locked:
+                record.setdefault("notes", []).append("the GPU could not be locked: another measurement may have run")
+    except Interrupted as stop:
+        failure = failures.Failure("failed", f"stopped from outside by {stop}", "run it again")
+        exit_status = 128 + stop.number
+    reserve.unlink(missing_ok=True)
+    (output / ".child.json").unlink(missing_ok=True)
+    measurement = {
+        "schema": 1,
+        "case": given,
+        "status": failure.status if failure else "ok",
+        "reason": scrub(failure.reason) if failure else None,
+        "log_tail": [scrub(line) for line in log] if failure else [],
+        "attempts": attempts,
+        "started_utc": started.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "duration_s": round(time.monotonic() - clock, 3),
+        **{key: record.get(key, blank) for key, blank in BLANK.items()},
+        "other_gpu_processes": others,
+    }
+    for key, name in (("trace", "trace.json.gz"), ("shapes_trace", "shapes.json.gz")):
+        if measurement[key] is None:
+            (output / name).unlink(missing_ok=True)
+    write_json(output / "measurement.json", measurement)
+    say(f"{case['case']}: {measurement['status']}" + (f": {measurement['reason']}" if failure else ""))
+    return exit_status
+
+
+@contextlib.contextmanager
+def _stoppable() -> Iterator[None]:
+    """Turn SIGTERM and SIGINT into Interrupted, so that the child's group is ended and a measurement.json is left."""
+
+    def stop(number: int, _frame: Any) -> None:
+        raise Interrupted(number)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _environment(cache: Path | None) -> dict[str, str]:
+    environment = dict(os.environ)
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(SCRIPTS), environment.get("PYTHONPATH")]))
+    environment["PYTHONUNBUFFERED"] = "1"
+    if cache is not None:
+        environment["TORCHINDUCTOR_CACHE_DIR"] = str(cache.resolve() / "inductor")
+        environment["TRITON_CACHE_DIR"] = str(cache.resolve() / "triton")
+    return environment
+
+
+def _attempt(
+    case: dict[str, Any], device: str, output: Path, cache: Path | None
+) -> tuple[dict[str, Any], failures.Failure | None, list[str]]:
+    """One child process: what it wrote down, why it failed (None: it did not), the last lines of its log."""
+    notebook = output / ".child.json"
+    notebook.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "workloads.harness.child", device, str(output), str(cache or "")]
+    child = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=_environment(cache),
+        start_new_session=True,  # a group of its own, compile workers included, that can be ended as one
+    )
+    lines: collections.deque[str] = collections.deque(maxlen=LOG_LINES)
+    reader = threading.Thread(target=_read_log, args=(child.stdout, lines), daemon=True)
+    reader.start()
+    expired = False
+    try:
+        with contextlib.suppress(BrokenPipeError), child.stdin as stdin:
+            stdin.write(json.dumps(case).encode())
+        child.wait(case["timeout_s"])
+    except subprocess.TimeoutExpired:
+        expired = True
+        # Ask for the stack first (faulthandler in the child); a process too stuck to answer is ended all the same.
+        with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+            child.send_signal(signal.SIGUSR1)
+            child.wait(0.5)
+    finally:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+    reader.join(5)
+    record = _read_notebook(notebook)
+    return record, _failure(child.returncode, expired, record, case), list(lines)
+
+
+def _read_log(pipe: Any, lines: collections.deque[str]) -> None:
+    for raw in pipe:
+        line = raw.decode("utf-8", "replace").rstrip()
+        if line.startswith(PROGRESS):
+            print(line, file=sys.stderr, flush=True)
+        elif line:
+            lines.append(line[:500])
+
+
+def _read_notebook(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def _failure(code: int, expired: bool, record: dict[str, Any], case: dict[str, Any]) -> failures.Failure | None:
+    stage = record.get("stage")
+    if expired:
+        return failures.from_time_limit(case["timeout_s"], stage)
+    if "error" in record:
+        return failures.from_exception(record["error"]["kind"], record["error"]["message"], stage)
+    if code < 0:
+        return failures.from_signal(-code, stage)
+    if code != 0 or stage is not None or not record:
+        return failures.from_exit(code, stage)
+    return None

@@ -1,0 +1,99 @@
+"""Forward times without a profiler, the peak of memory, and whether the warm-up was long enough."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+Step = Callable[[], Any]
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until the device has done all that was queued."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def timed_call_us(step: Step, device: torch.device) -> float:
+    """Wall time of one forward from the call to its last kernel's end, µs."""
+    synchronize(device)
+    start = time.perf_counter_ns()
+    step()
+    synchronize(device)
+    return (time.perf_counter_ns() - start) / 1e3
+
+
+def forward_times_us(step: Step, device: torch.device, samples: int, flush_l2: bool) -> list[float]:
+    """Raw times of `samples` forwards, µs.
+
+    On a GPU: CUDA events around each forward, queued without waiting in between, so that work bound by the GPU is timed
+    back to back and work bound by the launches shows how fast it can be launched. On a CPU: the wall clock.
+    flush_l2: overwrite twice the L2 cache before each forward, outside the timed span.
+    """
+    collecting = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        return _cuda_times(step, device, samples, flush_l2) if device.type == "cuda" else _wall_times(step, samples)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _cuda_times(step: Step, device: torch.device, samples: int, flush_l2: bool) -> list[float]:
+    events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(samples)]
+    scratch = None
+    if flush_l2:
+        size = getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 64 * 2**20)
+        scratch = torch.empty(2 * size, dtype=torch.int8, device=device)
+    synchronize(device)
+    for start, end in events:
+        if scratch is not None:
+            scratch.zero_()
+        start.record()
+        step()
+        end.record()
+    synchronize(device)
+    return [start.elapsed_time(end) * 1e3 for start, end in events]
+
+
+def _wall_times(step: Step, samples: int) -> list[float]:
+    times = []
+    for _ in range(samples):
+        start = time.perf_counter_ns()
+        step()
+        times.append((time.perf_counter_ns() - start) / 1e3)
+    return times
+
+
+def warmup_check(times: list[float]) -> dict[str, Any] | None:
+    """Do the first forwards still get faster? Compares the median of the first fifth with that of the second half.
+
+    None with fewer than 20 times. Falling by more than 10 % counts as not warmed up: on a quiet machine medians
+    of 10 and 25 forwards agree far better than that.
+    """
+    if len(times) < 20:
+        return None
+    first = statistics.median(times[: len(times) // 5])
+    rest = statistics.median(times[len(times) // 2 :])
+    falling = first > 1.1 * rest
+    message = None
+    if falling:
+        message = f"the first forwards took {first / rest:.2f} times as long as the later ones: raise warmup"
+    return {"first_median_us": first, "rest_median_us": rest, "still_falling": falling, "message": message}
+
+
+def reset_peak(device: torch.device) -> None:
+    """Forget the peak of device memory so far."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+
+
+def peak_bytes(device: torch.device) -> int | None:
+    """The most device memory that torch's tensors took since `reset_peak`, inputs included; None on a CPU."""
+    return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
