@@ -1,0 +1,106 @@
+"""Why a case changed: what else is different between the nights before and after, in words."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+import numpy as np
+
+from kernelbook.history.series import Series
+from kernelbook.kernel_names import decode
+
+CLOCK_DROP = 0.02
+"""A clock counts as lower from 2 % on: below that, boost clocks wander by themselves."""
+STEADY = 0.01
+"""Device time counts as unchanged within 1 %."""
+VERSIONS = ("torch", "cuda", "cudnn", "image_digest")
+_SHORT = 70
+
+
+def describe(name: str) -> str:
+    """A kernel name in a few words (`GEMM, bf16, tile 128x128, cuBLAS`), or shortened where no scheme fits."""
+    found = decode(name)
+    tile = f"tile {found.tile}" if found.tile else None
+    words = [found.family, found.element_type, tile, found.library]
+    known = [word for word in words if word and word != "unknown"]
+    return ", ".join(known) if len(known) > 1 else shorten(name)
+
+
+def shorten(name: str) -> str:
+    """At most 70 characters of a name."""
+    return name if len(name) <= _SHORT else name[: _SHORT - 1] + "…"
+
+
+def sequence_changes(before: Sequence[str], after: Sequence[str], noun: str) -> list[str]:
+    """What happened to a sequence of names: replaced, added, removed, each a line; kernels are decoded."""
+    say = _kernel if noun == "kernel" else shorten
+    lines = []
+    for kind, a, b, c, d in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if kind == "equal":
+            continue
+        pairs = min(b - a, d - c)
+        lines += [f"{noun} replaced: {say(x)} → {say(y)}" for x, y in zip(before[a:b], after[c:d], strict=False)]
+        lines += [f"{noun} removed: {say(name)}" for name in before[a + pairs : b]]
+        lines += [f"{noun} added: {say(name)}" for name in after[c + pairs : d]]
+    if lines and sorted(before) == sorted(after):
+        return [f"the same {noun}s in another order"]
+    return list(dict.fromkeys(lines))
+
+
+def _kernel(name: str) -> str:
+    words = describe(name)
+    return words if words == shorten(name) else f"{words} ({shorten(name)})"
+
+
+def count_changes(series: Series, position: int, names: Sequence[str]) -> list[str]:
+    """Counts per forward that differ from the night before (`memcpys 0 → 1`)."""
+    pairs = ((name, series.facts[name][position - 1], series.facts[name][position]) for name in names)
+    return [f"{name} {_shown(old)} → {_shown(new)}" for name, old, new in pairs if old != new]
+
+
+def version_changes(series: Series, position: int) -> list[str]:
+    """Versions and the image that differ from the night before."""
+    return [_version(name, old, new) for name, old, new in _version_pairs(series, position) if old != new]
+
+
+def _version_pairs(series: Series, position: int) -> list[tuple[str, str, str]]:
+    facts = [(name, series.facts[name][position - 1], series.facts[name][position]) for name in VERSIONS]
+    return [(name, old, new) for name, old, new in facts if old and new]
+
+
+def _version(name: str, old: str, new: str) -> str:
+    if name == "image_digest":
+        return f"image {short_digest(old)} → {short_digest(new)}"
+    return f"{name} {old} → {new}"
+
+
+def short_digest(digest: str) -> str:
+    """Twelve digits of an image digest, as container tools show it."""
+    return digest.rpartition(":")[2][:12]
+
+
+def level_step(series: Series, metric: str, position: int, around: int = 7) -> float | None:
+    """Relative step of a metric's median, up to `around` nights a side of a position; None where it is missing."""
+    values = series.values[metric]
+    before, after = values[max(0, position - around) : position], values[position : position + around]
+    before, after = before[np.isfinite(before)], after[np.isfinite(after)]
+    if not len(before) or not len(after):
+        return None
+    return float(np.median(after) / np.median(before) - 1)
+
+
+def time_causes(series: Series, position: int) -> tuple[str, ...]:
+    """Probable causes of a new level of time from a position on, the surest first."""
+    found = version_changes(series, position)
+    clock = level_step(series, "sm_clock_mhz", position)
+    if clock is not None and abs(clock) >= CLOCK_DROP:
+        found.append(f"SM clock {'lower' if clock < 0 else 'higher'} by {abs(clock):.1%}")
+    device, forward = (level_step(series, metric, position) for metric in ("device_time_us", "forward_time_us"))
+    if device is not None and forward is not None and abs(device) < STEADY <= abs(forward):
+        found.append("only CPU time changed: the device works as long as before")
+    return tuple(found) or ("nothing but time: same kernels, versions and clocks",)
+
+
+def _shown(value: object) -> str:
+    return "n/a" if value is None else str(value)

@@ -1,0 +1,116 @@
+"""Finds where a series of nightly values changed its level: numbers in, numbers out.
+
+Method: a penalised least-squares segmentation (ruptures' KernelCPD with the linear kernel) of the despiked series in
+units of its own noise. Noise comes from the night-to-night differences, so that a level change does not inflate it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+
+MIN_SEGMENT = 3
+"""Nights that a new level needs before it can be called one."""
+HAMPEL_HALF_WIDTH = 3
+HAMPEL_LIMIT = 3.0
+MAD_TO_SIGMA = 1.4826
+"""Turns a median absolute deviation into a standard deviation, for normal noise."""
+NOISE_FLOOR = 0.002
+"""Least relative noise assumed: timers tick, and a series without any noise would see a change in every tick."""
+
+
+@dataclass(frozen=True)
+class LevelChange:
+    """A new level from position `index` on; `before` and `after` are the medians of the two levels."""
+
+    index: int
+    before: float
+    after: float
+
+    @property
+    def change(self) -> float:
+        """Relative change, 0.05 for 5 % more."""
+        return self.after / self.before - 1.0
+
+
+def despike(values: np.ndarray) -> np.ndarray:
+    """Replaces lone outliers by the median around them (Hampel filter, 3 neighbours a side); shape (n,) in and out."""
+    out = values.astype(float)
+    floor = NOISE_FLOOR * abs(float(np.median(values)))
+    for i in range(len(values)):
+        around = values[max(0, i - HAMPEL_HALF_WIDTH) : i + HAMPEL_HALF_WIDTH + 1]
+        middle = float(np.median(around))
+        spread = max(MAD_TO_SIGMA * float(np.median(np.abs(around - middle))), floor)
+        if abs(values[i] - middle) > HAMPEL_LIMIT * spread:
+            out[i] = middle
+    return out
+
+
+def noise(values: np.ndarray) -> float:
+    """Standard deviation of the noise around the levels, from the differences of neighbours; never 0."""
+    differences = np.diff(values)
+    mad = float(np.median(np.abs(differences - np.median(differences)))) if len(differences) else 0.0
+    return max(MAD_TO_SIGMA * mad / np.sqrt(2.0), NOISE_FLOOR * abs(float(np.median(values))), np.finfo(float).tiny)
+
+
+def level_changes(values: np.ndarray, *, penalty: float = 5.0, min_change: float = 0.03) -> tuple[LevelChange, ...]:
+    """Where the level of `values` (shape (n,), positive, oldest first) changed by at least `min_change`.
+
+    A change costs `penalty * ln(n)` in units of the noise's variance. Fewer than two segments' worth of nights: none.
+    """
+    n = len(values)
+    if n < 2 * MIN_SEGMENT:
+        return ()
+    smooth = despike(values)
+    scaled = (smooth / noise(smooth)).reshape(-1, 1)
+    bounds = _merge_small([0, *_split(scaled, penalty * np.log(n)), n], smooth, min_change)
+    changes = []
+    for left, middle, right in zip(bounds, bounds[1:], bounds[2:], strict=False):
+        at = _sharpen(smooth, left, middle, right)
+        changes.append(LevelChange(at, float(np.median(smooth[left:at])), float(np.median(smooth[at:right]))))
+    return tuple(changes)
+
+
+def _split(scaled: np.ndarray, penalty: float) -> list[int]:
+    import ruptures  # half a second to import: only when there is something to judge
+
+    model = ruptures.KernelCPD(kernel="linear", min_size=MIN_SEGMENT).fit(scaled)
+    return [int(end) for end in model.predict(pen=penalty)[:-1]]
+
+
+def _merge_small(bounds: list[int], values: np.ndarray, min_change: float) -> list[int]:
+    """Drops the bound with the smallest step until every step left reaches `min_change`."""
+    while len(bounds) > 2:
+        levels = [float(np.median(values[a:b])) for a, b in itertools.pairwise(bounds)]
+        steps = [abs(after / before - 1.0) for before, after in itertools.pairwise(levels)]
+        smallest = min(range(len(steps)), key=steps.__getitem__)
+        if steps[smallest] >= min_change:
+            break
+        bounds = bounds[: smallest + 1] + bounds[smallest + 2 :]
+    return bounds
+
+
+def _sharpen(values: np.ndarray, left: int, middle: int, right: int) -> int:
+    """The segmentation cannot end a segment inside its last nights; the two levels tell where the step really is."""
+    before, after = np.median(values[left:middle]), np.median(values[middle:right])
+    candidates = range(max(left + 1, middle - 2), min(right, middle + 3))
+
+    def misfit(at: int) -> float:
+        return float(np.sum(np.abs(values[left:at] - before)) + np.sum(np.abs(values[at:right] - after)))
+
+    return min(candidates, key=misfit, default=middle)
+
+
+def suspect_z(values: np.ndarray, *, nights: int = 20, least: int = 12) -> float | None:
+    """Modified z-score of the last value against the median of up to `nights` before it; None with fewer than `least`.
+
+    0.6745 (x - median) / MAD, as in Iglewicz and Hoaglin, "How to Detect and Handle Outliers" (1993).
+    """
+    past = values[:-1][-nights:]
+    if len(past) < least:
+        return None
+    middle = float(np.median(past))
+    mad = max(float(np.median(np.abs(past - middle))), NOISE_FLOOR * abs(middle) / MAD_TO_SIGMA, np.finfo(float).tiny)
+    return 0.6745 * (float(values[-1]) - middle) / mad

@@ -1,0 +1,126 @@
+"""What is said of a night: events (said once), suspects (they never alert), failures, and the exit status."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from kernelbook.history.schema import short_id
+
+SCHEMA = 1
+KINDS = ("time", "kernels", "launches", "ops", "warnings", "series", "failure", "gap")
+ALERTS = ("time", "kernels", "launches", "ops")
+"""Kinds that make the night's exit status 3 unless the configuration says otherwise."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One change. `night`: the edition since which it holds; times in µs; `change`: relative (0.05: 5 % more time)."""
+
+    kind: str
+    night: str
+    run: str | None  # None: the whole night
+    case: str | None  # None: the whole run
+    series: str | None
+    text: str
+    causes: tuple[str, ...] = ()
+    metric: str | None = None
+    before: float | None = None
+    after: float | None = None
+    change: float | None = None
+    found: str = ""  # the night whose judging found it
+
+    @property
+    def id(self) -> str:
+        """The same for the same change, whichever night finds it."""
+        what = self.causes if self.kind == "series" else ()
+        return short_id([self.kind, self.night, self.run, self.case, self.series, *what])
+
+    @property
+    def direction(self) -> str | None:
+        """slower, faster, or None where time says nothing."""
+        return None if self.change is None else "slower" if self.change > 0 else "faster"
+
+    def as_json(self) -> dict[str, Any]:
+        """As the events file and latest.json hold it."""
+        return {"id": self.id, "direction": self.direction, **asdict(self), "causes": list(self.causes)}
+
+
+def event_of(found: Mapping[str, Any]) -> Event:
+    """An event as read back; unknown keys (of later versions) are ignored, missing ones are None."""
+    names = Event.__dataclass_fields__
+    known = {name: found.get(name) for name in names if name in found}
+    base = dict.fromkeys(("kind", "night", "run", "case", "series", "text"))
+    return replace(Event(**base | known), causes=tuple(known.get("causes") or ()))
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A night value that stands out; `z` is the modified z-score, None for what is not a matter of numbers."""
+
+    run: str
+    case: str
+    series: str
+    text: str
+    change: float | None = None
+    z: float | None = None
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A case that failed in `processes` of its processes, or with `case` None a run that was lost whole."""
+
+    run: str
+    case: str | None
+    reason: str
+    processes: int
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """All that one night is told to say."""
+
+    edition: str
+    events: tuple[Event, ...]
+    suspects: tuple[Suspect, ...]
+    failed: tuple[Failed, ...]
+    insufficient: int  # series of this night with too little history to judge time
+    compared: int  # series of this night whose time was judged
+    damaged: tuple[Mapping[str, str], ...] = ()
+    alert_kinds: tuple[str, ...] = field(default=ALERTS)
+
+    @property
+    def alerts(self) -> tuple[Event, ...]:
+        """The events that make a change of the exit status."""
+        return tuple(event for event in self.events if event.kind in self.alert_kinds)
+
+    @property
+    def exit_status(self) -> int:
+        """As `exit_status` says."""
+        return exit_status(changed=bool(self.alerts), failed=bool(self.failed))
+
+    def as_json(self, judged_utc: str) -> dict[str, Any]:
+        """What is remembered of the night; strict JSON, see `docs/nights.md`."""
+        return {
+            "schema": SCHEMA,
+            "edition": self.edition,
+            "judged_utc": judged_utc,
+            "exit_status": self.exit_status,
+            "alerts": [event.id for event in self.alerts],
+            "events": [event.as_json() for event in self.events],
+            "suspects": [asdict(item) for item in self.suspects],
+            "failed": [asdict(item) for item in self.failed],
+            "series": {"compared": self.compared, "insufficient_history": self.insufficient},
+            "damaged": [dict(item) for item in self.damaged],
+        }
+
+
+def exit_status(*, changed: bool, failed: bool) -> int:
+    """Exit status of a nightly that ran to its end: 0 all well, 3 a change was found, 4 something failed, 5 both."""
+    return {(False, False): 0, (True, False): 3, (False, True): 4, (True, True): 5}[changed, failed]
+
+
+def remembered(judged: Mapping[str, Mapping[str, Any]], before: Sequence[str]) -> tuple[Event, ...]:
+    """The events that the nights `before` have already said."""
+    return tuple(event_of(item) for night in before if night in judged for item in judged[night]["events"])

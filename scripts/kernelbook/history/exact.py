@@ -1,0 +1,180 @@
+"""Changes that need no statistics: kernels, launches, ops, warnings, new series, failures and missing nights."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kernelbook.history import causes
+from kernelbook.history.events import Event, Failed
+from kernelbook.history.series import Histories, Series
+
+Names = Callable[[str, str, str], dict[str, tuple[str, ...]]]
+"""(edition, run, "kernels" or "ops") -> names by their id."""
+KEY_WORDS = ("device", "driver", "params", "dtype", "workload", "variant", "mode")
+
+
+def identity_events(histories: Histories, names: Names, first: int, effect_nights: int) -> Iterator[Event]:
+    """What a case ran, against the night before in its series, from night `first` on; one event a night."""
+    for series in histories.series:
+        for at in range(1, len(series.nights)):
+            if series.nights[at] >= first:
+                found = _identity_event(histories, series, at, names, effect_nights)
+                if found:
+                    yield found
+
+
+def _identity_event(histories: Histories, series: Series, at: int, names: Names, effect_nights: int) -> Event | None:
+    changed = [name for name in ("kernels_id", "launches", "ops_id", "warnings") if _differs(series, name, at)]
+    if not changed:
+        return None
+    kind = changed[0].removesuffix("_id")
+    why: list[str] = []
+    for column, noun in (("kernels", "kernel"), ("ops", "op")):
+        if f"{column}_id" in changed:
+            old, new = (_names(histories, series, position, names, column) for position in (at - 1, at))
+            why += causes.sequence_changes(old, new, noun)
+    why += causes.count_changes(series, at, ("memcpys", "memsets", "launches")) if kind != "warnings" else []
+    if "warnings" in changed:
+        old, new = (set(series.facts["warnings"][position] or ()) for position in (at - 1, at))
+        why += [f"warning gone: {code}" for code in sorted(old - new)] + [
+            f"new warning: {code}" for code in sorted(new - old)
+        ]
+    versions = causes.version_changes(series, at)
+    metric = "forward_time_us"
+    past, now = series.before(metric, at, effect_nights), float(series.values[metric][at])
+    before = float(np.median(past)) if len(past) and np.isfinite(now) else None
+    effect = now / before - 1 if before else None
+    return Event(
+        kind=kind,
+        night=histories.nights[series.nights[at]],
+        run=series.run,
+        case=series.case,
+        series=series.id,
+        text=_identity_text(kind, why, effect),
+        causes=tuple(why + versions),
+        metric=metric if effect is not None else None,
+        before=before,
+        after=now if effect is not None else None,
+        change=effect,
+    )
+
+
+def _differs(series: Series, name: str, at: int) -> bool:
+    """Only where both nights know it: a column that an older night did not record is no change."""
+    old, new = series.facts[name][at - 1], series.facts[name][at]
+    return old is not None and new is not None and old != new
+
+
+def _names(histories: Histories, series: Series, at: int, names: Names, column: str) -> tuple[str, ...]:
+    found = names(histories.nights[series.nights[at]], series.run, column)
+    return found.get(series.facts[f"{column}_id"][at], ())
+
+
+def _identity_text(kind: str, why: Sequence[str], effect: float | None) -> str:
+    what = {
+        "kernels": "other kernels",
+        "launches": "another number of launches",
+        "ops": "other ops",
+        "warnings": "other warnings",
+    }
+    text = f"{what[kind]}: {why[0]}" if why else what[kind]
+    if len(why) > 1:
+        text += f", and {len(why) - 1} more"
+    return text if effect is None else f"{text}; forward time {effect:+.1%} that night"
+
+
+def series_events(histories: Histories, first: int) -> list[Event]:
+    """Series that began from night `first` on where the case had another: one event a run, night and difference."""
+    found: dict[tuple, list[Series]] = defaultdict(list)
+    for group in histories.by_subject.values():
+        for old, new in itertools.pairwise(group):
+            if new.nights[0] >= first:
+                found[new.run, int(new.nights[0]), _key_changes(old, new)].append(new)
+    return [_series_event(histories, run, at, changes, group) for (run, at, changes), group in found.items()]
+
+
+def _key_changes(old: Series, new: Series) -> tuple[str, ...]:
+    pairs = ((word, getattr(old, word), getattr(new, word)) for word in KEY_WORDS)
+    return tuple(f"{word} {a or 'n/a'} → {b or 'n/a'}" for word, a, b in pairs if a != b)
+
+
+def _series_event(histories: Histories, run: str, at: int, changes: tuple[str, ...], group: Sequence[Series]) -> Event:
+    case = group[0].case if len(group) == 1 else None
+    many = "its series starts" if case else f"{len(group)} series start"
+    return Event(
+        kind="series",
+        night=histories.nights[at],
+        run=run,
+        case=case,
+        series=None,
+        text=f"{'; '.join(changes)}: {many} anew, since times are compared only under the same conditions",
+        causes=changes,
+    )
+
+
+def failures(table: pa.Table, edition: str) -> tuple[Failed, ...]:
+    """Failed cases of one night, and runs that were lost whole (no row of theirs is good), one entry each."""
+    rows = table.select(["edition", "run", "case", "status", "reason"]).to_pylist()
+    return _failures([row for row in rows if row["edition"] == edition])
+
+
+def _failures(rows: Sequence[dict]) -> tuple[Failed, ...]:
+    runs: dict[str, list[dict]] = defaultdict(list)
+    for row in rows:
+        runs[row["run"]].append(row)
+    found = []
+    for run, members in sorted(runs.items()):
+        bad = [row for row in members if row["status"] in ("failed", "lost")]
+        if bad and not any(row["status"] == "ok" for row in members):
+            found.append(Failed(run, None, bad[0]["reason"] or "no reason given", len(bad)))
+            continue
+        cases: dict[str, list[dict]] = defaultdict(list)
+        for row in bad:
+            cases[row["case"]].append(row)
+        found += [
+            Failed(run, case, some[0]["reason"] or "no reason given", len(some)) for case, some in sorted(cases.items())
+        ]
+    return tuple(found)
+
+
+def failure_events(table: pa.Table, nights: Sequence[str], first: int) -> list[Event]:
+    """A case or run that failed where it did not the night before, for nights from position `first` on."""
+    recent = nights[max(0, first - 1) :]
+    rows = defaultdict(list)
+    bad = table.filter(pc.is_in(table["edition"], pa.array(recent, pa.string())))
+    for row in bad.select(["edition", "run", "case", "status", "reason"]).to_pylist():
+        rows[row["edition"]].append(row)
+    found = {night: {(item.run, item.case): item for item in _failures(rows[night])} for night in recent}
+    events = []
+    for at, night in enumerate(recent):
+        if first == 0 or at > 0:
+            earlier = found[recent[at - 1]] if at else {}
+            events += [
+                Event("failure", night, item.run, item.case, None, f"failed: {item.reason}")
+                for key, item in found[night].items()
+                if key not in earlier
+            ]
+    return events
+
+
+def gap_events(nights: Sequence[str], first: int) -> list[Event]:
+    """Nights that the usual rhythm (the median distance of the last 15) would have had, said at the next one."""
+    dates = [date.fromisoformat(night[:10]) for night in nights]
+    events = []
+    for at in range(max(1, first), len(nights)):
+        past = np.diff([day.toordinal() for day in dates[max(0, at - 15) : at]])
+        past = past[past > 0]
+        rhythm = float(np.median(past)) if len(past) else 1.0
+        distance = (dates[at] - dates[at - 1]).days
+        if len(past) >= 3 and distance > 1.5 * rhythm:
+            missing = round(distance / rhythm) - 1
+            text = f"{missing} night{'s' if missing > 1 else ''} missing after {nights[at - 1]}"
+            events.append(Event("gap", nights[at], None, None, None, text))
+    return events

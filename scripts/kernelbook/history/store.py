@@ -1,0 +1,217 @@
+"""Nights on disk: a folder a night, a Parquet file a run; and beside them what was judged of each night.
+
+    history/nights/<edition>/<run>.parquet     never rewritten in place
+    history/events/<edition>.json              what was found that night; remembered so that it is said once
+    history/damaged/...                        files that could not be read, set aside
+
+A night is written to a hidden folder, flushed to the disk and renamed: it is there whole or not at all. Writers take
+turns by a lock that the kernel drops when its owner dies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kernelbook.history.nights import is_night, night_order
+from kernelbook.history.schema import SCHEMA, VERSION_KEY, upgrade
+
+LISTS = ("forward_times_us", "kernels", "ops")
+"""Columns that are read only when asked for: a year of them is large, and their ids are enough to compare nights."""
+READERS = 4
+_RUN = re.compile(r"^[a-z][a-z0-9.-]*$")
+
+
+@dataclass(frozen=True)
+class Damaged:
+    """A file of the history that could not be read."""
+
+    file: str  # relative to the history folder
+    reason: str
+
+
+@dataclass(frozen=True)
+class History:
+    """The nights that could be read: rows in the order of nights, and the files that could not."""
+
+    table: pa.Table
+    nights: tuple[str, ...]
+    damaged: tuple[Damaged, ...]
+
+
+@dataclass(frozen=True)
+class Store:
+    """The history in one folder."""
+
+    folder: Path
+
+    @property
+    def nights_folder(self) -> Path:
+        """history/nights."""
+        return self.folder / "nights"
+
+    @property
+    def events_folder(self) -> Path:
+        """history/events."""
+        return self.folder / "events"
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Wait until no other process writes, then hold the history; a dead owner's lock is gone with it."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._mend()
+            yield
+
+    def _mend(self) -> None:
+        """Undo what a killed writer left: half a night goes, a replaced one whose successor is missing comes back."""
+        for left in sorted(self.nights_folder.glob(".old-*")):
+            night = self.nights_folder / left.name.removeprefix(".old-")
+            if night.exists():
+                shutil.rmtree(left)
+            else:
+                left.rename(night)
+        for left in [*self.nights_folder.glob(".new-*"), *self.events_folder.glob(".new-*")]:
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+
+    def nights(self) -> tuple[str, ...]:
+        """All nights, oldest first."""
+        if not self.nights_folder.is_dir():
+            return ()
+        found = [path.name for path in self.nights_folder.iterdir() if path.is_dir() and is_night(path.name)]
+        return tuple(sorted(found, key=night_order))
+
+    def add_night(self, edition: str, tables: Mapping[str, pa.Table]) -> None:
+        """Write one night whole; one of the same name is replaced whole. A full disk: OSError, nothing changed."""
+        if not is_night(edition) or not all(_RUN.match(run) for run in tables):
+            raise ValueError(f"night {edition!r}, runs {sorted(tables)}: not names of a night and its runs")
+        with self.writing():
+            new, target = self.nights_folder / f".new-{edition}", self.nights_folder / edition
+            try:
+                new.mkdir(parents=True)
+                for run, table in tables.items():
+                    _write_parquet(table, new / f"{run}.parquet")
+                _flush(new)
+                self._put(new, target)
+            finally:
+                shutil.rmtree(new, ignore_errors=True)
+
+    def _put(self, new: Path, target: Path) -> None:
+        old = target.with_name(f".old-{target.name}")
+        if target.exists():
+            target.rename(old)
+        new.rename(target)
+        _flush(target.parent)
+        shutil.rmtree(old, ignore_errors=True)
+
+    def read(self, *, until: str | None = None, lists: bool = False) -> History:
+        """All nights up to and with `until`; damaged files are left out and named. `lists` adds the columns `LISTS`."""
+        columns = [name for name in SCHEMA.names if lists or name not in LISTS]
+        nights = [name for name in self.nights() if until is None or night_order(name) <= night_order(until)]
+        paths = [path for night in nights for path in sorted((self.nights_folder / night).glob("[!._]*.parquet"))]
+        with ThreadPoolExecutor(READERS) as pool:
+            found = list(pool.map(lambda path: self._read_one(path, columns), paths))
+        tables = [item for item in found if isinstance(item, pa.Table)]
+        damaged = tuple(item for item in found if isinstance(item, Damaged))
+        empty = pa.schema([SCHEMA.field(name) for name in columns]).empty_table()
+        return History(pa.concat_tables([empty, *tables]).combine_chunks(), tuple(nights), damaged)
+
+    def _read_one(self, path: Path, columns: list[str]) -> pa.Table | Damaged:
+        try:
+            return _read_parquet(path, columns)
+        except (OSError, ValueError, pa.ArrowException) as error:
+            return Damaged(str(path.relative_to(self.folder)), _one_line(error))
+
+    def names(self, edition: str, run: str, column: str) -> dict[str, tuple[str, ...]]:
+        """Of one run's night: kernel or op names (`column`) by their id; nothing where the file cannot be read."""
+        path = self.nights_folder / edition / f"{run}.parquet"
+        table = self._read_one(path, [column, f"{column}_id"])
+        if isinstance(table, Damaged):
+            return {}
+        pairs = zip(table[f"{column}_id"].to_pylist(), table[column].to_pylist(), strict=True)
+        return {key: tuple(names or ()) for key, names in pairs if key is not None}
+
+    def set_aside(self, damaged: Sequence[Damaged]) -> None:
+        """Move damaged files to history/damaged, to be read no more; one of a newer schema stays where it is."""
+        with self.writing():
+            for item in damaged:
+                source, target = self.folder / item.file, self.folder / "damaged" / item.file
+                if source.exists() and "update Kernelbook" not in item.reason:
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    source.replace(target)
+
+    def write_events(self, edition: str, judged: Mapping[str, Any]) -> None:
+        """Remember what was found in a night, whole or not at all."""
+        with self.writing():
+            write_json(self.events_folder / f"{edition}.json", judged)
+
+    def judged(self, edition: str) -> bool:
+        """Whether the night was judged."""
+        return (self.events_folder / f"{edition}.json").is_file()
+
+    def read_events(self) -> tuple[dict[str, dict[str, Any]], tuple[Damaged, ...]]:
+        """What was found, by night, oldest first; and the files that could not be read."""
+        found, damaged = {}, []
+        paths = [path for path in self.events_folder.glob("*.json") if is_night(path.stem)]
+        for path in sorted(paths, key=lambda path: night_order(path.stem)):
+            try:
+                judged = json.loads(path.read_text(encoding="utf-8"))
+                if not isinstance(judged, dict) or not isinstance(judged.get("events"), list):
+                    raise ValueError("no list of events in it")
+                found[path.stem] = judged
+            except (OSError, ValueError) as error:
+                damaged.append(Damaged(str(path.relative_to(self.folder)), _one_line(error)))
+        return found, tuple(damaged)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__
+
+
+def _write_parquet(table: pa.Table, path: Path) -> None:
+    pq.write_table(table, path, compression="zstd", write_page_checksum=True)
+    _flush(path)
+
+
+def _read_parquet(path: Path, columns: list[str]) -> pa.Table:
+    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        version = int((file.schema_arrow.metadata or {}).get(VERSION_KEY, b"0"))
+        if version == 0:
+            raise ValueError("no history schema in it: not written by Kernelbook")
+        have = set(file.schema_arrow.names)
+        table = file.read(columns=[name for name in columns if name in have], use_threads=False)
+    return upgrade(table, version, columns)
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write strict JSON beside the path, flush it to the disk and rename it into place."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".new-{path.name}")
+    with new.open("w", encoding="utf-8") as file:
+        json.dump(value, file, indent=1, allow_nan=False)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
+    _flush(path.parent)
