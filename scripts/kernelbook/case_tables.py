@@ -9,7 +9,7 @@ import json
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kernelbook.measurement import Measurement, MeasurementError, load_measurement
+from kernelbook.recorded import is_trace
 from kernelbook.trace import TraceError, TraceReading, read_trace
 
 COUNTS = ("kernels", "memcpys", "memsets", "launches")
@@ -44,7 +45,7 @@ CASE_SCHEMA = pa.schema(
         *((name, pa.string()) for name in ("torch", "cuda", "cudnn", "driver", "image", "image_digest")),
         *((name, pa.string()) for name in ("started_utc", "trace_path")),
         *((name, pa.string()) for name in ("environment", "device_properties", "sdpa_backends")),
-        *((name, pa.string()) for name in ("clocks", "warmup_check", "other_gpu_processes", "warnings")),
+        *((name, pa.string()) for name in ("clocks", "warmup_check", "other_gpu_processes", "warnings", "totals")),
     ]
 )
 
@@ -59,22 +60,30 @@ class Origin:
     status: Mapping[str, Any]
 
 
-def tables_of(origin: Origin, spec: Mapping[str, Any], measurement_file: Path | None) -> dict[str, pa.Table]:
-    """The five tables of one process; a failure of whatever kind is a case row with status and reason.
+def tables_of(origin: Origin, spec: Mapping[str, Any], measured: Path | None) -> dict[str, pa.Table]:
+    """The tables of one process; a failure of whatever kind is a case row with status and reason.
 
-    spec: the case as configured, used where there is no measurement. Raises nothing for damaged input files.
+    spec: the case as configured, used where there is no measurement.
+    measured: measurement.json, or a bare trace of which nothing else is known; None where the run was lost.
+    Raises nothing for damaged input files.
     """
-    if measurement_file is None:
+    if measured is None:
         reason = origin.status.get("reason") or "the run was lost"
         return _failed(origin, spec, f"run {origin.run} was lost: {reason}")
+    if is_trace(measured):
+        return _traced(origin, _spec_columns(spec) | {"status": "ok"}, measured)
     try:
-        measurement = load_measurement(measurement_file)
+        measurement = load_measurement(measured)
     except MeasurementError as error:
         return _failed(origin, spec, str(error))
     row = _measured_row(origin, measurement)
     if measurement.trace is None:
         return _tables(origin, row, None)
-    trace_file = measurement_file.parent / measurement.trace
+    return _traced(origin, row, measured.parent / measurement.trace)
+
+
+def _traced(origin: Origin, row: dict[str, Any], trace_file: Path) -> dict[str, pa.Table]:
+    """The tables of a process that left a trace."""
     try:
         reading = read_trace(trace_file)
     except (TraceError, OSError) as error:
@@ -88,6 +97,15 @@ def write_tables(tables: Mapping[str, pa.Table], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
         pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+
+
+def _longest_annotation(reading: TraceReading) -> str | None:
+    """The annotation whose ranges, not those inside another range, last longest together."""
+    outer = reading.ranges.filter(pc.is_null(reading.ranges["parent"]))
+    if outer.num_rows == 0:
+        return None
+    sums = outer.group_by("annotation", use_threads=False).aggregate([("cpu_time_us", "sum")])
+    return max(sums.to_pylist(), key=lambda row: row["cpu_time_us_sum"])["annotation"]
 
 
 def _failed(origin: Origin, spec: Mapping[str, Any], reason: str) -> dict[str, pa.Table]:
@@ -132,18 +150,21 @@ def _tables(origin: Origin, row: dict[str, Any], reading: TraceReading | None) -
     """The case row completed from the trace, and the trace's own tables with the keys in front."""
     if reading is None:
         empty = pa.table({})
-        parts = {"ranges": empty, "activities": empty, "calls": empty, "ops": empty}
+        parts = {"ranges": empty, "activities": empty, "calls": empty, "ops": empty, "kernels": empty}
         notes: list[dict[str, Any]] = []
     else:
-        annotation = row["annotation"] or ""
-        activities, calls = reading.forwards(annotation)
-        mask = pc.equal(reading.ranges["annotation"], annotation)
+        row["annotation"] = annotation = row["annotation"] or _longest_annotation(reading)
+        activities, calls = reading.forwards(annotation or "")
+        mask = pc.equal(reading.ranges["annotation"], annotation or "")
         forwards = reading.ranges.filter(mask).to_pylist()
         ranges = reading.ranges.append_column("forward", mask)
         parts = {"ranges": ranges, "activities": activities, "calls": calls, "ops": reading.ops}
+        parts["kernels"] = reading.kernels
         notes = [{"code": w.code, "count": w.count, "message": w.message} for w in reading.warnings]
         notes += _complete(row, forwards)
         row["device_properties"] = _json(reading.device_properties[:1])
+        row["device"] = row.get("device") or reading.device
+        row["totals"] = _json(asdict(reading.totals))
     row |= {"run": origin.run, "case": origin.case, "process": origin.process, "warnings": _json(notes)}
     case = pa.Table.from_pylist([{name: row.get(name) for name in CASE_SCHEMA.names}], schema=CASE_SCHEMA)
     return {"case": case, **{name: _keyed(origin, table) for name, table in parts.items()}}
@@ -156,7 +177,8 @@ def _complete(row: dict[str, Any], forwards: Sequence[Mapping[str, Any]]) -> lis
     """
     row["forwards"] = len(forwards)
     if not forwards:
-        text = f"the trace has no range named {row['annotation']!r}: no per-forward figure can be given"
+        what = f"no range named {row['annotation']!r}" if row["annotation"] else "no annotated range"
+        text = f"the trace has {what}: there are figures of the whole file, and none per forward"
         return [{"code": "no_forwards", "count": 1, "message": text}]
     notes = []
     for name in COUNTS:

@@ -38,6 +38,7 @@ class RunSpec:
     description: str
     cases: tuple[str, ...]
     enabled: bool
+    annotation: str | None = None
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,11 @@ def _name_errors(given: Mapping[str, Any]) -> list[str]:
     """Selections and references that name no run or no case; what breaks the schema is passed over here."""
     runs, cases, report = (_map(given.get(key)) for key in ("runs", "cases", "report"))
     named = [("only_runs", "run", runs, given.get("only_runs")), ("only_cases", "case", cases, given.get("only_cases"))]
-    named += [(f"runs.{run}.cases", "case", cases, _map(spec).get("cases")) for run, spec in runs.items()]
+    named += [
+        (f"runs.{run}.cases", "case", cases, _map(spec).get("cases"))
+        for run, spec in runs.items()
+        if "recorded" not in _map(spec)
+    ]
     named += [
         (f"cases.{case}.expect", "case", cases, _referenced_cases(_map(_map(spec).get("expect"))))
         for case, spec in cases.items()
@@ -194,7 +199,15 @@ def _run(name: str, spec: Mapping[str, Any]) -> RunSpec:
         description=spec.get("description", ""),
         cases=tuple(spec.get("cases", ["*"])),
         enabled=spec.get("enabled", True),
+        annotation=spec.get("annotation"),
     )
+
+
+def trace_case(name: str, annotation: str | None) -> CaseSpec:
+    """A bare trace as a case: nothing is known of it but its name and, if told, the range that is a forward."""
+    unknown = dict.fromkeys(("variant", "mode", "dtype"))
+    spec = {"case": name, "workload": "trace", "params": {}, "annotation": annotation, **unknown}
+    return CaseSpec(name=name, measurement=spec, expect={}, note="", enabled=True)
 
 
 def _case(name: str, spec: Mapping[str, Any], base: Mapping[str, Any]) -> CaseSpec:

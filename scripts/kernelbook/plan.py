@@ -12,9 +12,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kernelbook.config import CaseSpec, Config, RunSpec, matches
+from kernelbook.config import CaseSpec, Config, RunSpec, matches, trace_case
+from kernelbook.recorded import MEASUREMENT, is_trace, recorded_cases
 
-TABLES = ("case", "ranges", "activities", "calls", "ops")  # what extract_case.py leaves of one process
+TABLES = ("case", "ranges", "activities", "calls", "ops", "kernels")  # what extract_case.py leaves of one process
 
 
 @dataclass(frozen=True)
@@ -60,14 +61,25 @@ class Plan:
         wanted = tuple(case for case in self.config.cases if matches(case.name, run.cases))
         if run.kind != "recorded":
             return wanted
-        return tuple(case for case in wanted if (self.root / self.source_of(run) / case.name).is_dir())
+        recorded = self.recorded(run)
+        traces = [name for name, files in recorded.items() if any(is_trace(file) for file in files.values())]
+        loose = tuple(trace_case(name, run.annotation) for name in traces if matches(name, run.cases))
+        return tuple(case for case in wanted if case.name in recorded and case.name not in traces) + loose
+
+    def recorded(self, run: RunSpec) -> Mapping[str, Mapping[int, Path]]:
+        """What the folder of a recorded run holds."""
+        return _recorded_cases(self.root / self.source_of(run))
+
+    def case_of(self, run: str, case: str) -> CaseSpec:
+        """The case as configured; for a bare trace of a recorded run, one made of its name."""
+        spec = self.config.run(run)
+        return next(found for found in self.cases_of(spec) if found.name == case)
 
     def processes_of(self, run: RunSpec, case: CaseSpec) -> tuple[int, ...]:
         """Numbers of the processes of one case, from 1."""
         if run.kind != "recorded":
             return tuple(range(1, self.config.repeats + 1))
-        folders = (self.root / self.source_of(run) / case.name).iterdir()
-        return tuple(sorted(int(folder.name) for folder in folders if folder.name.isdigit()))
+        return tuple(self.recorded(run)[case.name])
 
     def rows(self) -> Iterator[tuple[str, str, int]]:
         """Every (run, case, process) of the edition."""
@@ -77,14 +89,17 @@ class Plan:
                     yield run.name, case.name, process
 
     def measurement_of(self, run: str, case: str, process: int | str) -> Path:
-        """Where measurement.json of one process lies or will lie."""
+        """Where measurement.json of one process lies or will lie; of a recorded run it may be a bare trace."""
         spec = self.config.run(run)
-        base = self.source_of(spec) if spec.kind == "recorded" else self.results / run
-        return base / case / str(process) / "measurement.json"
+        if spec.kind == "recorded":
+            return self.source_of(spec) / self.recorded(spec)[case][int(process)]
+        return self.results / run / case / str(process) / MEASUREMENT
 
     def case_json(self, run: str, case: str, process: int | str) -> str:
         """The case file that profile_case.py gets, as JSON; it names the failed measurement that it repeats."""
-        spec = dict(self.config.case(case).measurement)
+        spec = dict(self.case_of(run, case).measurement)
+        if self.config.run(run).kind == "recorded":
+            return json.dumps(spec, sort_keys=True)
         previous = _previous(self.root / self.measurement_of(run, case, process), "started_utc")
         retry_of = previous.repeat_of(self.config.retry_failed)
         return json.dumps(spec | ({"retry_of": retry_of} if retry_of else {}), sort_keys=True)
@@ -110,6 +125,8 @@ class Plan:
     def as_json(self) -> str:
         """The plan as collect_edition.py reads it."""
         config = self.config
+        traces = {case.name: case for run in self.runs for case in self.cases_of(run) if run.kind == "recorded"}
+        cases = {case.name: case for case in config.cases}
         return json.dumps(
             {
                 "schema": 1,
@@ -119,7 +136,8 @@ class Plan:
                 "left_out": [vars_of(run) for run in self.left_out],
                 "rows": list(self.rows()),
                 "cases": [
-                    {**case.measurement, "note": case.note, "expect": dict(case.expect)} for case in config.cases
+                    {**case.measurement, "note": case.note, "expect": dict(case.expect)}
+                    for case in (cases | traces).values()
                 ],
             },
             sort_keys=True,
@@ -191,6 +209,9 @@ def installed_torch() -> str | None:
 def host_python() -> str:
     """The Python that runs the project's own scripts on the host."""
     return sys.executable
+
+
+_recorded_cases = cache(recorded_cases)  # a folder is looked through once
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from kernelbook.recorded import recorded_cases
+
 SCHEMA = 1
 
 
@@ -33,8 +35,8 @@ def _recorded(root: Path, spec: Mapping[str, Any]) -> str | None:
     folder = root / spec["folder"]
     if not folder.is_dir():
         return f"no folder {spec['where']}: correct runs.{spec['run']}.recorded"
-    if not any(folder.glob("*/*/measurement.json")):
-        return f"{spec['where']} holds no <case>/<process>/measurement.json: correct runs.{spec['run']}.recorded"
+    if not recorded_cases(folder):
+        return f"{spec['where']} holds neither <case>/<process>/measurement.json nor a trace (*.json, *.json.gz)"
     return None
 
 

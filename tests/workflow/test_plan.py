@@ -13,6 +13,7 @@ RAW = {
         "image": {"container": "docker://example.org/torch:1"},
         "old": {"recorded": "recorded/old"},
         "lost": {"recorded": "recorded/lost"},
+        "traces": {"recorded": "recorded/traces"},
     },
     "cases": {"linear-eager": {"workload": "linear"}, "mlp-eager": {"workload": "mlp", "annotation": "mlp_fwd"}},
     "repeats": 2,
@@ -22,9 +23,14 @@ RAW = {
 
 @pytest.fixture
 def plan_of(root, tmp_path):
-    (tmp_path / "recorded/old/linear-eager/1").mkdir(parents=True)
-    (tmp_path / "recorded/old/linear-eager/3").mkdir()
-    (tmp_path / "recorded/old/linear-eager/notes").mkdir()
+    for process in ("1", "3", "notes"):
+        folder = tmp_path / "recorded/old/linear-eager" / process
+        folder.mkdir(parents=True)
+        (folder / "measurement.json").write_text("{}")
+    traces = tmp_path / "recorded/traces"
+    (traces / "deep").mkdir(parents=True)
+    for name in ("Step 1.json.gz", "deep/job_rank-0.json", "deep/job_rank-7.json", "9.pt.trace.json", "notes.txt"):
+        (traces / name).write_text("{}")
 
     def make(containers_on=False, **changes):
         return make_plan(load_config(RAW | changes, root / "workflow" / "schemas"), tmp_path, root, containers_on)
@@ -47,6 +53,17 @@ def test_a_recorded_run_has_the_cases_and_processes_of_its_folder(plan_of):
 def test_measured_runs_have_as_many_processes_as_asked_for(plan_of):
     rows = [row for row in plan_of(containers_on=True).rows() if row[0] == "image"]
     assert rows == [("image", case, process) for case in ("linear-eager", "mlp-eager") for process in (1, 2)]
+
+
+def test_bare_traces_are_cases_named_after_their_files_and_ranks_are_processes(plan_of):
+    plan = plan_of()
+    assert {row[1:] for row in plan.rows() if row[0] == "traces"} == {
+        ("step-1", 1),
+        ("trace-9.pt.trace", 1),
+        ("deep-job", 1),
+        ("deep-job", 8),
+    }
+    assert plan.measurement_of("traces", "deep-job", 8).as_posix() == "recorded/traces/deep/job_rank-7.json"
 
 
 def leave(plan, status):
