@@ -6,8 +6,9 @@ Every mistake is reported at once, each as path, fact and remedy; unknown keys a
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ class CaseSpec:
     expect: Mapping[str, Any]
     note: str
     enabled: bool
+    sweep: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,7 @@ def _edition_errors(given: Mapping[str, Any]) -> list[str]:
 def _name_errors(given: Mapping[str, Any]) -> list[str]:
     """Selections and references that name no run or no case; what breaks the schema is passed over here."""
     runs, cases, report = (_map(given.get(key)) for key in ("runs", "cases", "report"))
+    cases = _with_sweeps(cases)
     named = [("only_runs", "run", runs, given.get("only_runs")), ("only_cases", "case", cases, given.get("only_cases"))]
     named += [
         (f"runs.{run}.cases", "case", cases, _map(spec).get("cases"))
@@ -140,6 +143,17 @@ def _name_errors(given: Mapping[str, Any]) -> list[str]:
         for pattern in (patterns if isinstance(patterns, list) else [])
         if isinstance(pattern, str) and not fnmatch.filter([str(name) for name in known], pattern)
     ]
+
+
+def _with_sweeps(cases: Mapping[str, Any]) -> dict[str, Any]:
+    """The cases and the names of those that a sweep makes of them."""
+    swept = {
+        _sweep_name(name, parameter, value): {}
+        for name, spec in cases.items()
+        for parameter, values in _map(_map(spec).get("sweep")).items()
+        for value in (values if isinstance(values, list) else [])
+    }
+    return {**cases, **swept}
 
 
 def _map(value: Any) -> Mapping[str, Any]:
@@ -162,7 +176,7 @@ def _referenced_cases(expect: Mapping[str, Any]) -> list[str]:
 def _typed(given: Mapping[str, Any]) -> Config:
     base = {**MEASURE_DEFAULTS, **given.get("measure", {})}
     runs = tuple(_run(name, spec) for name, spec in given["runs"].items())
-    cases = tuple(_case(name, spec, base) for name, spec in given["cases"].items())
+    cases = tuple(case for name, spec in given["cases"].items() for case in _swept(_case(name, spec, base), spec))
     return Config(
         edition=given.get("edition", "latest"),
         repeats=given.get("repeats", 1),
@@ -201,6 +215,24 @@ def _run(name: str, spec: Mapping[str, Any]) -> RunSpec:
         enabled=spec.get("enabled", True),
         annotation=spec.get("annotation"),
     )
+
+
+def _swept(case: CaseSpec, spec: Mapping[str, Any]) -> list[CaseSpec]:
+    """The case itself, or one case a value of the parameter that it sweeps; on a CPU the values are the same."""
+    if "sweep" not in spec:
+        return [case]
+    ((parameter, values),) = spec["sweep"].items()
+    found = []
+    for value in values:
+        changed = {key: {**case.measurement[key], parameter: value} for key in ("params", "cpu_params")}
+        name = _sweep_name(case.name, parameter, value)
+        sweep = {"of": case.name, "parameter": parameter, "value": value}
+        found.append(replace(case, name=name, measurement={**case.measurement, "case": name, **changed}, sweep=sweep))
+    return found
+
+
+def _sweep_name(case: str, parameter: str, value: Any) -> str:
+    return case + "-" + re.sub(r"[^a-z0-9.]+", "-", f"{parameter}-{value}".lower()).strip("-")
 
 
 def trace_case(name: str, annotation: str | None) -> CaseSpec:

@@ -136,7 +136,7 @@ class Plan:
                 "left_out": [vars_of(run) for run in self.left_out],
                 "rows": list(self.rows()),
                 "cases": [
-                    {**case.measurement, "note": case.note, "expect": dict(case.expect)}
+                    {**case.measurement, "note": case.note, "expect": dict(case.expect), "sweep": case.sweep}
                     for case in (cases | traces).values()
                 ],
             },

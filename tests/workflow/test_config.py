@@ -82,6 +82,21 @@ def test_selections_arrive_as_words_or_lists(load, shipped, given, names):
     assert found == names if names else len(found) >= 3
 
 
+def test_a_sweep_makes_one_case_a_value(load, shipped):
+    shipped["cases"] = {
+        "mlp": {"workload": "mlp", "params": {"batch": 8, "dim": 64}, "sweep": {"batch": [1, 16]}},
+        "linear-eager": {"workload": "linear"},
+    }
+    shipped["report"] = {"headline": ["mlp-batch-1", "mlp-batch-16"]}
+    config = load({**shipped, "only_cases": "mlp-batch-*"})
+    assert [(case.name, case.measurement["params"]) for case in config.cases] == [
+        ("mlp-batch-1", {"batch": 1, "dim": 64}),
+        ("mlp-batch-16", {"batch": 16, "dim": 64}),
+    ]
+    assert config.case("mlp-batch-16").sweep == {"of": "mlp", "parameter": "batch", "value": 16}
+    assert config.case("mlp-batch-16").measurement["case"] == "mlp-batch-16"
+
+
 def test_a_reference_to_an_unknown_case_is_refused(load, shipped):
     shipped["report"] = {"headline": ["sdpa-math-eager", "attention-in-place"]}
     (problem,) = problems(load, shipped)
