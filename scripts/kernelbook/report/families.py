@@ -1,0 +1,61 @@
+"""Kernel families: the label and colours by which the report shows them.
+
+The order is the legend's. Colour never stands alone: wide segments carry the label, every segment its details, and
+families that are no kernels (memcpy, memset) are hatched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Family:
+    key: str
+    label: str
+    light: str
+    dark: str
+    hatched: bool = False
+
+    @property
+    def ink(self) -> str:
+        """Black or white, whichever reads better on the colour (WCAG relative luminance)."""
+        return "#ffffff" if contrast(self.light, "#ffffff") >= 4.5 else "#10131a"
+
+
+def luminance(colour: str) -> float:
+    """WCAG 2 relative luminance of `#rrggbb`, 0 to 1."""
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG 2 contrast ratio, 1 to 21."""
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+FAMILIES = (
+    Family("gemm", "GEMM", "#2f66a3", "#5b93d3"),
+    Family("attention", "attention", "#2a9d8f", "#3fb8a9"),
+    Family("softmax", "softmax", "#e3a13a", "#e8b05a"),
+    Family("elementwise", "elementwise", "#aab6c5", "#8f9db0"),
+    Family("copy", "copy / cast", "#cb5a37", "#e27a58"),
+    Family("fill", "fill / mask", "#85639f", "#a989c4"),
+    Family("reduction", "reduction", "#8a9a3c", "#aaba5c"),
+    Family("communication", "communication", "#b83a6f", "#db6797"),
+    Family("other", "other", "#8f7458", "#b19678"),
+    Family("memcpy", "memcpy", "#cb5a37", "#e27a58", hatched=True),
+    Family("memset", "memset", "#5d6675", "#8b94a3", hatched=True),
+    Family("unknown", "unknown", "#7d7f86", "#989aa2"),
+)
+BY_KEY = {family.key: family for family in FAMILIES}
+
+
+def family_of(category: str, family: str | None) -> Family:
+    """The family of an activity (`copy/cast` is `copy` here); memcpys and memsets, no kernels, are their own."""
+    if category in ("memcpy", "memset"):
+        return BY_KEY[category]
+    key = (family or "unknown").lower().split("/")[0].strip()
+    return BY_KEY.get(key, BY_KEY["unknown"])

@@ -1,0 +1,201 @@
+"""Reads an edition folder (what collect_edition.py writes) into `model.Edition`.
+
+Missing tables count as empty, since a stage that found nothing writes nothing. A missing `edition.json` is an error.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kernelbook.report import forwards
+from kernelbook.report.model import CaseRun, CaseSpec, Edition, Finding, Judged, PublishedFigure, Run
+
+Row = Mapping[str, Any]
+Key = tuple[str, str]
+TABLES = (
+    "cases",
+    "ranges",
+    "activities",
+    "calls",
+    "ops",
+    "expectations",
+    "findings",
+    "comparisons",
+    "costs",
+    "samples",
+    "published",
+)
+MEDIAN_COLUMNS = (
+    "cpu_time_us",
+    "device_time_us",
+    "device_busy_us",
+    "forward_time_us",
+    "forward_p05_us",
+    "forward_p95_us",
+    "first_call_us",
+)
+
+
+class EditionError(ValueError):
+    """The edition folder cannot be read; the message names the file and what to do."""
+
+
+def read_tables(folder: Path) -> dict[str, pa.Table]:
+    """Every known table of the folder; an empty table where the file is missing."""
+    tables = {}
+    for name in TABLES:
+        path = folder / f"{name}.parquet"
+        tables[name] = pq.read_table(path) if path.is_file() else pa.table({})
+    return tables
+
+
+def read_edition(folder: Path, tables: Mapping[str, pa.Table] | None = None) -> Edition:
+    """Read the folder whole.
+
+    Raises EditionError if edition.json is missing or is not an edition.
+    """
+    about = _about(folder)
+    tables = read_tables(folder) if tables is None else tables
+    specs = tuple(_make(CaseSpec, row) for row in about.get("cases", []))
+    return Edition(
+        edition=about["edition"],
+        created_utc=about["created_utc"],
+        runs=tuple(_run(row) for row in about.get("runs", [])),
+        left_out=tuple((str(row["run"]), str(row["reason"])) for row in about.get("left_out", [])),
+        cases=specs + _unlisted(specs, tables["cases"]),
+        case_runs=_case_runs(folder, tables),
+        judged=tuple(
+            _make(Judged, row, text=("expected", "observed", "evidence")) for row in _rows(tables, "expectations")
+        ),
+        findings=tuple(_make(Finding, row, text=("text", "evidence", "remedy")) for row in _rows(tables, "findings")),
+        published=tuple(_make(PublishedFigure, row) for row in _rows(tables, "published")),
+        words=tuple(str(line) for line in about.get("words") or ()),
+        extra_tables={name: tuple(_rows(tables, name)) for name in ("comparisons", "costs")},
+        folder=folder,
+    )
+
+
+def _about(folder: Path) -> dict[str, Any]:
+    path = folder / "edition.json"
+    if not path.is_file():
+        raise EditionError(f"{path}: not found; make the edition first (scripts/collect_edition.py)")
+    about = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(about, dict) or "edition" not in about:
+        raise EditionError(f"{path}: has no 'edition'; this is not an edition folder")
+    if about.get("schema") != 1:
+        raise EditionError(f"{path}: schema must be 1, found {about.get('schema')!r}; make the edition anew")
+    return about
+
+
+def _run(row: Row) -> Run:
+    """A run; the source of a published one may be text or {publisher, title, year}."""
+    source = row.get("source")
+    if isinstance(source, Mapping):
+        source = ", ".join(str(source[key]) for key in ("publisher", "title", "year", "url") if source.get(key))
+    return _make(Run, {**row, "source": source})
+
+
+def _rows(tables: Mapping[str, pa.Table], name: str) -> list[dict[str, Any]]:
+    return tables[name].to_pylist()
+
+
+def _clean(value: Any) -> Any:
+    """Missing stays missing: a NaN that a table carries is None here."""
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _make(kind: type, row: Row, text: Iterable[str] = ()) -> Any:
+    """A dataclass from a row: unknown columns are left aside, missing ones take the default."""
+    text = set(text)
+    given = {}
+    for spec in fields(kind):
+        value = _clean(row.get(spec.name))
+        if value is None and spec.name not in text:
+            continue
+        given[spec.name] = _as_text(value) if spec.name in text else value
+    return kind(**given)
+
+
+def _as_text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _unlisted(specs: tuple[CaseSpec, ...], cases: pa.Table) -> tuple[CaseSpec, ...]:
+    """Cases that a recorded or published run has and the config has not."""
+    known = {spec.case for spec in specs}
+    more: dict[str, CaseSpec] = {}
+    for row in cases.to_pylist():
+        name = row["case"]
+        if name not in known and name not in more:
+            more[name] = CaseSpec(name, row.get("workload") or name, row.get("variant") or "", row.get("mode") or "")
+    return tuple(more.values())
+
+
+def _case_runs(folder: Path, tables: Mapping[str, pa.Table]) -> tuple[CaseRun, ...]:
+    grouped: dict[Key, list[Row]] = defaultdict(list)
+    for row in _rows(tables, "cases"):
+        grouped[row["run"], row["case"]].append(row)
+    drawn = forwards.representative(tables)
+    samples = _samples(tables["samples"])
+    points = forwards.points(tables["ranges"])
+    return tuple(
+        _case_run(
+            folder,
+            rows,
+            activities=drawn.activities.get(key, ()),
+            calls=drawn.calls.get(key, ()),
+            samples=samples.get(key, ()),
+            forwards=points.get(key, ()),
+        )
+        for key, rows in grouped.items()
+    )
+
+
+def _case_run(folder: Path, rows: list[Row], **parts: Any) -> CaseRun:
+    rows = sorted(rows, key=lambda row: row.get("process") or 0)
+    ok = [row for row in rows if row.get("status") == "ok"]
+    first = dict((ok or rows)[0])
+    for column in MEDIAN_COLUMNS:
+        values = [row[column] for row in ok if _clean(row.get(column)) is not None]
+        first[column] = statistics.median(values) if values else None
+    first["warnings"] = _warnings(first.get("warnings"))
+    first["processes"] = len(rows)
+    first["trace"] = _trace_file(folder, first.get("trace_path"))
+    return _make(CaseRun, {**first, **parts})
+
+
+def _warnings(value: Any) -> tuple[str, ...]:
+    if not value:
+        return ()
+    listed = json.loads(value) if isinstance(value, str) else value
+    return tuple(str(item.get("message", item)) if isinstance(item, Mapping) else str(item) for item in listed)
+
+
+def _trace_file(folder: Path, value: Any) -> Path | None:
+    """The trace's file: the path as given, or below the edition's results folder."""
+    if not value:
+        return None
+    places = (Path(value), folder / value, folder.parent / value)
+    return next((place for place in places if place.is_file()), None)
+
+
+def _samples(table: pa.Table) -> dict[Key, tuple[tuple[int, tuple[float, ...]], ...]]:
+    grouped: dict[Key, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in table.to_pylist():
+        if _clean(row.get("forward_time_us")) is not None:
+            grouped[row["run"], row["case"]][row.get("process") or 1].append(row["forward_time_us"])
+    return {
+        key: tuple((process, tuple(values)) for process, values in sorted(by.items())) for key, by in grouped.items()
+    }

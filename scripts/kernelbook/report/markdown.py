@@ -1,0 +1,74 @@
+"""`report.md`: the page's twin for a repository or a pull request, with static figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from kernelbook.report import figures, names, story, text, views
+from kernelbook.report.families import family_of
+from kernelbook.report.model import CaseRun, Edition
+from kernelbook.report.page import HERE
+from kernelbook.report.text import Markdown, slug
+
+
+def environment() -> jinja2.Environment:
+    """Every value that is not `Markdown` already is escaped as it is printed."""
+    env = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE / "templates"),
+        autoescape=False,
+        finalize=text.markdown,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    env.filters |= {
+        "duration": text.duration,
+        "ratio": text.ratio,
+        "share": text.share,
+        "clip": text.clip,
+        "counts": text.counts,
+        "plural": text.plural,
+        "code": text.code,
+        "raw": Markdown,
+    }
+    return env
+
+
+def render(edition: Edition, created_utc: str, output: Path) -> str:
+    """The report's text; its figures are written into `output`/figures."""
+    arranged = views.workloads(edition)
+    verdict = story.verdict(edition.judged)
+    context: dict[str, Any] = {
+        "edition": edition,
+        "created_utc": created_utc,
+        "workloads": arranged,
+        "cases": [case for workload in arranged for case in workload.cases],
+        "verdict": verdict,
+        "broken": views.guess_lines(verdict.broken),
+        "headlines": story.headlines(edition),
+        "findings": story.costliest(edition.findings),
+        "environment_rows": views.environment_rows(edition.runs),
+        "troubled": story.not_ok(edition),
+        "fast": story.HEADLINE_FAST,
+        "slow": story.HEADLINE_SLOW,
+        "figures": {work.name: _figures(work, output / "figures") for work in arranged},
+        "shown": lambda act: names.shown(act.category, act.name),
+        "family": lambda act: family_of(act.category, act.family),
+        "total": _total,
+    }
+    return environment().get_template("report.md.j2").render(context)
+
+
+def _total(row: CaseRun) -> float:
+    return sum(act.duration_us for act in row.activities)
+
+
+def _figures(work: views.WorkloadView, folder: Path) -> list[tuple[str, Markdown]]:
+    """(title, path) of each figure of a workload. Paths are made of slugs and need no escaping."""
+    if work.figure is None:
+        return []
+    path = figures.write(folder, f"strips-{slug(work.name)}", figures.strips_svg(work.figure))
+    return [(f"Kernel strips of {work.name}", Markdown(path))]

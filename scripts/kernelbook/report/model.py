@@ -1,0 +1,199 @@
+"""What a report is made of: frozen rows read from an edition folder.
+
+Every field that may be missing is None, never 0. Times are microseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Run:
+    """One PyTorch build on one machine."""
+
+    run: str
+    kind: str
+    description: str = ""
+    image: str | None = None
+    image_digest: str | None = None
+    device: str | None = None
+    device_type: str | None = None
+    capability: str | None = None
+    driver: str | None = None
+    torch: str | None = None
+    cuda: str | None = None
+    cudnn: str | None = None
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    recorded_utc: str | None = None
+    source: str = ""
+    status: str = "ok"
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class CaseSpec:
+    """One case as config.yaml states it."""
+
+    case: str
+    workload: str
+    variant: str = ""
+    mode: str = ""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    cpu_params: Mapping[str, Any] = field(default_factory=dict)
+    annotation: str | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class Activity:
+    """One device activity of the representative forward. `start_us` counts from the forward's own start."""
+
+    position: int
+    category: str
+    name: str
+    duration_us: float
+    start_us: float | None = None
+    device: int | None = None
+    stream: int | None = None
+    family: str | None = None
+    op: str | None = None
+    op_path: str | None = None
+    correlation: int | None = None
+    launch_start_us: float | None = None
+    launch_delay_us: float | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One CPU event of the representative forward. `parent` is the position of the enclosing call."""
+
+    position: int
+    depth: int
+    category: str
+    name: str
+    start_us: float
+    duration_us: float
+    self_us: float | None = None
+    parent: int | None = None
+    kernels: int | None = None
+    self_device_time_us: float | None = None
+    correlation: int | None = None
+    input_shapes: str | None = None
+
+
+@dataclass(frozen=True)
+class CaseRun:
+    """One case on one run: counts of process 1, times as medians over its processes."""
+
+    run: str
+    case: str
+    status: str
+    reason: str | None = None
+    processes: int = 1
+    kernels: int | None = None
+    memcpys: int | None = None
+    memsets: int | None = None
+    launches: int | None = None
+    cpu_time_us: float | None = None
+    device_time_us: float | None = None
+    device_busy_us: float | None = None
+    forward_time_us: float | None = None
+    forward_p05_us: float | None = None
+    forward_p95_us: float | None = None
+    first_call_us: float | None = None
+    inductor_cache: str | None = None
+    peak_memory_bytes: int | None = None
+    flops: float | None = None
+    relative_error: float | None = None
+    params: str | None = None
+    dtype: str | None = None
+    started_utc: str | None = None
+    warnings: tuple[str, ...] = ()
+    trace: Path | None = None
+    activities: tuple[Activity, ...] = ()
+    calls: tuple[Call, ...] = ()
+    samples: tuple[tuple[int, tuple[float, ...]], ...] = ()
+    forwards: tuple[tuple[float | None, float | None], ...] = ()
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.run, self.case
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A guess beside what was seen."""
+
+    run: str
+    case: str
+    word: str
+    expected: str
+    observed: str
+    verdict: str
+    evidence: str = ""
+
+    @property
+    def broken(self) -> bool:
+        return self.verdict == "broken"
+
+    @property
+    def held(self) -> bool:
+        return self.verdict == "confirmed"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that costs time, with what to do about it."""
+
+    run: str
+    case: str
+    rule: str
+    text: str
+    severity: str = ""
+    time_us: float | None = None
+    share: float | None = None
+    evidence: str = ""
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class PublishedFigure:
+    run: str
+    case: str
+    figure: str
+    value: float | str | None
+    unit: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Edition:
+    """One edition, read whole."""
+
+    edition: str
+    created_utc: str
+    runs: tuple[Run, ...]
+    left_out: tuple[tuple[str, str], ...]
+    cases: tuple[CaseSpec, ...]
+    case_runs: tuple[CaseRun, ...]
+    judged: tuple[Judged, ...]
+    findings: tuple[Finding, ...]
+    published: tuple[PublishedFigure, ...]
+    words: tuple[str, ...] = ()
+    extra_tables: Mapping[str, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
+    folder: Path = Path()
+
+    def by_key(self) -> dict[tuple[str, str], CaseRun]:
+        return {row.key: row for row in self.case_runs}
+
+    def run_named(self, name: str) -> Run | None:
+        return next((run for run in self.runs if run.run == name), None)
+
+    def workloads(self) -> list[str]:
+        """Workloads in the order in which the config first names them."""
+        return list(dict.fromkeys(case.workload for case in self.cases))

@@ -1,0 +1,131 @@
+"""`index.html`: one file, no network, scripts allowed by their hash alone."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from kernelbook.report import page_data, story, text, views
+from kernelbook.report.families import FAMILIES
+from kernelbook.report.model import Edition
+from kernelbook.report.traces import Links
+
+HERE = Path(__file__).parent
+STYLES = ("tokens.css", "page.css", "summary.css", "strips.css", "tables.css", "details.css", "print.css")
+SCRIPTS = (
+    "core.js",
+    "data.js",
+    "format.js",
+    "tables.js",
+    "strips.js",
+    "matrix.js",
+    "spread.js",
+    "lanes_model.js",
+    "lanes_view.js",
+    "lanes.js",
+    "perfetto.js",
+    "align.js",
+    "compare.js",
+    "case.js",
+    "svg.js",
+    "main.js",
+)
+BROKEN_CARDS = 12
+
+
+@dataclass(frozen=True)
+class Assets:
+    style: Markup
+    script: Markup
+    policy: str
+
+
+def assets() -> Assets:
+    """The page's one style sheet and one script, and the Content-Security-Policy that lets just that script run."""
+    style = "\n".join((HERE / "assets" / name).read_text(encoding="utf-8") for name in STYLES) + _family_style()
+    parts = [(HERE / "assets" / name) for name in SCRIPTS]
+    body = "\n".join(part.read_text(encoding="utf-8") for part in parts if part.is_file())
+    script = f'(() => {{\n"use strict";\n{body}\n}})();\n'
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    )
+    return Assets(Markup(style), Markup(script), policy)
+
+
+def _family_style() -> str:
+    """One colour variable and one ink a family, and the hatch that marks what is no kernel."""
+    tokens = "".join(f"--f-{f.key}: light-dark({f.light}, {f.dark});" for f in FAMILIES)
+    rules = "".join(
+        f".f-{f.key}{{fill:var(--f-{f.key})}}.b-{f.key}{{background-color:var(--f-{f.key})}}.t-{f.key}{{fill:{f.ink}}}"
+        for f in FAMILIES
+    )
+    return f":root{{{tokens}}}{rules}\n"
+
+
+def _finalize(value: Any) -> Any:
+    """Missing values are said to be so; text from outside shows its hidden characters. Escaping follows."""
+    if value is None:
+        return text.NOT_AVAILABLE
+    return text.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def environment() -> jinja2.Environment:
+    env = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        finalize=_finalize,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    env.filters |= {
+        "duration": text.duration,
+        "ratio": text.ratio,
+        "share": text.share,
+        "size": text.size,
+        "clip": text.clip,
+        "counts": text.counts,
+        "plural": text.plural,
+        "percent": lambda part: f"{part * 100:.3f}".rstrip("0").rstrip(".") + "%",
+    }
+    return env
+
+
+def render(edition: Edition, created_utc: str, traces: Links) -> str:
+    """The whole page."""
+    index, blocks = page_data.build(edition, traces)
+    arranged = views.workloads(edition)
+    verdict = story.verdict(edition.judged)
+    broken = views.guess_lines(verdict.broken)
+    return (
+        environment()
+        .get_template("page.html.j2")
+        .render(
+            edition=edition,
+            created_utc=created_utc,
+            assets=assets(),
+            workloads=arranged,
+            cases=[case for workload in arranged for case in workload.cases],
+            anchors={case.spec.case: case.anchor for workload in arranged for case in workload.cases},
+            verdict=verdict,
+            broken=broken[:BROKEN_CARDS],
+            broken_more=broken[BROKEN_CARDS:],
+            headlines=story.headlines(edition),
+            findings=story.costliest(edition.findings),
+            tallies=story.tallies(edition),
+            environment_rows=views.environment_rows(edition.runs),
+            troubled=story.not_ok(edition),
+            fast=story.HEADLINE_FAST,
+            slow=story.HEADLINE_SLOW,
+            index=Markup(index),
+            blocks=[Markup(block) for block in blocks],
+        )
+    )

@@ -1,0 +1,161 @@
+"""The data that the page's scripts read: one small index, and one block a case and run that is parsed when needed.
+
+Names are written once, in the index; rows are arrays whose columns `ACTIVITY`, `CALL` and `SHOWN` name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from kernelbook.report import names
+from kernelbook.report.families import FAMILIES, family_of
+from kernelbook.report.model import Activity, Call, CaseRun, Edition
+
+ACTIVITY = (
+    "name",
+    "family",
+    "category",
+    "start",
+    "duration",
+    "device",
+    "stream",
+    "op",
+    "path",
+    "correlation",
+    "launch",
+    "facts",
+)
+CALL = (
+    "depth",
+    "parent",
+    "category",
+    "name",
+    "start",
+    "duration",
+    "self",
+    "kernels",
+    "device_time",
+    "correlation",
+    "shapes",
+)
+SHOWN = ("short", "what", "sentence", "precision", "details")
+
+
+class Names:
+    """Gives each distinct name a number."""
+
+    def __init__(self) -> None:
+        self.listed: list[str] = []
+        self._number: dict[str, int] = {}
+
+    def number(self, name: str | None) -> int | None:
+        if name is None:
+            return None
+        if name not in self._number:
+            self._number[name] = len(self.listed)
+            self.listed.append(name)
+        return self._number[name]
+
+
+def script_json(value: Any) -> str:
+    """Strict JSON that may stand inside a script element: no `<` is left in it, so nothing can close the element."""
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c")
+
+
+def build(edition: Edition, traces: Mapping[tuple[str, str], Mapping[str, Any]]) -> tuple[str, list[str]]:
+    """(index, blocks) as JSON text; `blocks[i]` belongs to `edition.case_runs[i]`.
+
+    `traces` says of each (run, case) either {"gz": base64 text} or {"href": path}; absent where there is no trace.
+    """
+    table = Names()
+    kernels: dict[int, list[Any]] = {}
+    blocks = [_block(row, table, kernels, traces.get(row.key)) for row in edition.case_runs]
+    index = {
+        "columns": {"activity": ACTIVITY, "call": CALL, "shown": SHOWN},
+        "names": table.listed,
+        "kernels": {str(number): shown for number, shown in kernels.items()},
+        "families": [[f.key, f.label, f.light, f.hatched] for f in FAMILIES],
+        "edition": edition.edition,
+        "runs": [{"run": r.run, "kind": r.kind, "device": r.device, "driver": r.driver} for r in edition.runs],
+        "cases": [{"case": c.case, "workload": c.workload} for c in edition.cases],
+        "cells": [_cell(row) for row in edition.case_runs],
+    }
+    return script_json(index), [script_json(block) for block in blocks]
+
+
+def _cell(row: CaseRun) -> dict[str, Any]:
+    return {
+        "run": row.run,
+        "case": row.case,
+        "status": row.status,
+        "kernels": row.kernels,
+        "memcpys": row.memcpys,
+        "memsets": row.memsets,
+        "device_us": _round(row.device_time_us),
+        "forward_us": _round(row.forward_time_us),
+        "cpu_us": _round(row.cpu_time_us),
+        "p05": _round(row.forward_p05_us),
+        "p95": _round(row.forward_p95_us),
+        "dtype": row.dtype,
+        "params": row.params,
+        "drawn": bool(row.activities),
+        "called": bool(row.calls),
+    }
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
+
+
+def _block(
+    row: CaseRun, table: Names, kernels: dict[int, list[Any]], trace: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    for act in row.activities:
+        number = table.number(act.name)
+        if number is not None and number not in kernels:
+            known = names.shown(act.category, act.name)
+            kernels[number] = [known.short, known.what, known.sentence, known.precision, known.details]
+    return {
+        "activities": [_activity(act, table) for act in row.activities],
+        "calls": [_call(call, table) for call in row.calls],
+        "samples": [[process, [_round(v) for v in values]] for process, values in row.samples],
+        "forwards": [[_round(cpu), _round(device)] for cpu, device in row.forwards],
+        "trace": trace,
+    }
+
+
+def _activity(act: Activity, table: Names) -> list[Any]:
+    family = FAMILIES.index(family_of(act.category, act.family))
+    return [
+        table.number(act.name),
+        family,
+        act.category,
+        _round(act.start_us),
+        _round(act.duration_us),
+        act.device,
+        act.stream,
+        table.number(act.op),
+        table.number(act.op_path),
+        act.correlation,
+        _round(act.launch_start_us),
+        dict(act.facts),
+    ]
+
+
+def _call(call: Call, table: Names) -> list[Any]:
+    return [
+        call.depth,
+        call.parent,
+        call.category,
+        table.number(call.name),
+        _round(call.start_us),
+        _round(call.duration_us),
+        _round(call.self_us),
+        call.kernels,
+        _round(call.self_device_time_us),
+        call.correlation,
+        table.number(call.input_shapes),
+    ]

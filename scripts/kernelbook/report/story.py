@@ -1,0 +1,102 @@
+"""What the first screen says: the verdict, the headline ratio, the costliest findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kernelbook.report import text
+from kernelbook.report.model import CaseRun, Edition, Finding, Judged, Run
+
+HEADLINE_FAST = "attention-inplace-eager"
+HEADLINE_SLOW = "sdpa-math-eager"
+SEVERITIES = {"high": 0, "medium": 1, "low": 2}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How the guesses fared. Guesses that did not apply are not in `judged`."""
+
+    held: int
+    judged: int
+    not_applicable: int
+    broken: tuple[Judged, ...]
+
+    @property
+    def sentence(self) -> str:
+        if not self.judged:
+            return "No guess was judged."
+        if self.held == self.judged:
+            return (
+                f"All {text.plural(self.judged, 'guess', 'guesses')} held."
+                if self.judged > 1
+                else "The one guess held."
+            )
+        return f"{self.held} of {text.plural(self.judged, 'guess', 'guesses')} held."
+
+
+@dataclass(frozen=True)
+class Headline:
+    """In-place attention against SDPA's math backend on one run; times are device time of a forward."""
+
+    run: Run
+    fast_us: float
+    slow_us: float
+
+    @property
+    def ratio(self) -> float:
+        return self.slow_us / self.fast_us
+
+
+def verdict(judged: Iterable[Judged]) -> Verdict:
+    judged = tuple(judged)
+    held = sum(row.held for row in judged)
+    broken = tuple(row for row in judged if row.broken)
+    return Verdict(held, held + len(broken), len(judged) - held - len(broken), broken)
+
+
+def headlines(edition: Edition) -> tuple[Headline, ...]:
+    """One for each run that has both figures, measured runs before published ones."""
+    rows = edition.by_key()
+    found = []
+    for run in edition.runs:
+        fast, slow = (rows.get((run.run, case)) for case in (HEADLINE_FAST, HEADLINE_SLOW))
+        if fast and slow and fast.device_time_us and slow.device_time_us:
+            found.append(Headline(run, fast.device_time_us, slow.device_time_us))
+    return tuple(sorted(found, key=lambda headline: headline.run.kind == "published"))
+
+
+def costliest(findings: Iterable[Finding], limit: int = 3) -> tuple[Finding, ...]:
+    """The findings that cost most time; those without a time come after, by severity. One of each rule and case."""
+    ranked = sorted(findings, key=lambda f: (-(f.time_us or 0.0), SEVERITIES.get(f.severity, 3)))
+    distinct: dict[tuple[str, str], Finding] = {}
+    for finding in ranked:
+        distinct.setdefault((finding.rule, finding.case), finding)
+    return tuple(distinct.values())[:limit]
+
+
+@dataclass(frozen=True)
+class RunTally:
+    run: Run
+    ok: int
+    unsupported: int
+    failed: int
+
+    @property
+    def words(self) -> str:
+        parts = [text.plural(self.ok, "case")]
+        parts += [f"{n} {word}" for n, word in ((self.unsupported, "unsupported"), (self.failed, "failed")) if n]
+        return ", ".join(parts)
+
+
+def tallies(edition: Edition) -> tuple[RunTally, ...]:
+    def tally(run: Run) -> RunTally:
+        states = [row.status for row in edition.case_runs if row.run == run.run]
+        ok, unsupported = states.count("ok"), states.count("unsupported")
+        return RunTally(run, ok, unsupported, len(states) - ok - unsupported)
+
+    return tuple(tally(run) for run in edition.runs)
+
+
+def not_ok(edition: Edition) -> tuple[CaseRun, ...]:
+    return tuple(row for row in edition.case_runs if row.status != "ok")

@@ -1,0 +1,80 @@
+"""`summary.json`: what other programs read. docs/ describes each field; `SCHEMA` counts its breaking changes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kernelbook.report import story
+from kernelbook.report.model import CaseRun, Edition, Finding, Judged, Run
+
+SCHEMA = 1
+
+
+def summary(edition: Edition, created_utc: str) -> dict[str, Any]:
+    """The edition as plain JSON values. Times are microseconds; what was not measured is null."""
+    verdict = story.verdict(edition.judged)
+    return {
+        "schema": SCHEMA,
+        "edition": edition.edition,
+        "created_utc": created_utc,
+        "verdict": {"held": verdict.held, "judged": verdict.judged, "not_applicable": verdict.not_applicable},
+        "headline": [
+            {
+                "run": head.run.run,
+                "fast": {"case": story.HEADLINE_FAST, "device_time_us": head.fast_us},
+                "slow": {"case": story.HEADLINE_SLOW, "device_time_us": head.slow_us},
+                "ratio": round(head.ratio, 4),
+            }
+            for head in story.headlines(edition)
+        ],
+        "runs": [_run(run) for run in edition.runs],
+        "left_out": [{"run": run, "reason": reason} for run, reason in edition.left_out],
+        "cases": [_case(row) for row in edition.case_runs],
+        "expectations": [_judged(row) for row in edition.judged],
+        "findings": [_finding(row) for row in edition.findings],
+    }
+
+
+def dumps(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+
+
+def _run(run: Run) -> dict[str, Any]:
+    keys = ("run", "kind", "description", "device", "device_type", "capability", "driver", "torch", "cuda", "cudnn")
+    more = ("image", "image_digest", "recorded_utc", "source", "status", "reason")
+    return {key: getattr(run, key) for key in keys + more}
+
+
+def _case(row: CaseRun) -> dict[str, Any]:
+    return {
+        "run": row.run,
+        "case": row.case,
+        "status": row.status,
+        "reason": row.reason,
+        "processes": row.processes,
+        "kernels": row.kernels,
+        "memcpys": row.memcpys,
+        "memsets": row.memsets,
+        "launches": row.launches,
+        "cpu_time_us": row.cpu_time_us,
+        "device_time_us": row.device_time_us,
+        "device_busy_us": row.device_busy_us,
+        "forward_time_us": {"median": row.forward_time_us, "p05": row.forward_p05_us, "p95": row.forward_p95_us},
+        "first_call_us": row.first_call_us,
+        "inductor_cache": row.inductor_cache,
+        "peak_memory_bytes": row.peak_memory_bytes,
+        "flops": row.flops,
+        "relative_error": row.relative_error,
+        "kernel_names": [act.name for act in row.activities if act.category == "kernel"],
+        "warnings": list(row.warnings),
+    }
+
+
+def _judged(row: Judged) -> dict[str, Any]:
+    return {key: getattr(row, key) for key in ("run", "case", "word", "expected", "observed", "verdict", "evidence")}
+
+
+def _finding(row: Finding) -> dict[str, Any]:
+    keys = ("run", "case", "rule", "severity", "time_us", "share", "evidence", "remedy", "text")
+    return {key: getattr(row, key) for key in keys}

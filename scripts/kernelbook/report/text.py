@@ -1,0 +1,126 @@
+"""Numbers and names as a reader sees them, and names from traces made harmless in Markdown and CSV.
+
+HTML is left to Jinja's autoescape. `visible` must run first everywhere: it takes from a name the characters that
+would reorder or hide what stands beside it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from kernelbook.report.model import CaseRun
+
+NOT_AVAILABLE = "n/a"
+_MARKDOWN_SPECIAL = re.compile(r"([\\`*_\[\]|~$<>&]|^[-+=#]|:(?=//)|(?<=www)\.)")
+_FORMULA_START = ("=", "+", "-", "@", "\t", "\r")
+_UNITS = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"))
+
+
+class Markdown(str):
+    """Text that is Markdown already and must not be escaped again."""
+
+
+def visible(value: object) -> str:
+    """Text with control, format and lone surrogate characters spelled out, `[U+202E]`, and line breaks as spaces."""
+    text = re.sub(r"[\r\n\t\u2028\u2029]+", " ", str(value))
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(f"[U+{ord(c):04X}]" if unicodedata.category(c) in {"Cc", "Cf", "Cs"} else c for c in text)
+
+
+def clip(value: object, limit: int = 96) -> str:
+    """At most `limit` characters; the middle is what is left out, since both ends of a kernel's name tell."""
+    text = visible(value)
+    if len(text) <= limit:
+        return text
+    head = (limit - 1) * 2 // 3
+    return f"{text[:head]}…{text[head + 1 - limit :]}"
+
+
+def markdown(value: object) -> Markdown:
+    """Any text as inert inline Markdown, fit for a table cell."""
+    if isinstance(value, Markdown):
+        return value
+    if value is None:
+        return Markdown(NOT_AVAILABLE)
+    text = visible(value)
+    text = re.sub(r"^(\d+)([.)])", r"\1\\\2", _MARKDOWN_SPECIAL.sub(r"\\\1", text))
+    return Markdown(text)
+
+
+def code(value: object, limit: int = 96) -> Markdown:
+    """A name as a code span, fit for a table cell: the fence outgrows the backticks, a pipe is escaped."""
+    text = clip(value, limit)
+    fence = "`" * (max((len(run) for run in re.findall(r"`+", text)), default=0) + 1)
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    return Markdown(f"{fence}{pad}{text}{pad}{fence}".replace("|", r"\|"))
+
+
+def csv_cell(value: object) -> object:
+    """A cell that no spreadsheet takes for a formula: such text gets a leading apostrophe. Numbers stay as they are."""
+    if isinstance(value, str) and value.startswith(_FORMULA_START):
+        return "'" + value
+    return value
+
+
+def slug(value: object) -> str:
+    """An id for an anchor, of lower-case letters, digits, dots and dashes only."""
+    return re.sub(r"[^a-z0-9.-]+", "-", str(value).lower()).strip("-")[:80] or "x"
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """A number with so many significant digits, without exponent: 0.736, 2.7, 945, 2634."""
+    if value == 0:
+        return "0"
+    magnitude = len(str(int(abs(value)))) if abs(value) >= 1 else 0
+    places = digits - magnitude if magnitude else digits
+    return f"{value:,.{max(places, 0)}f}"
+
+
+def duration(value: float | None) -> str:
+    """Microseconds in the unit that reads best."""
+    if value is None:
+        return NOT_AVAILABLE
+    for size, unit in _UNITS:
+        if abs(value) >= size:
+            return f"{significant(value / size)} {unit}"
+    return f"{significant(value, 2)} µs"
+
+
+def axis(value: float, scale: float) -> str:
+    """A tick's label in the unit of its scale, so that all ticks of an axis share one: `0.5 ms` beside `2 ms`."""
+    size, unit = next(((size, unit) for size, unit in _UNITS if scale >= size), _UNITS[-1])
+    return f"{value / size:g} {unit}" if value else "0"
+
+
+def ratio(value: float | None) -> str:
+    return NOT_AVAILABLE if value is None else f"{significant(value)}×"
+
+
+def share(value: float | None) -> str:
+    return NOT_AVAILABLE if value is None else f"{value * 100:.{0 if value >= 0.1 else 1}f} %"
+
+
+def size(value: float | None) -> str:
+    """Bytes with a binary unit."""
+    if value is None:
+        return NOT_AVAILABLE
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(value) < 1024:
+            return f"{significant(value)} {unit}"
+        value /= 1024
+    return f"{significant(value)} TiB"
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def counts(row: CaseRun) -> str:
+    """`5 kernels + 1 memcpy + 1 memset`, or n/a where the trace held no device activity."""
+    if row.kernels is None:
+        return NOT_AVAILABLE
+    parts = [plural(row.kernels, "kernel")]
+    parts += [plural(count, one) for count, one in ((row.memcpys, "memcpy"), (row.memsets, "memset")) if count]
+    return " + ".join(parts)

@@ -1,0 +1,187 @@
+"""The edition arranged for reading: workloads, their cases, their runs, with an anchor for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kernelbook.report import strips
+from kernelbook.report.model import CaseRun, CaseSpec, Edition, Judged, PublishedFigure, Run
+from kernelbook.report.text import slug
+
+
+class Anchors:
+    """Gives each name an id of its own; two names that would share one get a number."""
+
+    def __init__(self) -> None:
+        self._given: dict[str, str] = {}
+        self._taken: set[str] = set()
+
+    def of(self, name: str) -> str:
+        if name not in self._given:
+            wanted = found = slug(name)
+            number = 2
+            while found in self._taken:
+                found, number = f"{wanted}-{number}", number + 1
+            self._taken.add(found)
+            self._given[name] = found
+        return self._given[name]
+
+
+@dataclass(frozen=True)
+class GuessLine:
+    """One guess and what was seen, with the runs that saw the same."""
+
+    case: str
+    word: str
+    expected: str
+    observed: str
+    verdict: str
+    evidence: str
+    runs: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        return self.word.replace("_", " ")
+
+
+@dataclass(frozen=True)
+class CellView:
+    """One case on one run. `number` is that of its data block."""
+
+    row: CaseRun
+    run: Run
+    number: int
+    anchor: str
+    same_as: int | None  # number of the kernel sequence: equal numbers, equal kernels in equal order
+
+
+@dataclass(frozen=True)
+class CaseView:
+    spec: CaseSpec
+    anchor: str
+    cells: tuple[CellView | None, ...]  # in the order of the edition's runs; None where the run has no such case
+    guesses: tuple[GuessLine, ...]
+
+    @property
+    def present(self) -> tuple[CellView, ...]:
+        return tuple(cell for cell in self.cells if cell)
+
+    @property
+    def measured(self) -> tuple[CellView, ...]:
+        return tuple(cell for cell in self.present if cell.run.kind != "published")
+
+    @property
+    def lead(self) -> CellView | None:
+        """The cell that stands for the case in lists: the first with device activities, else the first measured."""
+        cells = self.measured
+        return next((c for c in cells if c.row.activities), next((c for c in cells if c.row.status == "ok"), None))
+
+    @property
+    def held(self) -> int:
+        return sum(len(line.runs) for line in self.guesses if line.verdict == "confirmed")
+
+    @property
+    def broken(self) -> int:
+        return sum(len(line.runs) for line in self.guesses if line.verdict == "broken")
+
+    @property
+    def troubled(self) -> tuple[CellView, ...]:
+        return tuple(cell for cell in self.present if cell.row.status != "ok")
+
+
+@dataclass(frozen=True)
+class WorkloadView:
+    name: str
+    anchor: str
+    figure: strips.Figure | None
+    cases: tuple[CaseView, ...]
+
+    @property
+    def published(self) -> tuple[tuple[CaseView, tuple[CellView, ...], tuple[CellView, ...]], ...]:
+        """(case, measured cells, published cells) of every case that has published figures."""
+        found = []
+        for case in self.cases:
+            told = tuple(cell for cell in case.present if cell.run.kind == "published")
+            if told:
+                found.append((case, case.measured, told))
+        return tuple(found)
+
+
+def guess_lines(judged: Iterable[Judged]) -> tuple[GuessLine, ...]:
+    """Judgements that say the same of several runs become one line; the order of the first of each is kept."""
+    merged: dict[tuple[str, ...], list[str]] = {}
+    for row in judged:
+        key = (row.case, row.word, row.expected, row.observed, row.verdict, row.evidence)
+        merged.setdefault(key, []).append(row.run)
+    return tuple(GuessLine(*key, runs=tuple(runs)) for key, runs in merged.items())
+
+
+def workloads(edition: Edition) -> tuple[WorkloadView, ...]:
+    """Every workload that the edition has, with all its cases and runs."""
+    cases = case_views(edition)
+    anchors = Anchors()
+    return tuple(
+        WorkloadView(
+            name,
+            f"w-{anchors.of(name)}",
+            strips.figure(edition, name),
+            tuple(case for case in cases if case.spec.workload == name),
+        )
+        for name in edition.workloads()
+    )
+
+
+def case_views(edition: Edition) -> tuple[CaseView, ...]:
+    cases, runs = Anchors(), Anchors()
+    sequences: dict[tuple[str, ...], int] = {}
+    numbers = {row.key: number for number, row in enumerate(edition.case_runs)}
+    judged: dict[str, list[Judged]] = {}
+    for row in edition.judged:
+        judged.setdefault(row.case, []).append(row)
+
+    def cell(spec: CaseSpec, run: Run) -> CellView | None:
+        number = numbers.get((run.run, spec.case))
+        if number is None:
+            return None
+        row = edition.case_runs[number]
+        names = tuple(act.name for act in row.activities if act.category == "kernel")
+        same = sequences.setdefault(names, len(sequences)) if row.activities else None
+        return CellView(row, run, number, f"case-{cases.of(spec.case)}~{runs.of(run.run)}", same)
+
+    return tuple(
+        CaseView(
+            spec,
+            f"case-{cases.of(spec.case)}",
+            tuple(cell(spec, run) for run in edition.runs),
+            guess_lines(judged.get(spec.case, ())),
+        )
+        for spec in edition.cases
+    )
+
+
+def environment_rows(runs: Iterable[Run]) -> list[tuple[str, tuple[str, ...], bool]]:
+    """(label, one value a run, whether the values differ): what each run ran on and with."""
+    runs = tuple(runs)
+    plain = ("description", "kind", "device", "capability", "driver", "torch", "cuda", "cudnn", "image", "image_digest")
+    rows = [
+        (key.replace("_", " "), [_told(getattr(run, key)) for run in runs])
+        for key in (*plain, "recorded_utc", "source")
+    ]
+    more = dict.fromkeys(key for run in runs for key in run.environment if key not in plain and key != "container")
+    for key in more:
+        values = [run.environment.get(key) for run in runs]
+        if any(isinstance(value, dict) for value in values):
+            nested = dict.fromkeys(name for value in values if isinstance(value, dict) for name in value)
+            rows += [(name, [_told((value or {}).get(name)) for value in values]) for name in nested]
+        else:
+            rows.append((key.replace("_", " "), [_told(value) for value in values]))
+    return [(label, tuple(values), len(set(filter(None, values))) > 1) for label, values in rows if any(values)]
+
+
+def _told(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+def published_of(edition: Edition, run: str, case: str) -> tuple[PublishedFigure, ...]:
+    return tuple(row for row in edition.published if (row.run, row.case) == (run, case))

@@ -1,0 +1,75 @@
+"""What a report's folder holds, and that it is put in place whole."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import render_report as command
+from kernelbook.report import EditionError, render_report
+
+
+def test_folder_holds_the_page_its_twin_the_summary_and_the_tables(report):
+    assert {p.name for p in report.iterdir()} == {"index.html", "report.md", "summary.json", "figures", "tables"}
+    assert {p.name for p in (report / "figures").iterdir()} >= {"strips-attention.svg", "strips-linear.svg"}
+    assert (report / "tables" / "cases.csv").is_file()
+    assert (report / "tables" / "cases.parquet").is_file()
+
+
+def test_summary_counts_guesses_and_gives_both_headline_ratios(report):
+    summary = json.loads((report / "summary.json").read_text())
+    # made_edition.CASES holds 7 guesses by hand, one of which broke
+    assert summary["verdict"] == {"held": 6, "judged": 7, "not_applicable": 0}
+    ratios = {head["run"]: head["ratio"] for head in summary["headline"]}
+    assert ratios["a100-published"] == pytest.approx(7.239 / 1.955, abs=1e-3)
+    assert summary["left_out"] == [{"run": "torch-2.13", "reason": "needs --use-singularity"}]
+    by_key = {(row["run"], row["case"]): row for row in summary["cases"]}
+    published = by_key["a100-published", "linear-eager"]
+    assert published["device_time_us"] is None
+    assert published["kernels"] == 1
+
+
+def test_csv_and_parquet_hold_the_same_rows(report):
+    with (report / "tables" / "samples.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    table = pq.read_table(report / "tables" / "samples.parquet")
+    assert len(rows) == table.num_rows == 4 * 30
+    assert [float(row["forward_time_us"]) for row in rows] == table["forward_time_us"].to_pylist()
+
+
+def test_same_input_gives_the_same_bytes(edition_dir, report, tmp_path):
+    again = tmp_path / "again"
+    render_report(edition_dir, again, "2026-11-29T15:00:00Z")
+    for name in ("index.html", "report.md", "summary.json", "figures/strips-attention.svg"):
+        assert (again / name).read_bytes() == (report / name).read_bytes()
+
+
+def test_a_report_is_replaced_whole(edition_dir, tmp_path):
+    output = tmp_path / "report"
+    output.mkdir()
+    (output / "stale.txt").write_text("old")
+    render_report(edition_dir, output)
+    assert not (output / "stale.txt").exists()
+    assert (output / "index.html").is_file()
+    assert [p.name for p in tmp_path.iterdir()] == ["report"]
+
+
+def test_a_failed_rendering_leaves_the_old_report(tmp_path):
+    output = tmp_path / "report"
+    output.mkdir()
+    (output / "index.html").write_text("old")
+    with pytest.raises(EditionError, match=r"edition\.json: not found"):
+        render_report(tmp_path / "nowhere", output)
+    assert (output / "index.html").read_text() == "old"
+
+
+def test_command_says_in_one_line_what_is_wrong(tmp_path, capsys):
+    (tmp_path / "edition.json").write_text(json.dumps({"schema": 2, "edition": "x"}))
+    code = command.main(["--edition-dir", str(tmp_path), "--output", str(tmp_path / "out")])
+    assert code == 1
+    assert capsys.readouterr().err.count("\n") == 1
+    assert not Path(tmp_path / "out").exists()
