@@ -1,0 +1,129 @@
+"""Which launch, op and annotated range every device activity belongs to.
+
+The join is correlation id -> launch -> rows around the launch on its own process and thread. `External id` is never
+used: on real traces it equals unrelated ids by chance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernelbook.trace.columns import ANNOTATION, MISSING, OP, RUNTIME, Columns, CpuRows, DeviceRows
+from kernelbook.trace.nesting import NONE, TOLERANCE_NS, Forest, nest
+
+
+@dataclass
+class Attribution:
+    """Rows of the forest that device activities and ranges belong to; NONE where there is none.
+
+    launch, op: per activity the runtime call that queued it and the innermost op around that call.
+    ranges: forest rows of the annotated ranges (no profiler steps), in order of start.
+    range_of: per activity the innermost range, as an index into `ranges`; inferred: whether that range is on another
+    thread than the launch. enclosing: per range the range around it, as an index into `ranges`.
+    """
+
+    forest: Forest
+    launch: np.ndarray
+    op: np.ndarray
+    ranges: np.ndarray
+    range_of: np.ndarray
+    inferred: np.ndarray
+    enclosing: np.ndarray
+
+    def within(self) -> tuple[np.ndarray, np.ndarray]:
+        """Pairs (range, activity), each activity once for its own range and once for every range around that one."""
+        activity = np.flatnonzero(self.range_of != NONE)
+        current = self.range_of[activity]
+        ranges, activities = [current], [activity]
+        while current.size:
+            current = self.enclosing[current]
+            keep = current != NONE
+            current, activity = current[keep], activity[keep]
+            ranges.append(current)
+            activities.append(activity)
+        return np.concatenate(ranges), np.concatenate(activities)
+
+
+def attribute(columns: Columns) -> Attribution:
+    """Nest the CPU rows and find where every activity was launched from."""
+    forest = nest(columns.cpu)
+    rows = forest.rows
+    launch = _launches(rows, columns.device)
+    launched = launch != NONE
+    op = np.full(len(launch), NONE)
+    op[launched] = forest.innermost(rows.kind == OP)[launch[launched]]
+    is_range = (rows.kind == ANNOTATION) & ~rows.step
+    ranges = np.flatnonzero(is_range)
+    ranges = ranges[np.lexsort((ranges, rows.start[ranges]))]
+    rank = np.full(len(rows.start), NONE)
+    rank[ranges] = np.arange(len(ranges))
+    around = forest.innermost(is_range)
+    around_index = np.where(around == NONE, NONE, rank[around]) if len(around) else around
+    parents = forest.parent[ranges]
+    enclosing = np.where(parents == NONE, NONE, around_index[parents]) if len(ranges) else parents
+    range_of = np.full(len(launch), NONE)
+    range_of[launched] = around_index[launch[launched]]
+    inferred = np.zeros(len(launch), dtype=bool)
+    orphans = np.flatnonzero(launched & (range_of == NONE))
+    if orphans.size and ranges.size:
+        range_of[orphans] = _open_elsewhere(rows, ranges, launch[orphans])
+        inferred[orphans] = range_of[orphans] != NONE
+    return Attribution(forest, launch, op, ranges, range_of, inferred, enclosing)
+
+
+def _launches(rows: CpuRows, device: DeviceRows) -> np.ndarray:
+    """Per activity the runtime call with its correlation id.
+
+    Several calls share an id where processes were merged into one file: then the last that began before the activity.
+    """
+    calls = np.flatnonzero((rows.kind == RUNTIME) & (rows.correlation != MISSING))
+    calls = calls[np.lexsort((rows.start[calls], rows.correlation[calls]))]
+    ids = rows.correlation[calls]
+    first = np.searchsorted(ids, device.correlation, "left")
+    last = np.searchsorted(ids, device.correlation, "right") - 1
+    launch = np.full(len(first), NONE)
+    known = last >= first
+    launch[known] = calls[first[known]]
+    for activity in np.flatnonzero(last > first):
+        candidates = calls[first[activity] : last[activity] + 1]
+        earlier = np.searchsorted(rows.start[candidates], device.start[activity], "right")
+        launch[activity] = candidates[max(earlier - 1, 0)]
+    launch[device.correlation == MISSING] = NONE
+    return launch
+
+
+def _open_elsewhere(rows: CpuRows, ranges: np.ndarray, launches: np.ndarray) -> np.ndarray:
+    """Per launch the range of another thread of its process that was open around it; the one that began last."""
+    pids = np.array([hash(pid) for pid, _ in rows.threads])
+    best = np.full(len(launches), NONE)
+    start, end = rows.start[launches], rows.end[launches]
+    for thread in np.unique(rows.thread[ranges]):
+        mine = np.flatnonzero(rows.thread[ranges] == thread)  # in order of start, as indices into ranges
+        starts, ends = rows.start[ranges[mine]], rows.end[ranges[mine]]
+        eligible = (pids[rows.thread[launches]] == pids[thread]) & (rows.thread[launches] != thread)
+        candidate = np.where(eligible, np.searchsorted(starts, start, "right") - 1, NONE)
+        outer = _enclosing(starts, ends)
+        while True:
+            closed = np.flatnonzero((candidate != NONE) & (ends[candidate] + TOLERANCE_NS < end))
+            if not closed.size:
+                break
+            candidate[closed] = outer[candidate[closed]]
+        found = np.flatnonzero(candidate != NONE)
+        chosen = mine[candidate[found]]
+        nearer = (best[found] == NONE) | (rows.start[ranges[best[found]]] <= rows.start[ranges[chosen]])
+        best[found[nearer]] = chosen[nearer]
+    return best
+
+
+def _enclosing(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Per interval (in order of start) the nearest earlier one that ends later."""
+    outer = np.full(len(starts), NONE)
+    stack: list[int] = []
+    for index, end in enumerate(ends.tolist()):
+        while stack and ends[stack[-1]] <= end:
+            stack.pop()
+        outer[index] = stack[-1] if stack else NONE
+        stack.append(index)
+    return outer

@@ -1,0 +1,284 @@
+"""Batches of events to columns of numbers: what is kept of a trace, whatever its size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import compress
+from typing import Any
+
+import numpy as np
+
+from kernelbook.trace.events import Args, Event, number
+
+# Kinds of rows on the CPU, and of activities on a device; the new schema's categories and the old one's.
+ANNOTATION, OP, RUNTIME = 0, 1, 2
+KERNEL, MEMCPY, MEMSET = 0, 1, 2
+CATEGORY_NAMES = ("kernel", "memcpy", "memset")
+_CPU = {"user_annotation": ANNOTATION, "cpu_op": OP, "operator": OP, "runtime": RUNTIME, "driver": RUNTIME}
+_DEVICE = {
+    "kernel": KERNEL,
+    "gpu_memcpy": MEMCPY,
+    "memcpy": MEMCPY,
+    "gpu_memset": MEMSET,
+    "memset": MEMSET,
+}
+# Known, and neither work nor a launch: spans over other rows, waits, the profiler's own time, counters, flows.
+_IGNORED = {
+    "gpu_user_annotation", "python_function", "cpu_instant_event", "cuda_sync", "overhead", "trace", "ac2g", "async",
+    "fwdbwd", "forward_backward", "cuda_profiler_range", "collective_comm", "gpu_pm_counter", "external_correlation",
+    "cuda_event", "async_cpu_to_gpu", "async_gpu",
+}  # fmt: skip
+_STEP = "ProfilerStep#"
+MISSING = -1
+_FARTHEST_US = 9e15  # about 285 years of µs; more does not fit into integer ns
+
+
+def cpu_kind(category: str | None) -> int | None:
+    """The kind of a CPU row, None for every other category. The ending tells the runtimes and drivers of any vendor."""
+    plain = (category or "").lower()
+    return _CPU.get(plain.rpartition("_")[2] if plain.endswith(("_runtime", "_driver")) else plain)
+
+
+class _Codes(dict):
+    """Numbers its keys in the order in which they are first asked for."""
+
+    def __missing__(self, key: Any) -> int:
+        self[key] = code = len(self)
+        return code
+
+    def of(self, keys: Iterable[Any]) -> np.ndarray:
+        return np.fromiter(map(self.__getitem__, keys), dtype=np.int32)
+
+
+@dataclass
+class CpuRows:
+    """One row an op, annotation or runtime call, in the file's order. Times in ns since the earliest kept event.
+
+    thread: index into `threads` ((pid, tid)). correlation: of runtime calls, MISSING where there is none.
+    step: whether the row is the profiler's own step annotation. ordinal: the row's place among all CPU rows read.
+    """
+
+    kind: np.ndarray
+    name: np.ndarray
+    thread: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    correlation: np.ndarray
+    step: np.ndarray
+    ordinal: np.ndarray
+    threads: list[tuple[int | str, int | str]]
+
+    def take(self, order: np.ndarray) -> CpuRows:
+        columns = (self.kind, self.name, self.thread, self.start, self.end, self.correlation, self.step, self.ordinal)
+        return CpuRows(*(column[order] for column in columns), threads=self.threads)
+
+
+@dataclass
+class DeviceRows:
+    """One row a device activity, in order of start. Times as in CpuRows; MISSING where the file says nothing.
+
+    sizes: grid and block, six numbers a row. occupancy: percent, NaN where missing.
+    """
+
+    category: np.ndarray
+    name: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    device: np.ndarray
+    stream: np.ndarray
+    correlation: np.ndarray
+    sizes: np.ndarray
+    registers: np.ndarray
+    shared_memory: np.ndarray
+    bytes: np.ndarray
+    occupancy: np.ndarray
+
+
+@dataclass
+class Columns:
+    """All that is kept of a trace. `origin` is the earliest kept event in ns of the file's own clock."""
+
+    cpu: CpuRows
+    device: DeviceRows
+    names: list[str]
+    origin: int
+    malformed: int
+    unknown: dict[str, int]
+
+
+class ColumnBuilder:
+    """Takes batches of events and keeps their numbers."""
+
+    def __init__(self) -> None:
+        self._names = _Codes()
+        self._threads = _Codes()
+        self._kinds: dict[str | None, int] = {}
+        self._categories: dict[str | None, int] = {}
+        self._seen: set[str | None] = set()
+        self._unknown: dict[str, int] = {}
+        self._malformed = 0
+        self._cpu: list[tuple[np.ndarray, ...]] = []
+        self._device: list[tuple[np.ndarray, ...]] = []
+        self._read = 0
+
+    def add(self, events: list[Event]) -> None:
+        complete = [event for event in events if event.ph == "X"]
+        for category in {event.cat for event in complete} - self._seen:
+            self._learn(category)
+        if self._unknown:
+            for event in complete:
+                if event.cat in self._unknown:
+                    self._unknown[event.cat] += 1
+        kinds, categories = self._kinds, self._categories
+        if cpu := [event for event in complete if event.cat in kinds]:
+            self._add_cpu(cpu)
+        if categories and (device := [event for event in complete if event.cat in categories]):
+            self._add_device(device)
+
+    def _learn(self, category: str | None) -> None:
+        """Decide once what a category is."""
+        self._seen.add(category)
+        plain = (category or "").lower()
+        kind = cpu_kind(category)
+        if kind is not None:
+            self._kinds[category] = kind
+        elif plain in _DEVICE:
+            self._categories[category] = _DEVICE[plain]
+        elif plain not in _IGNORED:
+            self._unknown[category] = 0
+
+    def _add_cpu(self, events: list[Event]) -> None:
+        start, end, valid = _times(events)
+        ordinal = np.arange(self._read, self._read + len(events))
+        self._read += len(events)
+        if not valid.all():
+            self._malformed += int((~valid).sum())
+            events = list(compress(events, valid))
+            start, end, ordinal = start[valid], end[valid], ordinal[valid]
+        kinds = self._kinds
+        kind = np.fromiter((kinds[event.cat] for event in events), dtype=np.int8)
+        correlation = np.full(len(events), MISSING)
+        calls = kind == RUNTIME
+        if calls.any():
+            correlation[calls] = _integers([e.args.correlation if e.args else None for e in compress(events, calls)])
+        name = self._names.of([event.name or "" for event in events])
+        thread = self._threads.of([(event.pid, event.tid) for event in events])
+        self._cpu.append((kind, name, thread, start, end, correlation, ordinal))
+
+    def _add_device(self, events: list[Event]) -> None:
+        start, end, valid = _times(events)
+        if not valid.all():
+            self._malformed += int((~valid).sum())
+            events = list(compress(events, valid))
+            start, end = start[valid], end[valid]
+        categories = self._categories
+        category = np.fromiter((categories[event.cat] for event in events), dtype=np.int8)
+        name = self._names.of([event.name or "" for event in events])
+        nothing = Args()
+        args = [event.args or nothing for event in events]
+        device = _integers([a.device if a.device is not None else e.pid for a, e in zip(args, events, strict=True)])
+        stream = _integers(
+            [a.stream if a.stream is not None else _stream(e.tid) for a, e in zip(args, events, strict=True)]
+        )
+        sizes = np.array([(_three(a.grid) + _three(a.block)) for a in args], dtype=np.int64).reshape(-1, 6)
+        self._device.append(
+            (
+                category, name, start, end, device, stream, _integers([a.correlation for a in args]), sizes,
+                _integers([a.registers for a in args]), _integers([a.shared_memory for a in args]),
+                _integers([a.bytes for a in args]), _floats([a.occupancy for a in args]),
+            )
+        )  # fmt: skip
+
+    def finish(self) -> Columns:
+        """The columns, with every time counted from the earliest kept event."""
+        cpu = _joined(self._cpu, (np.int8, np.int32, np.int32, np.int64, np.int64, np.int64, np.int64))
+        kind, name, thread, start, end, correlation, ordinal = cpu
+        empty = (np.int8, np.int32) + (np.int64,) * 9 + (np.float64,)
+        device = _joined(self._device, empty)
+        device[7] = device[7].reshape(-1, 6)
+        starts = [column.min() for column in (start, device[2]) if len(column)]
+        origin = int(min(starts, default=0))
+        for column in (start, end, device[2], device[3]):
+            column -= origin
+        steps = np.fromiter((key.startswith(_STEP) for key in self._names), dtype=bool, count=len(self._names))
+        step = steps[name] & (kind != RUNTIME)
+        kind[step] = ANNOTATION  # the old schema calls the step an operator
+        thread, threads = self._merged_threads(thread)
+        rows = DeviceRows(*device)
+        order = np.lexsort((rows.device, rows.start))
+        rows = DeviceRows(*(column[order] for column in vars(rows).values()))
+        return Columns(
+            cpu=CpuRows(kind, name, thread, start, end, correlation, step, ordinal, threads),
+            device=rows,
+            names=list(self._names),
+            origin=origin,
+            malformed=self._malformed,
+            unknown={str(category): count for category, count in self._unknown.items()},
+        )
+
+    def _merged_threads(self, thread: np.ndarray) -> tuple[np.ndarray, list[tuple[int | str, int | str]]]:
+        """The same thread written as a number and as a string is one thread."""
+        merged = _Codes()
+        codes = merged.of((_identity(pid), _identity(tid)) for pid, tid in self._threads)
+        return codes[thread] if len(codes) else thread, list(merged)
+
+
+def _times(events: list[Event]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Starts and ends in ns, and which of them are valid: finite and not negative."""
+    start = _floats([event.ts for event in events])
+    length = _floats([event.dur for event in events])
+    with np.errstate(invalid="ignore"):
+        valid = (start >= 0) & (length >= 0) & (start + length < _FARTHEST_US)
+    if not valid.all():
+        start = np.where(valid, start, 0)
+        length = np.where(valid, length, 0)
+    begin = _nanoseconds(start)
+    return begin, begin + _nanoseconds(length), valid
+
+
+def _nanoseconds(microseconds: np.ndarray) -> np.ndarray:
+    """Exact for every float: 1.7e15 µs times 1000 would lose the fraction."""
+    whole = np.floor(microseconds)
+    return whole.astype(np.int64) * 1000 + np.rint((microseconds - whole) * 1000).astype(np.int64)
+
+
+def _floats(values: list[Any]) -> np.ndarray:
+    """Floats; NaN for what is no number."""
+    try:
+        return np.array(values, dtype=np.float64)
+    except (ValueError, TypeError, OverflowError):
+        return np.array([number(value) for value in values], dtype=np.float64)
+
+
+def _integers(values: list[Any]) -> np.ndarray:
+    """Integers; MISSING for what is no number."""
+    try:
+        return np.array(values, dtype=np.int64)
+    except (ValueError, TypeError, OverflowError):
+        return np.array([_integer(value) for value in values], dtype=np.int64)
+
+
+def _integer(value: Any) -> int:
+    result = value if isinstance(value, int) else number(value)
+    return int(result) if abs(result) < 2**63 else MISSING  # NaN compares as false
+
+
+def _three(sizes: list[int] | None) -> tuple[int, int, int]:
+    return tuple(sizes) if sizes is not None and len(sizes) == 3 else (MISSING,) * 3
+
+
+def _stream(tid: int | str | None) -> int | str | None:
+    return tid.removeprefix("stream ") if isinstance(tid, str) else tid
+
+
+def _identity(value: int | str | None) -> int | str:
+    if isinstance(value, str) and value.lstrip("-").isdecimal():
+        return int(value)
+    return value if value is not None else ""
+
+
+def _joined(parts: list[tuple[np.ndarray, ...]], empty: tuple[type, ...]) -> list[np.ndarray]:
+    if not parts:
+        return [np.empty(0, dtype) for dtype in empty]
+    return [np.concatenate(columns) for columns in zip(*parts, strict=True)]

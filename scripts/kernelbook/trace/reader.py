@@ -1,0 +1,210 @@
+"""From a file to batches of events: head, array of events, tail, cut where the file can be cut.
+
+The file is never held whole: blocks of it are cut at the borders between events, each piece is decoded strictly, and
+only a piece that fails goes to `salvage`. A wrong cut cannot do harm: both of its sides would have to be strict JSON.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kernelbook.trace.events import STRICT_FAILURES, Document, Event, decode_document
+from kernelbook.trace.model import TraceError
+from kernelbook.trace.salvage import Salvage, Unreadable, read_object, salvage
+from kernelbook.trace.source import Source
+
+BLOCK = 4 << 20
+_SMALL = 64 << 10
+_BORDER = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|args|pid|tid|ts|dur|id|s|bp)"\s*:)')
+_EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*')
+_HEAD_KEYS = re.compile(rb'"(?:schemaVersion|deviceProperties|traceEvents|displayTimeUnit|baseTimeNanoseconds)"')
+Decode = Callable[[bytes], Document]
+_OPEN = b'{"traceEvents":['
+_BETWEEN = b", \t\r\n"
+
+
+class EventReader:
+    """Iterate `batches()` once; the other attributes are complete after it."""
+
+    def __init__(self, path: str | Path, block: int = BLOCK, decode: Decode = decode_document) -> None:
+        self.path = Path(path)
+        self._decode = decode
+        self.block = block
+        self.metadata: dict[str, Any] = {}
+        self.truncated = False
+        self.lost = 0
+        self.repaired = 0
+        self._array = False  # the file's top level is the array of events itself
+        self._opened = False
+        self._rest = b""
+        self._tail: list[str] | None = None
+        self._seen = 0  # elements of the array of events
+        self._phases = 0  # those of them with a "ph"
+
+    def batches(self) -> Iterator[list[Event]]:
+        """Yield the events in the order of the file. Raises TraceError for a file that is no torch trace."""
+        source = Source(self.path, self.block)
+        for block in source.blocks():
+            if self._tail is not None:
+                self._tail.append(block.decode("utf-8", "replace"))
+                continue
+            data = self._rest.lstrip(_BETWEEN) + block
+            if not self._opened:
+                data = self._open(data)
+                if data is None:
+                    continue
+            cut = _last_border(data)
+            if cut is None:
+                self._rest = data
+                continue
+            self._rest = data[cut.start() + 1 :]
+            yield from self._piece(data[: cut.start() + 1])
+            if self._tail is not None:
+                self._tail.append(self._rest.decode("utf-8", "replace"))
+        if not self._opened:
+            self._refuse(self._rest)
+        elif self._tail is None:
+            yield from self._last(self._rest.lstrip(_BETWEEN))
+        self._close()
+        self.truncated |= not source.complete
+
+    def _open(self, data: bytes) -> bytes | None:
+        """Read the head; the data after the array's bracket, or None while the bracket has not come."""
+        if not self._rest:
+            data = data.removeprefix(b"\xef\xbb\xbf").lstrip()
+        if data.startswith(b"["):
+            self._array = self._opened = True
+            return data[1:]
+        for match in _EVENTS_KEY.finditer(data) if data.startswith(b"{") else ():
+            if data[match.end() : match.end() + 1] != b"[":
+                continue
+            try:
+                head = read_object((data[: match.end()] + b"[]}").decode("utf-8", "replace"), 0)[0]
+            except Unreadable:
+                continue
+            self.metadata |= head
+            self._opened = True
+            return data[match.end() + 1 :]
+        self._rest = data
+        return None
+
+    def _piece(self, piece: bytes) -> Iterator[list[Event]]:
+        """The events between two borders."""
+        try:
+            document = self._decode(b"".join((_OPEN, piece, b"]}")))
+        except STRICT_FAILURES:
+            yield from self._damaged(piece)
+        else:
+            yield self._count(document.traceEvents)
+
+    def _damaged(self, piece: bytes) -> Iterator[list[Event]]:
+        """Narrow the damage down to small parts, then salvage those."""
+        start = 0
+        carried = b""
+        while start < len(piece):
+            border = _BORDER.search(piece, start + _SMALL)
+            end = border.start() + 1 if border else len(piece)
+            part = carried + piece[start:end].lstrip(_BETWEEN)
+            carried = b""
+            start = end
+            try:
+                yield self._count(self._decode(b"".join((_OPEN, part, b"]}"))).traceEvents)
+            except STRICT_FAILURES:
+                found = salvage(part.decode("utf-8", "surrogateescape"), final=False)
+                yield self._take(found)
+                if self._tail is not None:
+                    self._tail.append(piece[start:].decode("utf-8", "replace"))
+                    return
+                if found.rest:
+                    carried = found.rest.encode("utf-8", "surrogateescape") + b","
+        if carried:
+            self._rest = carried + self._rest
+
+    def _last(self, data: bytes) -> Iterator[list[Event]]:
+        """The last events with the tail of the file."""
+        try:
+            document = self._decode(b"".join((_OPEN, data, b"}" if self._array else b"")))
+        except STRICT_FAILURES:
+            found = salvage(data.decode("utf-8", "surrogateescape"), final=True)
+            yield self._take(found)
+            self.truncated |= bool(found.rest) or (self._tail is None and not self._array)
+        else:
+            self._describe(document)
+            yield self._count(document.traceEvents)
+
+    def _take(self, found: Salvage) -> list[Event]:
+        self.lost += found.lost
+        self.repaired += found.repaired
+        self._seen += found.lost
+        if found.tail is not None:
+            self._tail = [found.tail]
+        return self._count(found.events)
+
+    def _count(self, events: list[Event]) -> list[Event]:
+        self._seen += len(events)
+        if not self._phases:
+            self._phases = sum(event.ph is not None for event in events)
+        return events
+
+    def _describe(self, document: Document) -> None:
+        found = {"deviceProperties": document.deviceProperties, "distributedInfo": document.distributedInfo}
+        self.metadata |= {key: value for key, value in found.items() if value is not None}
+
+    def _close(self) -> None:
+        """Read the tail, if the strict decoder has not, and judge whether this was a trace."""
+        tail = "".join(self._tail or ()).strip()
+        if self._tail is not None and not self._array:
+            try:
+                value, end, tail, _ = read_object('{"":0' + tail, 0)
+            except Unreadable:
+                self.truncated = True
+                tail = ""
+            else:
+                self.metadata |= value
+                tail = tail[end:].strip()
+        if tail[:1] in ("{", "["):
+            raise TraceError(f"{self.path}: not a torch trace: two JSON documents in one file; split it")
+        if not self._phases and (self._seen or (self._array and not self.truncated)):
+            what = "the array" if self._array else "traceEvents"
+            raise TraceError(f"{self.path}: not a torch trace: {what} holds no trace event")
+        self.lost += bool(tail)
+
+    def _refuse(self, data: bytes) -> None:
+        """The file ended before an array of events began: a cut head is an empty reading, anything else an error."""
+        text = data.decode("utf-8", "replace").strip()
+        if not text:
+            raise TraceError(f"{self.path}: not a torch trace: the file holds only blanks")
+        try:
+            value, end, text, _ = read_object(text, 0)
+        except Unreadable as error:
+            if error.unfinished and text.startswith("{") and _HEAD_KEYS.search(data):
+                self.truncated = self._opened = True
+                return
+            raise TraceError(f"{self.path}: not a torch trace: not JSON, begins with {text[:20]!r}") from error
+        more = ", and more after it" if text[end:].strip() else ""
+        raise TraceError(f"{self.path}: not a torch trace: found {_kind(value)}{more}")
+
+
+def _last_border(data: bytes) -> re.Match[bytes] | None:
+    """The last border between two events in `data`, looked for near its end first."""
+    for start in (max(0, len(data) - _SMALL), 0):
+        last = None
+        for last in _BORDER.finditer(data, start):  # noqa: B007 (the last one is meant)
+            pass
+        if last is not None:
+            return last
+    return None
+
+
+def _kind(value: Any) -> str:
+    if not isinstance(value, dict):
+        return f"a JSON {type(value).__name__}" if value is not None else "null"
+    if "traceEvents" in value:
+        return f"traceEvents that is no array but {msgspec.json.encode(value['traceEvents'])[:30].decode()}"
+    keys = ", ".join(repr(key[:30]) for key in list(value)[:5])
+    return f"a JSON object with the keys {keys}" if keys else "an empty JSON object"

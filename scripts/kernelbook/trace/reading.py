@@ -1,0 +1,93 @@
+"""`read_trace`: one trace file to its tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from kernelbook.trace.attribution import Attribution, attribute
+from kernelbook.trace.columns import ColumnBuilder, Columns
+from kernelbook.trace.forwards import forward_activities, forward_calls, forward_ranges
+from kernelbook.trace.model import Totals, TraceWarning
+from kernelbook.trace.reader import EventReader
+from kernelbook.trace.tables import activity_table, compute_totals, kernel_table, op_table, range_table
+from kernelbook.trace.warnings import collect_warnings
+
+
+@dataclass(frozen=True)
+class TraceReading:
+    """What one trace says. Times are float µs, counted from the earliest kept event; null is "not in the file".
+
+    source: the file as it was given. device: name of the first device. truncated: the file ends too early.
+    ranges: one row a `user_annotation` but the profiler's steps, in order of start; `parent` is a row of this table.
+    kernels, ops: the whole file, grouped by name. activities: every device activity, in order of start; `range` is a
+    row of `ranges`, `launch_delay_us` runs from the start of the launch call to that of the activity.
+    """
+
+    source: str
+    device: str | None
+    device_properties: list[dict[str, Any]]
+    distributed: dict[str, Any] | None
+    truncated: bool
+    warnings: tuple[TraceWarning, ...]
+    totals: Totals
+    ranges: pa.Table
+    kernels: pa.Table
+    ops: pa.Table
+    activities: pa.Table
+    _columns: Columns = field(repr=False)
+    _attribution: Attribution = field(repr=False)
+
+    def forwards(self, annotation: str) -> tuple[pa.Table, pa.Table]:
+        """(activities, calls) of the ranges named exactly `annotation`; both are empty when there is none.
+
+        activities: the reading's columns after `index` (which range) and `position` (order of start in it).
+        calls: every CPU event inside the ranges, on the ranges' own threads, in order of start: index, depth (0 right
+        below the range), parent (a position, or null), position, category (op, runtime, annotation), name, start_us
+        (from the range's start), duration_us, self_us, kernels and self_device_time_us (launched by itself, not by
+        its child ops), correlation, and the inputs as JSON text. The inputs come from a second pass over the file.
+        """
+        chosen = forward_ranges(self._columns, self._attribution, annotation)
+        activities = forward_activities(self.activities, self._attribution, chosen)
+        return activities, forward_calls(Path(self.source), self._columns, self._attribution, chosen)
+
+
+def read_trace(path: str | Path) -> TraceReading:
+    """Read a torch.profiler trace, plain or gzipped, sound or damaged, of any torch version.
+
+    Raises TraceError (one line, naming the file) when it cannot be read or is no torch trace.
+    """
+    reader = EventReader(path)
+    builder = ColumnBuilder()
+    for events in reader.batches():
+        builder.add(events)
+    columns = builder.finish()
+    found = attribute(columns)
+    totals = compute_totals(columns, found)
+    ranges = range_table(columns, found)
+    properties = reader.metadata.get("deviceProperties")
+    properties = [each for each in properties if isinstance(each, dict)] if isinstance(properties, list) else []
+    distributed = reader.metadata.get("distributedInfo")
+    return TraceReading(
+        source=str(path),
+        device=_device_name(properties),
+        device_properties=properties,
+        distributed=distributed if isinstance(distributed, dict) else None,
+        truncated=reader.truncated,
+        warnings=collect_warnings(reader, columns, found, totals, ranges),
+        totals=totals,
+        ranges=ranges,
+        kernels=kernel_table(columns),
+        ops=op_table(columns, found),
+        activities=activity_table(columns, found),
+        _columns=columns,
+        _attribution=found,
+    )
+
+
+def _device_name(properties: list[dict[str, Any]]) -> str | None:
+    name = properties[0].get("name") if properties else None
+    return name.strip() or None if isinstance(name, str) else None

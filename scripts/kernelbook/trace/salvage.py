@@ -1,0 +1,150 @@
+"""Reading what strict JSON refuses: event by event, losing at most the event that is damaged.
+
+Only a piece of a file that the strict decoder has refused comes here, so a sound file pays nothing for it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernelbook.trace.events import Event, event_from_object
+
+_MISSING = re.compile(r"[+-]?(?:nan(?:\([^)\s]*\))?|inf(?:inity)?|n/?a)(?![\w/])", re.IGNORECASE)
+_NEXT_EVENT = re.compile(r"\}\s*,?\s*(?=\{\s*\"(?:ph|name|cat|args|pid|tid|ts|dur|id|s|bp)\"\s*:)")
+_CLOSING = re.compile(r"\}\s*,?\s*(?=\](?:\s*,\s*\"[^\"\\]*\"\s*:|\s*\}?\s*\Z))")
+_BLANK = re.compile(r"[\s,]*")
+_MAX_REPAIRS = 1000
+_MAX_UNFINISHED = 8 << 20  # an "event" longer than this is damage that swallows its neighbours
+
+_strict = json.JSONDecoder(parse_constant=lambda _: None)
+_lax = json.JSONDecoder(parse_constant=lambda _: None, strict=False)
+
+
+class Unreadable(ValueError):
+    """No JSON object at that place. `unfinished`: the text ended before anything was wrong with it."""
+
+    def __init__(self, unfinished: bool) -> None:
+        super().__init__("unreadable")
+        self.unfinished = unfinished
+
+
+@dataclass
+class Salvage:
+    """What a damaged piece gave. `rest` is an event that does not end in the piece, `tail` what follows the array."""
+
+    events: list[Event] = field(default_factory=list)
+    lost: int = 0
+    repaired: int = 0
+    rest: str = ""
+    tail: str | None = None
+
+
+def read_object(text: str, position: int) -> tuple[Any, int, str, bool]:
+    """One JSON value at `position`: (value, end, text, repaired).
+
+    NaN, Infinity, inf, N/A and their like become null, raw control characters are kept. The text comes back because
+    such words are replaced in it. Raises Unreadable.
+    """
+    decoder = _strict
+    for _ in range(_MAX_REPAIRS):
+        try:
+            value, end = decoder.raw_decode(text, position)
+        except json.JSONDecodeError as error:
+            if error.msg.startswith("Invalid control character") and decoder is _strict:
+                decoder = _lax
+                continue
+            word = _MISSING.match(text, error.pos) if error.msg.startswith("Expecting value") else None
+            if word is None:
+                raise Unreadable(_ran_out(text, error)) from error
+            text = text[: word.start()] + "null" + text[word.end() :]
+        except (RecursionError, ValueError) as error:
+            raise Unreadable(False) from error
+        else:
+            return value, end, text, decoder is _lax
+    raise Unreadable(False)
+
+
+def _ran_out(text: str, error: json.JSONDecodeError) -> bool:
+    """Whether the decoder met the end of the text, rather than something wrong in it."""
+    if error.msg.startswith("Unterminated string"):
+        return True
+    left = text[error.pos : error.pos + 16].strip()
+    at_end = error.pos + 16 >= len(text)
+    if error.msg.startswith("Invalid \\"):
+        return at_end
+    # A word or a number cut short: `tru`, `-`, `Na`.
+    return at_end and (not left or re.fullmatch(r"[-+\w/.]{1,9}", left) is not None)
+
+
+def salvage(text: str, final: bool) -> Salvage:
+    """Read the events of `text`, a piece of the array that starts between two events.
+
+    `final` says that no more text follows: an event that does not end is then left in `rest` for the caller to call
+    the file truncated.
+    """
+    found = Salvage()
+    position = 0
+    resynced = False
+    while True:
+        position = _BLANK.match(text, position).end()
+        if position == len(text):
+            return found
+        if text[position] in "]}":
+            found.tail = text[position + 1 :] if text[position] == "]" else text[position:]
+            return found
+        unfinished = False
+        try:
+            value, end, text, repaired = read_object(text, position)
+        except Unreadable as error:
+            unfinished = error.unfinished
+        else:
+            position = end
+            if isinstance(value, dict) and (not resynced or _is_event(value)):
+                found.events.append(event_from_object(value))
+                found.repaired += repaired
+                resynced = False
+            else:
+                found.lost += not resynced
+            continue
+        if unfinished and not final and len(text) - position < _MAX_UNFINISHED:
+            found.rest = text[position:]
+            return found
+        following = _following(text, position, unfinished)
+        if following is None:
+            return _ending(found, text, position, final, unfinished)
+        found.lost += not resynced
+        resynced = True
+        position = following
+
+
+def _is_event(value: dict[str, Any]) -> bool:
+    return isinstance(value.get("ph"), str) and ("ts" in value or value["ph"] == "M")
+
+
+def _following(text: str, position: int, unfinished: bool) -> int | None:
+    """Where the next event starts. Inside an unfinished one only something that reads as an event is taken for it."""
+    for match in _NEXT_EVENT.finditer(text, position + 1):
+        if not unfinished:
+            return match.end()
+        try:
+            value = read_object(text, match.end())[0]
+        except Unreadable:
+            continue
+        if isinstance(value, dict) and _is_event(value):
+            return match.end()
+    return None
+
+
+def _ending(found: Salvage, text: str, position: int, final: bool, unfinished: bool) -> Salvage:
+    closing = None
+    for closing in _CLOSING.finditer(text, position):  # noqa: B007 (the last one is meant)
+        pass
+    if closing is not None:
+        found.lost += 1
+        found.tail = text[closing.end() + 1 :]
+    elif final or unfinished or not _NEXT_EVENT.search(text, position + 1):
+        found.rest = text[position:]
+    return found

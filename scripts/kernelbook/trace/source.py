@@ -1,0 +1,80 @@
+"""A trace file as a stream of plain bytes, whatever it is wrapped in."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from isal import isal_zlib
+
+from kernelbook.trace.model import TraceError
+
+_GZIP = b"\x1f\x8b"
+_WINDOW_GZIP = 31  # zlib's wbits for a gzip wrapper
+_READ = 1 << 18
+
+
+class Source:
+    """Blocks of a file's plain bytes. `complete` is False after reading when a gzip stream ended too early."""
+
+    def __init__(self, path: Path, block: int) -> None:
+        self.path = path
+        self.block = block
+        self.complete = True
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield non-empty blocks of about `block` bytes.
+
+        Compression is decided by content. Raises TraceError when the file cannot be read or holds nothing.
+        """
+        try:
+            with self.path.open("rb") as file:
+                start = file.read(2)
+                file.seek(0)
+                if not start:
+                    raise TraceError(f"{self.path}: the file is empty; record the trace again")
+                if start == _GZIP:
+                    yield from self._gathered(self._unzipped(file))
+                else:
+                    while data := file.read(self.block):
+                        yield data
+        except OSError as error:
+            raise TraceError(f"{self.path}: cannot be read: {error.strerror or error}") from error
+
+    def _gathered(self, parts: Iterator[bytes]) -> Iterator[bytes]:
+        held: list[bytes] = []
+        size = 0
+        for part in parts:
+            held.append(part)
+            size += len(part)
+            if size >= self.block:
+                yield b"".join(held)
+                held, size = [], 0
+        if held:
+            yield b"".join(held)
+
+    def _unzipped(self, file) -> Iterator[bytes]:
+        """Every member of a gzip file; bytes after the last member that are no member are padding."""
+        member = None
+        data = b""
+        while True:
+            data = data or file.read(_READ)
+            if not data:
+                break
+            if member is None:
+                if not data.startswith(_GZIP):
+                    return
+                member = isal_zlib.decompressobj(wbits=_WINDOW_GZIP)
+            try:
+                plain = member.decompress(data)
+            except (isal_zlib.error, zlib.error):
+                self.complete = False
+                return
+            if plain:
+                yield plain
+            data = member.unused_data
+            if member.eof:
+                member = None
+                data = data if len(data) > 1 else data + file.read(_READ)
+        self.complete = member is None

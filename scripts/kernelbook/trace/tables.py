@@ -1,0 +1,261 @@
+"""The tables of a reading, as Arrow: ranges, kernels, ops and activities."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from kernelbook.trace.attribution import Attribution
+from kernelbook.trace.busy import busy_time, busy_times
+from kernelbook.trace.columns import CATEGORY_NAMES, KERNEL, MEMCPY, MEMSET, MISSING, OP, Columns
+from kernelbook.trace.model import Totals
+from kernelbook.trace.nesting import NONE, Forest
+
+PATH_SEPARATOR = " > "
+
+
+def microseconds(nanoseconds: np.ndarray) -> np.ndarray:
+    return np.asarray(nanoseconds) / 1000.0
+
+
+def texts(codes: np.ndarray, names: list[str]) -> pa.Array:
+    """Names by code; a negative code is null."""
+    codes = np.asarray(codes)
+    if not names:
+        return pa.nulls(len(codes), pa.string())
+    known = pa.array(names, pa.string())
+    return known.take(pa.array(codes.astype(np.int64), mask=codes < 0))
+
+
+def integers(values: np.ndarray) -> pa.Array:
+    """Whole numbers; MISSING is null."""
+    return pa.array(values, pa.int64(), mask=np.asarray(values) == MISSING)
+
+
+def compute_totals(columns: Columns, found: Attribution) -> Totals:
+    """Figures of the whole file."""
+    device = columns.device
+    if not len(device.start):
+        return Totals(None, None, None, None, None, None, None, None)
+    count = np.bincount(device.category, minlength=3)
+    attributed = int((found.launch != NONE).sum())
+    calls = found.forest.rows.correlation
+    launches = int(np.isin(calls[calls != MISSING], device.correlation).sum())
+    return Totals(
+        kernels=int(count[KERNEL]),
+        memcpys=int(count[MEMCPY]),
+        memsets=int(count[MEMSET]),
+        launches=launches,
+        attributed=attributed,
+        unattributed=len(device.start) - attributed,
+        device_time_us=int((device.end - device.start).sum()) / 1000,
+        device_busy_us=busy_time(device.start, device.end, device.device) / 1000,
+    )
+
+
+def range_table(columns: Columns, found: Attribution) -> pa.Table:
+    """One row a range, in order of start; figures include what is nested."""
+    rows, device, ranges = found.forest.rows, columns.device, found.ranges
+    count = len(ranges)
+    group, activity = found.within()
+    pair_category = device.category[activity]
+    length = device.end - device.start
+    launched = np.unique(np.stack((group, found.launch[activity])), axis=1)[0] if len(group) else group
+    time = np.zeros(count, dtype=np.int64)
+    np.add.at(time, group, length[activity])
+    busy = busy_times(device.start[activity], device.end[activity], device.device[activity], group, count)
+    nothing = np.full(count, not len(device.start))
+    inferred = np.zeros(count, dtype=bool)
+    inferred[group[found.inferred[activity]]] = True
+    threads = [rows.threads[thread] for thread in rows.thread[ranges]]
+
+    def counted(groups: np.ndarray) -> pa.Array:
+        return pa.array(np.bincount(groups, minlength=count), pa.int64(), mask=nothing)
+
+    return pa.table(
+        {
+            "annotation": texts(rows.name[ranges], columns.names),
+            "index": pa.array(_occurrence(rows.name[ranges]), pa.int64()),
+            "kernels": counted(group[pair_category == KERNEL]),
+            "memcpys": counted(group[pair_category == MEMCPY]),
+            "memsets": counted(group[pair_category == MEMSET]),
+            "launches": counted(launched),
+            "cpu_time_us": microseconds(found.forest.length[ranges]),
+            "device_time_us": pa.array(microseconds(time), pa.float64(), mask=nothing),
+            "device_busy_us": pa.array(microseconds(busy), pa.float64(), mask=nothing),
+            "inferred": pa.array(inferred, pa.bool_()),
+            "start_us": microseconds(rows.start[ranges]),
+            "parent": integers(found.enclosing),
+            "pid": pa.array([pid if isinstance(pid, int) else None for pid, _ in threads], pa.int64()),
+            "tid": pa.array([tid if isinstance(tid, int) else None for _, tid in threads], pa.int64()),
+        }
+    )
+
+
+def _occurrence(codes: np.ndarray) -> np.ndarray:
+    """How many equal codes came before each."""
+    order = np.argsort(codes, kind="stable")
+    ordered = codes[order]
+    first = np.searchsorted(ordered, ordered, "left")
+    result = np.empty(len(codes), dtype=np.int64)
+    result[order] = np.arange(len(codes)) - first
+    return result
+
+
+def kernel_table(columns: Columns) -> pa.Table:
+    """One row a name and category of the whole file, the longest total first."""
+    device = columns.device
+    length = device.end - device.start
+    key = device.name.astype(np.int64) * 3 + device.category
+    order = np.lexsort((length, key))
+    key, length = key[order], length[order]
+    keys, first, count = np.unique(key, return_index=True, return_counts=True)
+    last = first + count - 1
+    total = np.add.reduceat(length, first) if len(keys) else length
+    median = (length[first + (count - 1) // 2] + length[first + count // 2]) / 2 if len(keys) else length
+    ranked = np.lexsort((keys, -total))
+    return pa.table(
+        {
+            "name": texts(keys // 3, columns.names).take(pa.array(ranked)),
+            "category": texts(keys % 3, list(CATEGORY_NAMES)).take(pa.array(ranked)),
+            "count": pa.array(count[ranked], pa.int64()),
+            "total_us": microseconds(total[ranked]),
+            "median_us": microseconds(median[ranked]),
+            "min_us": microseconds(length[first[ranked]]),
+            "max_us": microseconds(length[last[ranked]]),
+        }
+    )
+
+
+def op_table(columns: Columns, found: Attribution) -> pa.Table:
+    """One row an op name, the longest CPU time first, counted as torch's `key_averages()` counts.
+
+    An op that is its namesake's only child is folded into it (torch.autograd.profiler_util, `_remove_dup_nodes`).
+    `device_time_us` and `kernels` include what child ops launched.
+    """
+    forest, device = found.forest, columns.device
+    rows = forest.rows
+    launched = found.op != NONE
+    own_time = np.zeros(len(rows.start), dtype=np.int64)
+    np.add.at(own_time, found.op[launched], (device.end - device.start)[launched])
+    own_kernels = np.bincount(found.op[launched & (device.category == KERNEL)], minlength=len(rows.start))
+    is_op = rows.kind == OP
+    counted = is_op & ~_folded(forest, is_op)
+    count = len(columns.names)
+
+    def by_name(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+        total = np.zeros(count, dtype=np.int64)
+        np.add.at(total, rows.name[chosen], values[chosen])
+        return total
+
+    calls = np.bincount(rows.name[counted], minlength=count)
+    cpu_time = by_name(forest.length, counted)
+    present = np.flatnonzero(calls)
+    present = present[np.lexsort((present, -cpu_time[present]))]
+    nothing = np.full(len(present), not len(device.start))
+
+    def device_figure(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+        return by_name(values, chosen)[present]
+
+    return pa.table(
+        {
+            "name": texts(present, columns.names),
+            "count": pa.array(calls[present], pa.int64()),
+            "cpu_time_us": microseconds(cpu_time[present]),
+            "self_cpu_time_us": microseconds(by_name(forest.self_time, is_op)[present]),
+            "device_time_us": pa.array(
+                microseconds(device_figure(forest.summed(own_time), counted)), pa.float64(), mask=nothing
+            ),
+            "self_device_time_us": pa.array(microseconds(device_figure(own_time, is_op)), pa.float64(), mask=nothing),
+            "kernels": pa.array(device_figure(forest.summed(own_kernels), counted), pa.int64(), mask=nothing),
+        }
+    )
+
+
+def _folded(forest: Forest, is_op: np.ndarray) -> np.ndarray:
+    """Ops that are the only child of an op of their own name."""
+    parent, name = forest.parent, forest.rows.name
+    inside = parent != NONE
+    children = np.bincount(parent[inside], minlength=len(parent))
+    folded = is_op & inside
+    above = parent[folded]
+    folded[folded] = is_op[above] & (name[above] == name[folded]) & (children[above] == 1)
+    return folded
+
+
+def activity_table(columns: Columns, found: Attribution) -> pa.Table:
+    """One row a device activity of the file, in order of start.
+
+    launch_delay_us: from the start of the launch call to the start of the activity.
+    """
+    device, rows = columns.device, found.forest.rows
+    launched = found.launch != NONE
+    launch = np.where(launched, found.launch, 0)
+    if not len(rows.start):  # a file without CPU rows: nothing to take from
+        launch_name = np.full(len(launch), NONE)
+        launch_start = launch_length = np.zeros(len(launch), dtype=np.int64)
+    else:
+        launch_name = np.where(launched, rows.name[launch], NONE)
+        launch_start, launch_length = rows.start[launch], found.forest.length[launch]
+    shared = np.unique(device.correlation, return_inverse=True, return_counts=True)
+    many = shared[2][shared[1]] > 1 if len(launch) else launched
+    op_name = np.full(len(launch), NONE)
+    has_op = found.op != NONE
+    op_name[has_op] = rows.name[found.op[has_op]]
+
+    def of_launch(values: np.ndarray) -> pa.Array:
+        return pa.array(microseconds(values), pa.float64(), mask=~launched)
+
+    return pa.table(
+        {
+            "category": texts(device.category, list(CATEGORY_NAMES)),
+            "name": texts(device.name, columns.names),
+            "start_us": microseconds(device.start),
+            "duration_us": microseconds(device.end - device.start),
+            "device": integers(device.device),
+            "stream": integers(device.stream),
+            "correlation": integers(device.correlation),
+            "launch_api": texts(launch_name, columns.names),
+            "launch_start_us": of_launch(launch_start),
+            "launch_duration_us": of_launch(launch_length),
+            "launch_delay_us": of_launch(device.start - launch_start),
+            "op": texts(op_name, columns.names),
+            "op_path": op_paths(columns, found),
+            "range": integers(found.range_of),
+            "grid": _sizes(device.sizes[:, :3]),
+            "block": _sizes(device.sizes[:, 3:]),
+            "registers_per_thread": integers(device.registers),
+            "shared_memory_bytes": integers(device.shared_memory),
+            "occupancy_percent": pa.array(device.occupancy, pa.float64(), mask=np.isnan(device.occupancy)),
+            "bytes": integers(device.bytes),
+            "graph": pa.array(many & launched, pa.bool_()),
+            "inferred": pa.array(found.inferred, pa.bool_()),
+        }
+    )
+
+
+def op_paths(columns: Columns, found: Attribution) -> pa.Array:
+    """Per activity the ops around its launch, outermost first, or null."""
+    rows, parent = found.forest.rows, found.forest.parent
+    above = found.forest.innermost(rows.kind == OP)
+    ops, place = np.unique(found.op, return_inverse=True)
+    paths: list[str | None] = []
+    for op in ops.tolist():
+        path: list[str] = []
+        while op != NONE:
+            path.append(columns.names[rows.name[op]])
+            op = above[parent[op]] if parent[op] != NONE else NONE
+        paths.append(PATH_SEPARATOR.join(reversed(path)) or None)
+    return pa.array(paths, pa.string()).take(pa.array(place)) if paths else pa.nulls(0, pa.string())
+
+
+def _sizes(values: np.ndarray) -> pa.Array:
+    """Lists of three whole numbers; null where the first is missing."""
+    known = values[:, 0] != MISSING
+    offsets = np.concatenate(([0], np.cumsum(np.where(known, 3, 0)))).astype(np.int32)
+    flat = pa.array(values[known].reshape(-1), pa.int64())
+    return (
+        pa.ListArray.from_arrays(pa.array(offsets), flat, mask=pa.array(~known))
+        if len(values)
+        else pa.nulls(0, pa.list_(pa.int64()))
+    )

@@ -1,0 +1,102 @@
+"""What a reader of the figures has to know before trusting them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from kernelbook.trace.attribution import Attribution
+from kernelbook.trace.columns import MISSING, RUNTIME, Columns
+from kernelbook.trace.model import Totals, TraceWarning
+from kernelbook.trace.nesting import NONE
+from kernelbook.trace.reader import EventReader
+
+# The first range of an annotation is an outlier when it takes more than this many times the median of the others.
+SLOW_FIRST_FACTOR = 2.0
+_SLOW_FIRST_RANGES = 3
+
+
+def collect_warnings(
+    reader: EventReader, columns: Columns, found: Attribution, totals: Totals, ranges: pa.Table
+) -> tuple[TraceWarning, ...]:
+    """Every warning of one file, in the order of weight."""
+    return (
+        *_of_the_file(reader, columns),
+        *(_without_device(columns, found) if totals.kernels is None else _of_launches(columns, found)),
+        *_slow_first(ranges),
+    )
+
+
+def _of_the_file(reader: EventReader, columns: Columns) -> Iterator[TraceWarning]:
+    if reader.truncated:
+        yield TraceWarning("truncated", 1, "the file ends too early: figures cover the whole events before the cut")
+    if damaged := reader.lost + reader.repaired:
+        kept = f", {reader.repaired} of them read all the same" if reader.repaired else ""
+        yield TraceWarning("damaged", damaged, f"{damaged} events are not valid JSON{kept}; the rest was read")
+    if columns.malformed:
+        text = f"{columns.malformed} events have no valid time or length and are left out"
+        yield TraceWarning("malformed", columns.malformed, text)
+    if columns.unknown:
+        names = ", ".join(sorted(columns.unknown)[:5])
+        count = sum(columns.unknown.values())
+        yield TraceWarning("unknown_category", count, f"{count} events of unknown categories are left out: {names}")
+
+
+def _without_device(columns: Columns, found: Attribution) -> Iterator[TraceWarning]:
+    calls = _launch_like(columns, found)
+    if calls:
+        text = (
+            f"{calls} runtime or driver calls but no device activity: collecting it failed (permissions, another "
+            "profiler, or CUPTI range mode)"
+        )
+        yield TraceWarning("launches_without_activities", calls, text)
+    else:
+        yield TraceWarning("no_launches", 0, "nothing was launched on a device: a CPU run")
+
+
+def _launch_like(columns: Columns, found: Attribution) -> int:
+    """Runtime and driver calls, without the synchronisation that the profiler itself makes on a CPU run."""
+    rows = found.forest.rows
+    waits = np.array(["Synchronize" in name for name in columns.names], dtype=bool)
+    calls = rows.name[rows.kind == RUNTIME]
+    return int((~waits[calls]).sum()) if len(calls) else 0
+
+
+def _of_launches(columns: Columns, found: Attribution) -> Iterator[TraceWarning]:
+    lost = found.launch == NONE
+    count = int(lost.sum())
+    if not count:
+        return
+    text = f"{count} device activities were launched by a call that is not in the file: in the totals, in no range"
+    yield TraceWarning("unattributed", count, text)
+    device, rows = columns.device, found.forest.rows
+    ids = rows.correlation[rows.correlation != MISSING]
+    # Ids are given out in order, so a smaller one than any call's was launched before the window opened.
+    early = lost & (device.correlation != MISSING) & (device.correlation < ids.min(initial=np.iinfo(np.int64).max))
+    if len(rows.start):
+        early |= lost & (device.start < rows.start.min())
+    if not len(ids):
+        early &= False
+    if early.any():
+        count = int(early.sum())
+        text = f"{count} of them were launched before the window opened and finished inside it"
+        yield TraceWarning("before_window", count, text)
+
+
+def _slow_first(ranges: pa.Table) -> Iterator[TraceWarning]:
+    names = np.array(ranges["annotation"].to_pylist(), dtype=object)
+    slow = []
+    for name in dict.fromkeys(names.tolist()):
+        rows = np.flatnonzero(names == name)
+        if len(rows) < _SLOW_FIRST_RANGES:
+            continue
+        for column in ("cpu_time_us", "device_time_us"):
+            times = ranges[column].to_numpy()[rows]
+            if times[0] > SLOW_FIRST_FACTOR * np.median(times[1:]) > 0:
+                slow.append(name)
+                break
+    if slow:
+        text = f"the first range is more than {SLOW_FIRST_FACTOR:g} times as slow as the median of the others: "
+        yield TraceWarning("slow_first", len(slow), text + ", ".join(slow[:5]) + "; read the median")
