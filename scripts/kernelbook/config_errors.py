@@ -66,6 +66,8 @@ def near_miss(word: Any, known: Iterable[str]) -> str:
 def _said(error: ValidationError) -> list[str]:
     where = ".".join(str(part) for part in error.absolute_path) or "the top level"
     say = _SAYINGS.get(error.validator)
+    if error.validator in ("type", "pattern", "enum") and "must" in error.schema:
+        return [f"{where}: must be {error.schema['must']}, got {_shown(error.instance)}"]
     if say is None:
         return [f"{where}: {error.message}: see workflow/schemas/config.schema.yaml"]
     return [f"{where}: {line}" if line[0] != "." else f"{where}{line}" for line in say(error)]

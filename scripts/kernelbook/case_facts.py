@@ -1,0 +1,322 @@
+"""What is known of one case of one run, typed: its figures, its forwards with their activities, its CPU calls.
+
+Made from the tables of an edition (``cases``, ``ranges``, ``activities``, ``calls``); everything that judges,
+finds, compares or counts works on these. Times in µs, sizes in bytes. ``None`` is what could not be had.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from kernelbook.kernel_names import KernelName, decode_activity
+
+KEYS = ("run", "case", "process")
+
+
+@dataclass(frozen=True)
+class Activity:
+    """One kernel, memcpy or memset of a forward; ``position`` counts in start order inside the forward."""
+
+    position: int
+    category: str
+    name: str
+    start_us: float
+    duration_us: float
+    device: int | None = None
+    stream: int | None = None
+    launch_api: str | None = None
+    launch_start_us: float | None = None
+    launch_duration_us: float | None = None
+    launch_delay_us: float | None = None
+    op: str | None = None
+    op_path: str | None = None
+    grid: tuple[int, ...] | None = None
+    block: tuple[int, ...] | None = None
+    registers_per_thread: int | None = None
+    shared_memory_bytes: int | None = None
+    occupancy_percent: float | None = None
+    bytes: int | None = None
+    graph: bool = False
+
+    @property
+    def decoded(self) -> KernelName:
+        """What the name says."""
+        return decode_activity(self.category, self.name)
+
+    @property
+    def family(self) -> str:
+        """The family of the name: GEMM, attention ..."""
+        return self.decoded.family
+
+    @property
+    def label(self) -> str:
+        """The name, short enough for a sentence."""
+        return label(self.category, self.name)
+
+    @property
+    def ops(self) -> tuple[str, ...]:
+        """The CPU ops around the launch, outermost first."""
+        return tuple(self.op_path.split(" > ")) if self.op_path else ()
+
+
+@dataclass(frozen=True)
+class Call:
+    """One CPU event inside the representative forward; ``parent`` is a position in the same forward."""
+
+    position: int
+    depth: int
+    parent: int | None
+    category: str
+    name: str
+    start_us: float
+    duration_us: float
+    self_us: float
+    kernels: int | None = None
+    self_device_time_us: float | None = None
+    correlation: int | None = None
+    input_shapes: str | None = None
+    input_types: str | None = None
+    concrete_inputs: str | None = None
+
+
+@dataclass(frozen=True)
+class Forward:
+    """One annotated step of one process."""
+
+    process: int
+    index: int
+    cpu_time_us: float
+    device_time_us: float | None = None
+    device_busy_us: float | None = None
+    start_us: float | None = None
+    activities: tuple[Activity, ...] = ()
+
+    @cached_property
+    def kernels(self) -> tuple[Activity, ...]:
+        """Its kernels in start order."""
+        return tuple(a for a in self.activities if a.category == "kernel")
+
+    def of_family(self, *families: str) -> tuple[Activity, ...]:
+        """Its kernels of these families, in start order."""
+        return tuple(a for a in self.kernels if a.family in families)
+
+
+@dataclass(frozen=True)
+class Process:
+    """What one process of the case measured without the profiler, and its own medians under it."""
+
+    process: int
+    status: str
+    forward_times_us: tuple[float, ...] = ()
+    device_time_us: float | None = None
+    cpu_time_us: float | None = None
+
+    @property
+    def forward_time_us(self) -> float | None:
+        """Median of its unprofiled forwards."""
+        return median(self.forward_times_us)
+
+
+@dataclass(frozen=True)
+class Note:
+    """A warning of the extraction: its code, how often, and what it says."""
+
+    code: str
+    count: int
+    message: str
+
+
+@dataclass(frozen=True)
+class CaseFacts:
+    """One case of one run. ``representative`` is the forward whose activities and calls stand for the case."""
+
+    run: str
+    case: str
+    status: str = "ok"
+    reason: str | None = None
+    workload: str | None = None
+    variant: str | None = None
+    mode: str | None = None
+    dtype: str | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
+    device: str | None = None
+    device_type: str | None = None
+    capability: str | None = None
+    torch: str | None = None
+    driver: str | None = None
+    device_properties: Mapping[str, Any] = field(default_factory=dict)
+    kernels: int | None = None
+    memcpys: int | None = None
+    memsets: int | None = None
+    launches: int | None = None
+    cpu_time_us: float | None = None
+    device_time_us: float | None = None
+    device_busy_us: float | None = None
+    forward_time_us: float | None = None
+    first_call_us: float | None = None
+    forward_timer: str | None = None
+    inductor_cache: str | None = None
+    peak_memory_bytes: int | None = None
+    flops: int | None = None
+    flops_source: str | None = None
+    relative_error: float | None = None
+    trace_path: str | None = None
+    notes: tuple[Note, ...] = ()
+    processes: tuple[Process, ...] = ()
+    forwards: tuple[Forward, ...] = ()
+    calls: tuple[Call, ...] = ()
+    shapes: tuple[Call, ...] = ()  # the calls of one step recorded with shapes, if there was one
+    chosen: tuple[int, int] | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """(run, case)."""
+        return self.run, self.case
+
+    @property
+    def on_device(self) -> bool:
+        """Whether its trace holds device activities, so that figures of the device exist."""
+        return self.kernels is not None
+
+    @cached_property
+    def representative(self) -> Forward | None:
+        """The forward that stands for the case, None where there is none."""
+        chosen = [f for f in self.forwards if (f.process, f.index) == self.chosen]
+        return (chosen or list(self.forwards) or [None])[0]
+
+    @cached_property
+    def ops(self) -> tuple[Call, ...]:
+        """The CPU ops of the representative forward (runtime calls and annotations left out), in start order."""
+        return tuple(call for call in self.calls if call.category == "op")
+
+    @property
+    def activities(self) -> tuple[Activity, ...]:
+        """The device activities of the representative forward."""
+        return self.representative.activities if self.representative else ()
+
+    def note(self, code: str) -> Note | None:
+        """The warning of that code, if there was one."""
+        return next((note for note in self.notes if note.code == code), None)
+
+
+def median(values: Iterable[float | None]) -> float | None:
+    """The median of those that are there; None of none."""
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+def label(category: str, name: str) -> str:
+    """A name short enough for a sentence: templates cut off, an ATen kernel's op put behind it in brackets."""
+    if category != "kernel":
+        return name.partition(" (")[0]
+    decoded = decode_activity(category, name)
+    depth, kept = 0, []
+    for sign in name.removeprefix("void ").replace("(anonymous namespace)", "anonymous"):
+        if sign == "(" and depth == 0:
+            break
+        depth += (sign == "<") - (sign == ">")
+        if depth == 0 and sign != ">":
+            kept.append(sign)
+    head = "".join(kept).rpartition("::")[2] or name
+    head = head if len(head) <= 70 else head[:67] + "..."
+    return f"{head} [{decoded.fused_ops[0]}]" if decoded.library == "ATen" and decoded.fused_ops else head
+
+
+def case_facts(tables: Mapping[str, pa.Table]) -> dict[tuple[str, str], CaseFacts]:
+    """(run, case) -> facts, from the tables ``cases``, ``ranges``, ``activities`` and ``calls`` of an edition."""
+    groups = {name: _grouped(tables.get(name)) for name in ("cases", "ranges", "activities", "calls", "shapes")}
+    return {
+        key: _facts(rows, *(groups[name].get(key, []) for name in ("ranges", "activities", "calls", "shapes")))
+        for key, rows in groups["cases"].items()
+    }
+
+
+def _grouped(table: pa.Table | None) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in table.to_pylist() if table is not None else []:
+        groups.setdefault((row["run"], row["case"]), []).append(row)
+    return groups
+
+
+def _facts(
+    rows: Sequence[Mapping[str, Any]],
+    ranges: Sequence[Mapping[str, Any]],
+    activities: Sequence[Mapping[str, Any]],
+    calls: Sequence[Mapping[str, Any]],
+    shapes: Sequence[Mapping[str, Any]],
+) -> CaseFacts:
+    rows = sorted(rows, key=lambda row: row["process"] or 0)
+    first = next((row for row in rows if row["status"] == "ok"), rows[0])
+    own = {name: first.get(name) for name in _OWN}
+    times = {name: median(row.get(name) for row in rows if row["status"] == "ok") for name in _TIMES}
+    return CaseFacts(
+        run=first["run"],
+        case=first["case"],
+        **own,
+        **times,
+        params=_parsed(first.get("params"), {}),
+        device_properties=(_parsed(first.get("device_properties"), []) or [{}])[0],
+        notes=tuple(Note(**note) for note in _parsed(first.get("warnings"), [])),
+        processes=tuple(_process(row) for row in rows),
+        forwards=_forwards(ranges, activities),
+        calls=_calls(calls),
+        shapes=_calls(shapes),
+        chosen=next(((row["process"], row["index"]) for row in activities if row.get("representative")), None),
+    )
+
+
+_OWN = ("status", "reason", "workload", "variant", "mode", "dtype", "device", "device_type", "capability", "torch",
+        "driver", "kernels", "memcpys", "memsets", "launches", "forward_timer", "inductor_cache", "peak_memory_bytes",
+        "flops", "flops_source", "relative_error", "trace_path")  # fmt: skip
+_TIMES = ("cpu_time_us", "device_time_us", "device_busy_us", "forward_time_us", "first_call_us")
+
+
+def _parsed(text: str | None, default: Any) -> Any:
+    return json.loads(text) if text else default
+
+
+def _process(row: Mapping[str, Any]) -> Process:
+    return Process(
+        process=row["process"],
+        status=row["status"],
+        forward_times_us=tuple(row.get("forward_times_us") or ()),
+        device_time_us=row.get("device_time_us"),
+        cpu_time_us=row.get("cpu_time_us"),
+    )
+
+
+def _forwards(ranges: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> tuple[Forward, ...]:
+    activities: dict[tuple[int, int], list[Activity]] = {}
+    for row in rows:
+        activities.setdefault((row["process"], row["index"]), []).append(_activity(row))
+    return tuple(
+        Forward(
+            process=row["process"],
+            index=row["index"],
+            cpu_time_us=row["cpu_time_us"],
+            device_time_us=row["device_time_us"],
+            device_busy_us=row["device_busy_us"],
+            start_us=row.get("start_us"),
+            activities=tuple(sorted(activities.get((row["process"], row["index"]), []), key=lambda a: a.position)),
+        )
+        for row in sorted(ranges, key=lambda row: (row["process"], row["index"]))
+        if row.get("forward")
+    )
+
+
+def _activity(row: Mapping[str, Any]) -> Activity:
+    known = {f.name: row.get(f.name) for f in fields(Activity) if row.get(f.name) is not None}
+    lists = {name: tuple(known[name]) for name in ("grid", "block") if name in known}
+    return Activity(**(known | lists))
+
+
+def _calls(rows: Sequence[Mapping[str, Any]]) -> tuple[Call, ...]:
+    known = [f.name for f in fields(Call)]
+    return tuple(sorted((Call(**{n: row.get(n) for n in known}) for row in rows), key=lambda call: call.position))

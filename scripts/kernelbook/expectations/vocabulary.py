@@ -1,0 +1,178 @@
+"""The words an expectation may use: each has a meaning, the form of its value, and the function that looks.
+
+A new word is one function with ``@word(...)`` in one of the modules beside this. It gets the value as configured,
+the facts of its case and those of all cases of the run, and returns what it saw.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernelbook.case_facts import CaseFacts
+
+CONFIRMED, BROKEN, NOT_APPLICABLE = "confirmed", "broken", "not applicable"
+DEVICE_KEYS = ("cuda", "cpu", "sm70", "sm75", "sm80", "sm86", "sm89", "sm90", "sm100", "sm103", "sm120")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One word of an expectation, judged. ``evidence`` shows what the verdict stands on."""
+
+    word: str
+    expected: str
+    observed: str
+    verdict: str
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a word's function saw: whether the guess held (None: cannot be said), in words, and the evidence."""
+
+    held: bool | None
+    observed: str
+    evidence: str = ""
+
+
+Look = Callable[[Any, CaseFacts, Mapping[str, CaseFacts]], Seen]
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word: its name, what it means, the JSON schema of its value, and whether it needs device activities."""
+
+    name: str
+    means: str
+    schema: Mapping[str, Any]
+    needs_device: bool
+    look: Look = field(repr=False)
+
+
+_WORDS: dict[str, Word] = {}
+
+
+def word(name: str, means: str, schema: Mapping[str, Any], needs_device: bool = True) -> Callable[[Look], Look]:
+    """Register the decorated function as the meaning of ``name``."""
+
+    def register(look: Look) -> Look:
+        _WORDS[name] = Word(name, means, schema, needs_device, look)
+        return look
+
+    return register
+
+
+def vocabulary() -> Mapping[str, Word]:
+    """All words by name, in the order of their definition."""
+    return dict(_WORDS)
+
+
+def unknown_word(name: str, where: str) -> str:
+    """The line that refuses a word nobody knows: fact, where, remedy."""
+    known = [*_WORDS, *DEVICE_KEYS]
+    close = difflib.get_close_matches(name, known, n=1)
+    remedy = f"did you mean {close[0]!r}?" if close else f"there is: {', '.join(sorted(known))}"
+    return f"{where}: unknown word {name!r}: {remedy}"
+
+
+# --- the forms that values take -------------------------------------------------------------------------------------
+
+COUNT = {
+    "type": ["integer", "string", "object"],
+    "minimum": 0,
+    "pattern": r"^\d+(\s*-\s*\d+)?$",
+    "additionalProperties": False,
+    "minProperties": 1,
+    "properties": {
+        "min": {"type": "integer", "minimum": 0, "description": "At least so many."},
+        "max": {"type": "integer", "minimum": 0, "description": "At most so many."},
+    },
+    "must": 'a whole number, a range such as "3-5", or a map of min and max',
+}
+FACTOR = {
+    "type": ["string", "object"],
+    "pattern": r"^[a-z][a-z0-9.-]*$",
+    "minProperties": 1,
+    "additionalProperties": {
+        "type": ["number", "string", "object"],
+        "exclusiveMinimum": 0,
+        "pattern": r"^\d+(\.\d+)?(\s*-\s*\d+(\.\d+)?)?$",
+        "additionalProperties": False,
+        "minProperties": 1,
+        "properties": {
+            "min": {"type": "number", "exclusiveMinimum": 0, "description": "At least this factor."},
+            "max": {"type": "number", "exclusiveMinimum": 0, "description": "At most this factor."},
+        },
+        "must": 'a factor at least, a range such as "2-3.5", or a map of min and max',
+    },
+    "must": "the name of another case, or a map of its name and the factor",
+}
+NAMES = {
+    "type": ["array", "string"],
+    "minItems": 1,
+    "minLength": 1,
+    "items": {"type": "string", "minLength": 1},
+    "must": "a name or a list of names",
+}
+YES_NO = {"enum": ["yes", "no", True, False], "must": "yes or no"}
+
+
+def counts_of(kind: str) -> dict[str, Any]:
+    """The schema of a map from names to counts."""
+    return {
+        "type": "object",
+        "minProperties": 1,
+        "additionalProperties": COUNT,
+        "must": f"a map of {kind} and how many",
+    }
+
+
+@dataclass(frozen=True)
+class Span:
+    """A number or a range, ends included; None leaves an end open."""
+
+    low: float | None
+    high: float | None
+
+    def holds(self, value: float) -> bool:
+        """Whether the value lies inside."""
+        return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
+
+    def __str__(self) -> str:
+        if self.low == self.high:
+            return f"{self.low:g}"
+        if self.high is None:
+            return f"at least {self.low:g}"
+        return f"at most {self.high:g}" if self.low is None else f"{self.low:g}-{self.high:g}"
+
+
+def span(value: Any, open_ended: bool = False) -> Span:
+    """5, "3-5" or {min: 3, max: 5}. ``open_ended``: a single number is the least (a factor). Raises ValueError."""
+    if isinstance(value, Mapping) and value and set(value) <= {"min", "max"}:
+        return Span(value.get("min"), value.get("max"))
+    ends = re.fullmatch(r"\s*(\d+(?:\.\d+)?)(?:\s*-\s*(\d+(?:\.\d+)?))?\s*", str(value))
+    if not ends or isinstance(value, bool):
+        raise ValueError(f'must be a number, a range such as "3-5" or a map of min and max, got {value!r}')
+    low = float(ends.group(1))
+    return Span(low, float(ends.group(2)) if ends.group(2) else None if open_ended else low)
+
+
+def names(value: Any) -> tuple[str, ...]:
+    """One name or several."""
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def said(value: Any) -> str:
+    """A configured value as one would say it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        if set(value) <= {"min", "max"}:
+            return str(span(value))
+        return ", ".join(f"{key}: {said(inner)}" for key, inner in value.items())
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return ", ".join(said(inner) for inner in value)
+    return str(value)

@@ -1,0 +1,225 @@
+"""Expectations: every word judged on facts made by hand, so that the verdict follows from what is written here."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from kernelbook.case_facts import Activity, Call, CaseFacts, Forward
+from kernelbook.expectations import expect_schema, judge, vocabulary
+
+NVJET = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT"
+OTHER_GEMM = "nvjet_sm90_tst_64x512_64x2_1x2_h_bz_coopB_NNT"
+SIMT = "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize64x64x8_stage3_warpsize1x4x1_ffma_aligna4_alignc4_execute"
+MUL = (
+    "void at::native::vectorized_elementwise_kernel<8, at::native::AUnaryFunctor<c10::BFloat16, c10::BFloat16, "
+    "c10::BFloat16, at::native::binary_internal::MulFunctor<float> >, std::array<char*, 2ul> >(int)"
+)
+COPY = "Memcpy DtoD (Device -> Device)"
+
+
+def facts(
+    case: str = "attention-inplace-eager",
+    activities: tuple[tuple[str, str, str], ...] = (("kernel", NVJET, "aten::matmul > aten::bmm"),),
+    ops: tuple[tuple[int, str], ...] = ((0, "aten::matmul"), (1, "aten::bmm"), (0, "aten::mul")),
+    **more: Any,
+) -> CaseFacts:
+    """A case with these activities (category, name, op path) and these ops (depth, name) in start order."""
+    rows = tuple(
+        Activity(i, category, name, float(i), 10.0, op_path=path, launch_api="cudaLaunchKernel")
+        for i, (category, name, path) in enumerate(activities)
+    )
+    calls, above = [], {}
+    for i, (depth, name) in enumerate(ops):
+        above[depth] = i
+        calls.append(Call(i, depth, above.get(depth - 1) if depth else None, "op", name, float(i), 1.0, 1.0))
+    counts = {f"{kind}s": sum(a.category == kind for a in rows) for kind in ("kernel", "memcpy", "memset")}
+    base = CaseFacts(
+        run="h200",
+        case=case,
+        device_type="cuda",
+        capability="9.0",
+        **counts,
+        launches=len(rows),
+        device_time_us=10.0 * len(rows),
+        device_busy_us=10.0 * len(rows),
+        cpu_time_us=50.0,
+        forward_time_us=100.0,
+        forwards=(Forward(1, 0, 50.0, 10.0, 10.0, 0.0, rows),),
+        calls=tuple(calls),
+    )
+    return replace(base, **more)
+
+
+def verdict(word: str, value: Any, case: CaseFacts, *others: CaseFacts) -> tuple[str, str, str]:
+    (found,) = judge(case.case, {word: value}, case, {other.case: other for other in others})
+    return found.verdict, found.observed, found.evidence
+
+
+FIVE = facts(
+    activities=(
+        ("kernel", NVJET, "aten::matmul > aten::bmm"),
+        ("kernel", MUL, "aten::mul"),
+        ("kernel", MUL, "aten::mul"),
+        ("kernel", MUL, "aten::mul"),
+        ("kernel", OTHER_GEMM, "aten::matmul > aten::bmm"),
+        ("memset", "Memset (Device)", "aten::matmul > aten::bmm"),
+    )
+)
+
+
+def test_six_guessed_and_five_found_is_broken_and_the_five_are_named() -> None:
+    (found,) = judge("attention-inplace-eager", {"kernels": 6}, FIVE, {})
+    assert (found.expected, found.observed, found.verdict) == ("6", "5", "broken")
+    assert found.evidence.startswith("5 kernels in a forward: ")
+    assert NVJET in found.evidence
+    assert "3 x vectorized_elementwise_kernel [mul]" in found.evidence
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [(5, "confirmed"), ("5", "confirmed"), ("4-6", "confirmed"), ({"min": 5}, "confirmed"), ({"max": 4}, "broken"),
+     ("6-7", "broken"), (0, "broken")],
+)  # fmt: skip
+def test_counts_take_numbers_and_ranges(value: Any, wanted: str) -> None:
+    assert verdict("kernels", value, FIVE)[0] == wanted
+
+
+def test_memcpys_and_memsets_are_counted_apart() -> None:
+    assert verdict("memcpys", 0, FIVE)[:2] == ("confirmed", "0")
+    assert verdict("memsets", 1, FIVE)[:2] == ("confirmed", "1")
+    assert verdict("launches", 6, FIVE)[0] == "confirmed"
+
+
+def test_families_tensor_cores_and_types_come_from_the_names() -> None:
+    assert verdict("kernel_families", {"GEMM": 2, "elementwise": 3}, FIVE)[:2] == (
+        "confirmed",
+        "GEMM: 2, elementwise: 3",
+    )
+    assert verdict("kernel_families", {"softmax": 1}, FIVE)[0] == "broken"
+    assert verdict("tensor_cores", "yes", FIVE)[0] == "confirmed"
+    assert verdict("gemm_type", "bf16", FIVE)[0] == "confirmed"
+    assert verdict("different_gemms", 2, FIVE)[0] == "confirmed"
+    fp32 = facts(activities=(("kernel", SIMT, "aten::bmm"),))
+    assert verdict("tensor_cores", False, fp32)[0] == "confirmed"
+    assert verdict("tensor_cores", "yes", fp32)[:2] == ("broken", "no")
+    assert verdict("gemm_type", "bf16", fp32)[:2] == ("broken", "fp32")
+    assert verdict("tensor_cores", "yes", facts(activities=(("kernel", "my_kernel", "x"),)))[0] == "not applicable"
+
+
+def test_names_match_patterns_over_all_activities() -> None:
+    naive = facts(activities=(("kernel", NVJET, "aten::bmm"), ("memcpy", COPY, "aten::copy_")))
+    assert verdict("activity_names", ["Memcpy DtoD*", "nvjet_*"], naive)[0] == "confirmed"
+    assert verdict("activity_names", "triton_*", naive)[:2] == ("broken", "nothing matches triton_*")
+    assert verdict("activity_names_absent", "Memcpy*", naive)[0] == "broken"
+    assert verdict("launch_api", "cuLaunchKernelEx", naive)[:2] == ("broken", "cudaLaunchKernel")
+
+
+LINEAR = facts(
+    case="linear-eager",
+    activities=(("kernel", NVJET, "aten::linear > aten::addmm"),),
+    ops=((0, "aten::linear"), (1, "aten::t"), (2, "aten::transpose"), (1, "aten::addmm"), (0, "aten::relu")),
+)
+
+
+def test_ops_are_judged_by_presence_order_nesting_and_launches() -> None:
+    assert verdict("ops_present", ["aten::t", "aten::addmm"], LINEAR)[0] == "confirmed"
+    assert verdict("ops_present", "aten::bmm", LINEAR)[:2] == ("broken", "missing: aten::bmm")
+    assert verdict("ops_absent", "aten::add", LINEAR)[0] == "confirmed"
+    assert verdict("ops_absent", "aten::trans*", LINEAR)[:2] == ("broken", "aten::transpose")
+    assert verdict("ops_in_order", ["aten::linear > aten::t", "aten::addmm", "aten::relu"], LINEAR)[0] == "confirmed"
+    assert verdict("ops_in_order", ["aten::linear > aten::transpose"], LINEAR)[0] == "confirmed"
+    assert verdict("ops_in_order", ["aten::addmm", "aten::t"], LINEAR)[0] == "broken"
+    assert verdict("ops_in_order", ["aten::t > aten::addmm"], LINEAR)[0] == "broken"
+    assert verdict("op_counts", {"aten::linear": 1, "aten::t*": 2}, LINEAR)[0] == "confirmed"
+    assert verdict("ops_without_kernels", ["aten::t", "aten::transpose"], LINEAR)[0] == "confirmed"
+    assert verdict("ops_without_kernels", ["aten::addmm"], LINEAR)[:2] == ("broken", "launches: aten::addmm")
+    assert verdict("ops_without_kernels", ["aten::view"], LINEAR)[:2] == ("broken", "not called: aten::view")
+
+
+def test_same_kernels_is_by_name_and_number_and_a_list_means_one_of_them() -> None:
+    compiled = replace(LINEAR, case="linear-compile")
+    other = facts(case="other", activities=(("kernel", OTHER_GEMM, "aten::bmm"),))
+    assert verdict("same_kernels_as", "linear-eager", compiled, LINEAR)[0] == "confirmed"
+    broken = verdict("same_kernels_as", "other", compiled, other)
+    assert broken[0] == "broken"
+    assert NVJET in broken[2]
+    assert OTHER_GEMM in broken[2]
+    assert verdict("same_kernels_as", ["other", "linear-eager"], compiled, other, LINEAR)[0] == "confirmed"
+    assert verdict("same_kernels_as", "absent", compiled)[0] == "not applicable"
+    assert verdict("same_gemms_as", "h", FIVE, replace(FIVE, case="h"))[0] == "confirmed"
+
+
+def test_comparisons_of_number_and_time() -> None:
+    slow = facts(case="slow", device_time_us=300.0, cpu_time_us=80.0)
+    fast = facts(case="fast", device_time_us=100.0, cpu_time_us=40.0, ops=((0, "aten::mul"),))
+    assert verdict("slower_than", "fast", slow, fast)[:2] == ("confirmed", "3.00 x slower")
+    assert verdict("slower_than", {"fast": "2.5-3.5"}, slow, fast)[0] == "confirmed"
+    assert verdict("slower_than", {"fast": 4}, slow, fast)[0] == "broken"
+    assert verdict("faster_than", {"slow": {"max": 2}}, fast, slow)[0] == "broken"
+    assert verdict("faster_than", "fast", slow, fast)[0] == "broken"
+    assert verdict("more_cpu_time_than", "fast", slow, fast)[:2] == ("confirmed", "2.00 x slower")
+    assert verdict("fewer_cpu_ops_than", "slow", fast, slow)[0] == "confirmed"
+    assert verdict("more_cpu_ops_than", "slow", fast, slow)[0] == "broken"
+    assert verdict("fewer_kernels_than", "h", slow, replace(FIVE, case="h"))[0] == "confirmed"
+
+
+def test_balance_and_error() -> None:
+    assert verdict("bound_by", "launches", replace(LINEAR, device_busy_us=30.0))[0] == "confirmed"
+    assert verdict("bound_by", "launches", replace(LINEAR, device_busy_us=98.0))[:2] == ("broken", "gpu")
+    assert verdict("bound_by", "gpu", replace(LINEAR, device_busy_us=80.0))[:2] == ("not applicable", "unclear")
+    assert verdict("error_below", 0.01, replace(LINEAR, relative_error=0.004))[0] == "confirmed"
+    assert verdict("error_below", 0.001, replace(LINEAR, relative_error=0.004))[0] == "broken"
+    assert verdict("error_below", 0.001, LINEAR)[0] == "not applicable"
+
+
+def test_on_a_cpu_run_device_words_do_not_apply_and_ops_are_judged() -> None:
+    cpu = replace(LINEAR, device_type="cpu", capability=None, kernels=None, memcpys=None, memsets=None, launches=None)
+    expect = {"kernels": 1, "ops_present": "aten::addmm", "tensor_cores": True, "cuda": {"memsets": 0}}
+    found = {j.word: j.verdict for j in judge("linear-eager", expect, cpu, {})}
+    assert found == {"kernels": "not applicable", "ops_present": "confirmed", "tensor_cores": "not applicable"}
+
+
+def test_a_device_may_replace_a_guess_or_take_it_back() -> None:
+    expect = {"kernels": 2, "ops_absent": "aten::addmm", "sm90": {"kernels": 1}, "cuda": {"ops_absent": None}}
+    assert [(j.word, j.verdict) for j in judge("linear-eager", expect, LINEAR, {})] == [("kernels", "confirmed")]
+    ampere = replace(LINEAR, capability="8.0")
+    assert [(j.word, j.verdict) for j in judge("linear-eager", expect, ampere, {})] == [("kernels", "broken")]
+
+
+def test_a_failed_case_breaks_no_guess() -> None:
+    failed = CaseFacts("h200", "linear-eager", status="failed", reason="out of memory")
+    (found,) = judge("linear-eager", {"kernels": 1}, failed, {})
+    assert (found.verdict, found.evidence) == ("not applicable", "the case failed: out of memory")
+
+
+def test_unknown_words_and_bad_values_are_refused_with_where_and_remedy() -> None:
+    with pytest.raises(ValueError, match=r"cases\.linear-eager\.expect: unknown word 'kernel': did you mean 'kernels'"):
+        judge("linear-eager", {"kernel": 1}, LINEAR, {})
+    with pytest.raises(ValueError, match=r"cases\.linear-eager\.expect\.kernels: must be a number, .* got .one."):
+        judge("linear-eager", {"kernels": "one"}, LINEAR, {})
+
+
+def test_the_schema_file_is_the_vocabulary(root: Path) -> None:
+    stored = json.loads((root / "workflow/schemas/expect.schema.json").read_text(encoding="utf-8"))
+    assert stored == expect_schema()
+    assert all(word.means.endswith(".") for word in vocabulary().values())
+
+
+@pytest.mark.parametrize(
+    ("expect", "fine"),
+    [({"kernels": 5, "memcpys": "0-1", "sm90": {"memsets": {"max": 2}}, "cpu": {"kernels": None}}, True),
+     ({"slower_than": {"a-case": "2-4"}, "faster_than": "b", "same_kernels_as": ["a", "b"]}, True),
+     ({"tensor_cores": True, "kernel_families": {"GEMM": 3, "fill/mask": "1-2"}}, True),
+     ({"kernels": "one"}, False), ({"kernels": -1}, False), ({"kernel": 1}, False), ({"kernels": 1.5}, False),
+     ({"kernel_families": {"gemm": 1}}, False), ({"tensor_cores": "maybe"}, False), ({"sm90": {"kernel": 1}}, False),
+     ({"sm90": {"cuda": {}}}, False), ({"error_below": 0}, False), ({"bound_by": "cpu"}, False)],
+)  # fmt: skip
+def test_the_schema_takes_what_the_judge_takes(expect: dict[str, Any], fine: bool) -> None:
+    validator = jsonschema.Draft202012Validator(expect_schema())
+    assert (not list(validator.iter_errors(expect))) is fine
