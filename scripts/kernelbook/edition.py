@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from kernelbook.case_facts import CaseFacts, case_facts
 from kernelbook.case_tables import CASE_SCHEMA
+from kernelbook.expectations import judge
 from kernelbook.plan import TABLES
 from kernelbook.probe import utc_now
 from kernelbook.published import Published, case_rows, figure_rows, load_published
@@ -25,6 +27,9 @@ FIGURE_SCHEMA = pa.schema(
         ("unit", pa.string()),
         ("source", pa.string()),
     ]
+)
+EXPECTATION_SCHEMA = pa.schema(
+    [(name, pa.string()) for name in ("run", "case", "word", "expected", "observed", "verdict", "evidence")]
 )
 RUN_COLUMNS = ("device", "device_type", "capability", "driver", "torch", "cuda", "cudnn", "image")
 
@@ -66,8 +71,23 @@ def collect(plan: Mapping[str, Any], results: Path) -> Edition:
         "left_out": plan["left_out"],
         "cases": plan["cases"],
     }
-    others = {"cases": cases, "published": _rows_table(figures, FIGURE_SCHEMA), "samples": _samples(cases)}
-    return Edition(facts, {**others, **tables})
+    tables |= {"cases": cases, "published": _rows_table(figures, FIGURE_SCHEMA), "samples": _samples(cases)}
+    tables["expectations"] = _expectations(plan, case_facts(tables))
+    return Edition(facts, tables)
+
+
+def _expectations(plan: Mapping[str, Any], facts: Mapping[tuple[str, str], CaseFacts]) -> pa.Table:
+    """Every word of every guess judged in every run of its case."""
+    guesses = {case["case"]: case["expect"] for case in plan["cases"]}
+    published = {run["name"] for run in plan["runs"] if run["kind"] == "published"}
+    rows = []
+    for (run, case), found in facts.items():
+        if run in published:
+            continue
+        others = {name: other for (of, name), other in facts.items() if of == run}
+        for judgement in judge(case, guesses.get(case, {}), found, others):
+            rows.append({"run": run, "case": case, **asdict(judgement)})
+    return _rows_table(rows, EXPECTATION_SCHEMA)
 
 
 def _rows_table(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:

@@ -140,7 +140,6 @@ class Plan:
                     for case in (cases | traces).values()
                 ],
             },
-            sort_keys=True,
             default=str,
         )
 
