@@ -58,13 +58,13 @@ class InputEvent(Event, gc=False):
 class Document(msgspec.Struct, gc=False):
     """A piece of a trace file: some events, and whatever of the head and the tail came with them."""
 
-    traceEvents: list[Event] = []  # noqa: N815, RUF012 (the file's own key; msgspec copies an empty list)
+    traceEvents: list[Event] = []  # noqa: N815 (the file's own key; msgspec copies an empty list)
     deviceProperties: Any = None  # noqa: N815
     distributedInfo: Any = None  # noqa: N815
 
 
 class InputDocument(Document, gc=False):
-    traceEvents: list[InputEvent] = []  # noqa: N815, RUF012
+    traceEvents: list[InputEvent] = []  # noqa: N815
 
 
 _ARGUMENTS = {field.name: field.encode_name for field in msgspec.structs.fields(Args)}

@@ -9,12 +9,13 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from kernelbook.trace.arrow import microseconds, numbers, strings, texts
 from kernelbook.trace.attribution import Attribution
 from kernelbook.trace.columns import ANNOTATION, KERNEL, OP, RUNTIME, Columns, cpu_kind
 from kernelbook.trace.events import InputArgs, decode_inputs
 from kernelbook.trace.nesting import NONE
 from kernelbook.trace.reader import EventReader
-from kernelbook.trace.tables import integers, microseconds, texts
+from kernelbook.trace.tables import whole
 
 _CATEGORIES = {ANNOTATION: "annotation", OP: "op", RUNTIME: "runtime"}
 
@@ -45,8 +46,8 @@ def forward_activities(activities: pa.Table, found: Attribution, chosen: np.ndar
     index_of, activity = index_of[order], activity[order]
     position = np.arange(len(order)) - np.searchsorted(index_of, index_of, "left")
     table = activities.take(pa.array(activity))
-    table = table.add_column(0, "index", pa.array(index_of, pa.int64()))
-    return table.add_column(1, "position", pa.array(position, pa.int64()))
+    table = table.add_column(0, "index", numbers(index_of))
+    return table.add_column(1, "position", numbers(position))
 
 
 def forward_calls(path: Path, columns: Columns, found: Attribution, chosen: np.ndarray) -> pa.Table:
@@ -71,21 +72,21 @@ def forward_calls(path: Path, columns: Columns, found: Attribution, chosen: np.n
     of_row = [inputs.get(ordinal, Inputs()) for ordinal in rows.ordinal[row].tolist()]
     return pa.table(
         {
-            "index": pa.array(index, pa.int64()),
-            "depth": pa.array(forest.depth[row] - forest.depth[top] - 1, pa.int64()),
-            "parent": pa.array(parent - top - 1, pa.int64(), mask=parent == top),
-            "position": pa.array(position, pa.int64()),
+            "index": numbers(index),
+            "depth": numbers(forest.depth[row] - forest.depth[top] - 1),
+            "parent": numbers(parent - top - 1, parent == top),
+            "position": numbers(position),
             "category": texts(rows.kind[row], [_CATEGORIES[kind] for kind in sorted(_CATEGORIES)]),
             "name": texts(rows.name[row], columns.names),
             "start_us": microseconds(rows.start[row] - rows.start[top]),
             "duration_us": microseconds(forest.length[row]),
             "self_us": microseconds(forest.self_time[row]),
-            "kernels": pa.array(kernels[row], pa.int64(), mask=nothing),
-            "self_device_time_us": pa.array(microseconds(time[row]), pa.float64(), mask=nothing),
-            "correlation": integers(rows.correlation[row]),
-            "input_shapes": pa.array([inputs.shapes for inputs in of_row], pa.string()),
-            "input_types": pa.array([inputs.types for inputs in of_row], pa.string()),
-            "concrete_inputs": pa.array([inputs.concrete for inputs in of_row], pa.string()),
+            "kernels": numbers(kernels[row], nothing),
+            "self_device_time_us": microseconds(time[row], nothing),
+            "correlation": whole(rows.correlation[row]),
+            "input_shapes": strings([inputs.shapes for inputs in of_row]),
+            "input_types": strings([inputs.types for inputs in of_row]),
+            "concrete_inputs": strings([inputs.concrete for inputs in of_row]),
         }
     )
 

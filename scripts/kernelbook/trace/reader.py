@@ -15,7 +15,7 @@ import msgspec
 
 from kernelbook.trace.events import STRICT_FAILURES, Document, Event, decode_document
 from kernelbook.trace.model import TraceError
-from kernelbook.trace.salvage import Salvage, Unreadable, read_object, salvage
+from kernelbook.trace.salvage import Salvage, UnreadableError, read_object, salvage
 from kernelbook.trace.source import Source
 
 BLOCK = 4 << 20
@@ -85,7 +85,7 @@ class EventReader:
                 continue
             try:
                 head = read_object((data[: match.end()] + b"[]}").decode("utf-8", "replace"), 0)[0]
-            except Unreadable:
+            except UnreadableError:
                 continue
             self.metadata |= head
             self._opened = True
@@ -161,7 +161,7 @@ class EventReader:
         if self._tail is not None and not self._array:
             try:
                 value, end, tail, _ = read_object('{"":0' + tail, 0)
-            except Unreadable:
+            except UnreadableError:
                 self.truncated = True
                 tail = ""
             else:
@@ -181,7 +181,7 @@ class EventReader:
             raise TraceError(f"{self.path}: not a torch trace: the file holds only blanks")
         try:
             value, end, text, _ = read_object(text, 0)
-        except Unreadable as error:
+        except UnreadableError as error:
             if error.unfinished and text.startswith("{") and _HEAD_KEYS.search(data):
                 self.truncated = self._opened = True
                 return

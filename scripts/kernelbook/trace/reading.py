@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from kernelbook.trace.annotations import AnnotationSummary, summarize_annotations
 from kernelbook.trace.attribution import Attribution, attribute
 from kernelbook.trace.columns import ColumnBuilder, Columns
 from kernelbook.trace.forwards import forward_activities, forward_calls, forward_ranges
 from kernelbook.trace.model import Totals, TraceWarning
 from kernelbook.trace.reader import EventReader
-from kernelbook.trace.tables import activity_table, compute_totals, kernel_table, op_table, range_table
+from kernelbook.trace.tables import (
+    RangeFigures,
+    activity_table,
+    compute_ranges,
+    compute_totals,
+    kernel_table,
+    op_table,
+    range_table,
+)
 from kernelbook.trace.warnings import collect_warnings
 
 
@@ -37,9 +47,18 @@ class TraceReading:
     ranges: pa.Table
     kernels: pa.Table
     ops: pa.Table
-    activities: pa.Table
     _columns: Columns = field(repr=False)
     _attribution: Attribution = field(repr=False)
+    _figures: RangeFigures = field(repr=False)
+
+    @cached_property
+    def activities(self) -> pa.Table:
+        """Every device activity of the file, in order of start; made when it is first asked for."""
+        return activity_table(self._columns, self._attribution)
+
+    def annotations(self) -> list[AnnotationSummary]:
+        """The ranges of each annotation in short, in the order in which they first appear."""
+        return summarize_annotations(self._columns, self._attribution, self._figures)
 
     def forwards(self, annotation: str) -> tuple[pa.Table, pa.Table]:
         """(activities, calls) of the ranges named exactly `annotation`; both are empty when there is none.
@@ -66,8 +85,7 @@ def read_trace(path: str | Path) -> TraceReading:
         builder.add(events)
     columns = builder.finish()
     found = attribute(columns)
-    totals = compute_totals(columns, found)
-    ranges = range_table(columns, found)
+    figures = compute_ranges(columns, found)
     properties = reader.metadata.get("deviceProperties")
     properties = [each for each in properties if isinstance(each, dict)] if isinstance(properties, list) else []
     distributed = reader.metadata.get("distributedInfo")
@@ -77,14 +95,14 @@ def read_trace(path: str | Path) -> TraceReading:
         device_properties=properties,
         distributed=distributed if isinstance(distributed, dict) else None,
         truncated=reader.truncated,
-        warnings=collect_warnings(reader, columns, found, totals, ranges),
-        totals=totals,
-        ranges=ranges,
+        warnings=collect_warnings(reader, columns, found, figures),
+        totals=compute_totals(columns, found),
+        ranges=range_table(columns, found, figures),
         kernels=kernel_table(columns),
         ops=op_table(columns, found),
-        activities=activity_table(columns, found),
         _columns=columns,
         _attribution=found,
+        _figures=figures,
     )
 
 

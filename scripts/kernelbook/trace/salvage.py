@@ -23,7 +23,7 @@ _strict = json.JSONDecoder(parse_constant=lambda _: None)
 _lax = json.JSONDecoder(parse_constant=lambda _: None, strict=False)
 
 
-class Unreadable(ValueError):
+class UnreadableError(ValueError):
     """No JSON object at that place. `unfinished`: the text ended before anything was wrong with it."""
 
     def __init__(self, unfinished: bool) -> None:
@@ -46,7 +46,7 @@ def read_object(text: str, position: int) -> tuple[Any, int, str, bool]:
     """One JSON value at `position`: (value, end, text, repaired).
 
     NaN, Infinity, inf, N/A and their like become null, raw control characters are kept. The text comes back because
-    such words are replaced in it. Raises Unreadable.
+    such words are replaced in it. Raises UnreadableError.
     """
     decoder = _strict
     for _ in range(_MAX_REPAIRS):
@@ -58,13 +58,13 @@ def read_object(text: str, position: int) -> tuple[Any, int, str, bool]:
                 continue
             word = _MISSING.match(text, error.pos) if error.msg.startswith("Expecting value") else None
             if word is None:
-                raise Unreadable(_ran_out(text, error)) from error
+                raise UnreadableError(_ran_out(text, error)) from error
             text = text[: word.start()] + "null" + text[word.end() :]
         except (RecursionError, ValueError) as error:
-            raise Unreadable(False) from error
+            raise UnreadableError(False) from error
         else:
             return value, end, text, decoder is _lax
-    raise Unreadable(False)
+    raise UnreadableError(False)
 
 
 def _ran_out(text: str, error: json.JSONDecodeError) -> bool:
@@ -98,7 +98,7 @@ def salvage(text: str, final: bool) -> Salvage:
         unfinished = False
         try:
             value, end, text, repaired = read_object(text, position)
-        except Unreadable as error:
+        except UnreadableError as error:
             unfinished = error.unfinished
         else:
             position = end
@@ -131,7 +131,7 @@ def _following(text: str, position: int, unfinished: bool) -> int | None:
             return match.end()
         try:
             value = read_object(text, match.end())[0]
-        except Unreadable:
+        except UnreadableError:
             continue
         if isinstance(value, dict) and _is_event(value):
             return match.end()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 
+from kernelbook.trace.arrow import microseconds, numbers, texts, triples
 from kernelbook.trace.attribution import Attribution
 from kernelbook.trace.busy import busy_time, busy_times
 from kernelbook.trace.columns import CATEGORY_NAMES, KERNEL, MEMCPY, MEMSET, MISSING, OP, Columns
@@ -14,22 +18,9 @@ from kernelbook.trace.nesting import NONE, Forest
 PATH_SEPARATOR = " > "
 
 
-def microseconds(nanoseconds: np.ndarray) -> np.ndarray:
-    return np.asarray(nanoseconds) / 1000.0
-
-
-def texts(codes: np.ndarray, names: list[str]) -> pa.Array:
-    """Names by code; a negative code is null."""
-    codes = np.asarray(codes)
-    if not names:
-        return pa.nulls(len(codes), pa.string())
-    known = pa.array(names, pa.string())
-    return known.take(pa.array(codes.astype(np.int64), mask=codes < 0))
-
-
-def integers(values: np.ndarray) -> pa.Array:
+def whole(values: np.ndarray) -> pa.Array:
     """Whole numbers; MISSING is null."""
-    return pa.array(values, pa.int64(), mask=np.asarray(values) == MISSING)
+    return numbers(values, values == MISSING)
 
 
 def compute_totals(columns: Columns, found: Attribution) -> Totals:
@@ -53,46 +44,68 @@ def compute_totals(columns: Columns, found: Attribution) -> Totals:
     )
 
 
-def range_table(columns: Columns, found: Attribution) -> pa.Table:
-    """One row a range, in order of start; figures include what is nested."""
-    rows, device, ranges = found.forest.rows, columns.device, found.ranges
-    count = len(ranges)
+@dataclass(frozen=True)
+class RangeFigures:
+    """Device figures per range, nested ranges included; times in ns."""
+
+    kernels: np.ndarray
+    memcpys: np.ndarray
+    memsets: np.ndarray
+    launches: np.ndarray
+    device_time: np.ndarray
+    device_busy: np.ndarray
+    inferred: np.ndarray
+
+
+def compute_ranges(columns: Columns, found: Attribution) -> RangeFigures:
+    """Count and sum up what the launches inside each range ran."""
+    device = columns.device
+    count = len(found.ranges)
     group, activity = found.within()
-    pair_category = device.category[activity]
-    length = device.end - device.start
+    category = device.category[activity]
+    start, end = device.start[activity], device.end[activity]
     launched = np.unique(np.stack((group, found.launch[activity])), axis=1)[0] if len(group) else group
     time = np.zeros(count, dtype=np.int64)
-    np.add.at(time, group, length[activity])
-    busy = busy_times(device.start[activity], device.end[activity], device.device[activity], group, count)
-    nothing = np.full(count, not len(device.start))
+    np.add.at(time, group, end - start)
     inferred = np.zeros(count, dtype=bool)
     inferred[group[found.inferred[activity]]] = True
+    return RangeFigures(
+        kernels=np.bincount(group[category == KERNEL], minlength=count),
+        memcpys=np.bincount(group[category == MEMCPY], minlength=count),
+        memsets=np.bincount(group[category == MEMSET], minlength=count),
+        launches=np.bincount(launched, minlength=count),
+        device_time=time,
+        device_busy=busy_times(start, end, device.device[activity], group, count),
+        inferred=inferred,
+    )
+
+
+def range_table(columns: Columns, found: Attribution, figures: RangeFigures) -> pa.Table:
+    """One row a range, in order of start; figures include what is nested."""
+    rows, ranges = found.forest.rows, found.ranges
+    nothing = np.full(len(ranges), not len(columns.device.start))
     threads = [rows.threads[thread] for thread in rows.thread[ranges]]
-
-    def counted(groups: np.ndarray) -> pa.Array:
-        return pa.array(np.bincount(groups, minlength=count), pa.int64(), mask=nothing)
-
     return pa.table(
         {
             "annotation": texts(rows.name[ranges], columns.names),
-            "index": pa.array(_occurrence(rows.name[ranges]), pa.int64()),
-            "kernels": counted(group[pair_category == KERNEL]),
-            "memcpys": counted(group[pair_category == MEMCPY]),
-            "memsets": counted(group[pair_category == MEMSET]),
-            "launches": counted(launched),
+            "index": numbers(occurrence(rows.name[ranges])),
+            "kernels": numbers(figures.kernels, nothing),
+            "memcpys": numbers(figures.memcpys, nothing),
+            "memsets": numbers(figures.memsets, nothing),
+            "launches": numbers(figures.launches, nothing),
             "cpu_time_us": microseconds(found.forest.length[ranges]),
-            "device_time_us": pa.array(microseconds(time), pa.float64(), mask=nothing),
-            "device_busy_us": pa.array(microseconds(busy), pa.float64(), mask=nothing),
-            "inferred": pa.array(inferred, pa.bool_()),
+            "device_time_us": microseconds(figures.device_time, nothing),
+            "device_busy_us": microseconds(figures.device_busy, nothing),
+            "inferred": numbers(figures.inferred),
             "start_us": microseconds(rows.start[ranges]),
-            "parent": integers(found.enclosing),
-            "pid": pa.array([pid if isinstance(pid, int) else None for pid, _ in threads], pa.int64()),
-            "tid": pa.array([tid if isinstance(tid, int) else None for _, tid in threads], pa.int64()),
+            "parent": whole(found.enclosing),
+            "pid": whole(_numeric(pid for pid, _ in threads)),
+            "tid": whole(_numeric(tid for _, tid in threads)),
         }
     )
 
 
-def _occurrence(codes: np.ndarray) -> np.ndarray:
+def occurrence(codes: np.ndarray) -> np.ndarray:
     """How many equal codes came before each."""
     order = np.argsort(codes, kind="stable")
     ordered = codes[order]
@@ -100,6 +113,10 @@ def _occurrence(codes: np.ndarray) -> np.ndarray:
     result = np.empty(len(codes), dtype=np.int64)
     result[order] = np.arange(len(codes)) - first
     return result
+
+
+def _numeric(values: Iterable[int | str]) -> np.ndarray:
+    return np.array([value if isinstance(value, int) else MISSING for value in values], dtype=np.int64)
 
 
 def kernel_table(columns: Columns) -> pa.Table:
@@ -116,9 +133,9 @@ def kernel_table(columns: Columns) -> pa.Table:
     ranked = np.lexsort((keys, -total))
     return pa.table(
         {
-            "name": texts(keys // 3, columns.names).take(pa.array(ranked)),
-            "category": texts(keys % 3, list(CATEGORY_NAMES)).take(pa.array(ranked)),
-            "count": pa.array(count[ranked], pa.int64()),
+            "name": texts(keys[ranked] // 3, columns.names),
+            "category": texts(keys[ranked] % 3, list(CATEGORY_NAMES)),
+            "count": numbers(count[ranked]),
             "total_us": microseconds(total[ranked]),
             "median_us": microseconds(median[ranked]),
             "min_us": microseconds(length[first[ranked]]),
@@ -160,14 +177,12 @@ def op_table(columns: Columns, found: Attribution) -> pa.Table:
     return pa.table(
         {
             "name": texts(present, columns.names),
-            "count": pa.array(calls[present], pa.int64()),
+            "count": numbers(calls[present]),
             "cpu_time_us": microseconds(cpu_time[present]),
             "self_cpu_time_us": microseconds(by_name(forest.self_time, is_op)[present]),
-            "device_time_us": pa.array(
-                microseconds(device_figure(forest.summed(own_time), counted)), pa.float64(), mask=nothing
-            ),
-            "self_device_time_us": pa.array(microseconds(device_figure(own_time, is_op)), pa.float64(), mask=nothing),
-            "kernels": pa.array(device_figure(forest.summed(own_kernels), counted), pa.int64(), mask=nothing),
+            "device_time_us": microseconds(device_figure(forest.summed(own_time), counted), nothing),
+            "self_device_time_us": microseconds(device_figure(own_time, is_op), nothing),
+            "kernels": numbers(device_figure(forest.summed(own_kernels), counted), nothing),
         }
     )
 
@@ -203,33 +218,30 @@ def activity_table(columns: Columns, found: Attribution) -> pa.Table:
     has_op = found.op != NONE
     op_name[has_op] = rows.name[found.op[has_op]]
 
-    def of_launch(values: np.ndarray) -> pa.Array:
-        return pa.array(microseconds(values), pa.float64(), mask=~launched)
-
     return pa.table(
         {
             "category": texts(device.category, list(CATEGORY_NAMES)),
             "name": texts(device.name, columns.names),
             "start_us": microseconds(device.start),
             "duration_us": microseconds(device.end - device.start),
-            "device": integers(device.device),
-            "stream": integers(device.stream),
-            "correlation": integers(device.correlation),
+            "device": whole(device.device),
+            "stream": whole(device.stream),
+            "correlation": whole(device.correlation),
             "launch_api": texts(launch_name, columns.names),
-            "launch_start_us": of_launch(launch_start),
-            "launch_duration_us": of_launch(launch_length),
-            "launch_delay_us": of_launch(device.start - launch_start),
+            "launch_start_us": microseconds(launch_start, ~launched),
+            "launch_duration_us": microseconds(launch_length, ~launched),
+            "launch_delay_us": microseconds(device.start - launch_start, ~launched),
             "op": texts(op_name, columns.names),
             "op_path": op_paths(columns, found),
-            "range": integers(found.range_of),
-            "grid": _sizes(device.sizes[:, :3]),
-            "block": _sizes(device.sizes[:, 3:]),
-            "registers_per_thread": integers(device.registers),
-            "shared_memory_bytes": integers(device.shared_memory),
-            "occupancy_percent": pa.array(device.occupancy, pa.float64(), mask=np.isnan(device.occupancy)),
-            "bytes": integers(device.bytes),
-            "graph": pa.array(many & launched, pa.bool_()),
-            "inferred": pa.array(found.inferred, pa.bool_()),
+            "range": whole(found.range_of),
+            "grid": triples(device.sizes[:, :3], device.sizes[:, 0] == MISSING),
+            "block": triples(device.sizes[:, 3:], device.sizes[:, 3] == MISSING),
+            "registers_per_thread": whole(device.registers),
+            "shared_memory_bytes": whole(device.shared_memory),
+            "occupancy_percent": numbers(device.occupancy, np.isnan(device.occupancy)),
+            "bytes": whole(device.bytes),
+            "graph": numbers(many & launched),
+            "inferred": numbers(found.inferred),
         }
     )
 
@@ -239,23 +251,11 @@ def op_paths(columns: Columns, found: Attribution) -> pa.Array:
     rows, parent = found.forest.rows, found.forest.parent
     above = found.forest.innermost(rows.kind == OP)
     ops, place = np.unique(found.op, return_inverse=True)
-    paths: list[str | None] = []
+    paths: list[str] = []
     for op in ops.tolist():
         path: list[str] = []
         while op != NONE:
             path.append(columns.names[rows.name[op]])
             op = above[parent[op]] if parent[op] != NONE else NONE
-        paths.append(PATH_SEPARATOR.join(reversed(path)) or None)
-    return pa.array(paths, pa.string()).take(pa.array(place)) if paths else pa.nulls(0, pa.string())
-
-
-def _sizes(values: np.ndarray) -> pa.Array:
-    """Lists of three whole numbers; null where the first is missing."""
-    known = values[:, 0] != MISSING
-    offsets = np.concatenate(([0], np.cumsum(np.where(known, 3, 0)))).astype(np.int32)
-    flat = pa.array(values[known].reshape(-1), pa.int64())
-    return (
-        pa.ListArray.from_arrays(pa.array(offsets), flat, mask=pa.array(~known))
-        if len(values)
-        else pa.nulls(0, pa.list_(pa.int64()))
-    )
+        paths.append(PATH_SEPARATOR.join(reversed(path)))
+    return texts(np.where(found.op == NONE, NONE, place), paths)

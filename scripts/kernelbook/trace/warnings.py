@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import pyarrow as pa
 
+from kernelbook.trace.annotations import groups_of
 from kernelbook.trace.attribution import Attribution
 from kernelbook.trace.columns import MISSING, RUNTIME, Columns
-from kernelbook.trace.model import Totals, TraceWarning
+from kernelbook.trace.model import TraceWarning
 from kernelbook.trace.nesting import NONE
 from kernelbook.trace.reader import EventReader
+from kernelbook.trace.tables import RangeFigures
 
 # The first range of an annotation is an outlier when it takes more than this many times the median of the others.
 SLOW_FIRST_FACTOR = 2.0
@@ -19,13 +20,13 @@ _SLOW_FIRST_RANGES = 3
 
 
 def collect_warnings(
-    reader: EventReader, columns: Columns, found: Attribution, totals: Totals, ranges: pa.Table
+    reader: EventReader, columns: Columns, found: Attribution, figures: RangeFigures
 ) -> tuple[TraceWarning, ...]:
     """Every warning of one file, in the order of weight."""
     return (
         *_of_the_file(reader, columns),
-        *(_without_device(columns, found) if totals.kernels is None else _of_launches(columns, found)),
-        *_slow_first(ranges),
+        *(_of_launches if len(columns.device.start) else _without_device)(columns, found),
+        *_slow_first(columns, found, figures),
     )
 
 
@@ -85,18 +86,18 @@ def _of_launches(columns: Columns, found: Attribution) -> Iterator[TraceWarning]
         yield TraceWarning("before_window", count, text)
 
 
-def _slow_first(ranges: pa.Table) -> Iterator[TraceWarning]:
-    names = np.array(ranges["annotation"].to_pylist(), dtype=object)
-    slow = []
-    for name in dict.fromkeys(names.tolist()):
-        rows = np.flatnonzero(names == name)
-        if len(rows) < _SLOW_FIRST_RANGES:
-            continue
-        for column in ("cpu_time_us", "device_time_us"):
-            times = ranges[column].to_numpy()[rows]
-            if times[0] > SLOW_FIRST_FACTOR * np.median(times[1:]) > 0:
-                slow.append(name)
-                break
+def _slow_first(columns: Columns, found: Attribution, figures: RangeFigures) -> Iterator[TraceWarning]:
+    codes = found.forest.rows.name[found.ranges]
+    lengths = found.forest.length[found.ranges]
+    slow = [
+        columns.names[code]
+        for code, rows in groups_of(codes)
+        if len(rows) >= _SLOW_FIRST_RANGES and (_first_slow(lengths[rows]) or _first_slow(figures.device_time[rows]))
+    ]
     if slow:
         text = f"the first range is more than {SLOW_FIRST_FACTOR:g} times as slow as the median of the others: "
         yield TraceWarning("slow_first", len(slow), text + ", ".join(slow[:5]) + "; read the median")
+
+
+def _first_slow(times: np.ndarray) -> bool:
+    return bool(times[0] > SLOW_FIRST_FACTOR * np.median(times[1:]) > 0)

@@ -1,0 +1,82 @@
+"""Many traces at once: finding them, reading them on the cores there are, writing their tables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelbook.recorded import TRACE_ENDINGS
+from kernelbook.trace.model import TraceError
+from kernelbook.trace.reading import read_trace
+from kernelbook.trace.summary import Summary, summarize
+
+_POLL_S = 0.1
+
+
+@dataclass(frozen=True)
+class Job:
+    """A file to read. optional: found in a folder, so it is skipped when it is no trace. output: for its tables."""
+
+    path: Path
+    optional: bool
+    output: Path | None = None
+
+
+def find_jobs(paths: Sequence[Path], output: Path | None) -> list[Job]:
+    """A job a file; of a folder every *.json and *.json.gz below it. No two jobs write into one folder."""
+    found: list[tuple[Path, bool]] = []
+    for path in paths:
+        if path.is_dir():
+            files = {file for ending in TRACE_ENDINGS for file in path.rglob(f"*{ending}") if file.is_file()}
+            found += [(file, True) for file in sorted(files)]
+        else:
+            found.append((path, False))
+    taken: set[str] = set()
+    return [Job(path, optional, output / _free_name(path, taken) if output else None) for path, optional in found]
+
+
+def _free_name(path: Path, taken: set[str]) -> str:
+    stem = path.name
+    for ending in TRACE_ENDINGS:
+        stem = stem.removesuffix(ending)
+    stem = stem or "trace"
+    name, number = stem, 1
+    while name.lower() in taken:
+        number += 1
+        name = f"{stem}-{number}"
+    taken.add(name.lower())
+    return name
+
+
+def run_job(job: Job, annotation: str) -> Summary | str:
+    """Read one trace and write its tables; the text of the error where it cannot be read."""
+    try:
+        reading = read_trace(job.path)
+    except TraceError as error:
+        return str(error)
+    if job.output is not None:
+        from kernelbook.report.tables import write_tables  # a slow import that most calls do without
+
+        tables = {name: getattr(reading, name) for name in ("ranges", "kernels", "ops", "activities")}
+        write_tables(tables, job.output)
+    return summarize(reading, annotation)
+
+
+def run_jobs(
+    jobs: Sequence[Job], annotation: str, progress: Callable[[int], None] | None = None
+) -> Iterator[Summary | str]:
+    """Results in the order of the jobs. `progress` is called with the number of files done, a few times a second."""
+    workers = min(len(jobs), os.cpu_count() or 1)
+    pool: Executor = ProcessPoolExecutor(workers) if workers > 1 else ThreadPoolExecutor(1)
+    with pool:
+        futures = [pool.submit(run_job, job, annotation) for job in jobs]
+        waiting: set[Future[Summary | str]] = set(futures)
+        while waiting:
+            _, waiting = wait(waiting, timeout=_POLL_S, return_when=FIRST_COMPLETED)
+            if progress is not None:
+                progress(len(jobs) - len(waiting))
+        for future in futures:
+            yield future.result()

@@ -1,0 +1,120 @@
+"""Summaries for people: tables in a terminal."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from kernelbook.report.text import NOT_AVAILABLE, clip, duration, share, visible
+from kernelbook.trace.annotations import COUNTS, AnnotationSummary
+from kernelbook.trace.summary import Summary
+
+TOP = 10
+_NAME_WIDTH = 72
+_WIDTH_WITHOUT_TERMINAL = 160
+
+
+def output_console() -> Console:
+    """Standard output; without colours, and wide, when it is no terminal."""
+    width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
+    return Console(width=width, highlight=False, no_color=None if sys.stdout.isatty() else True)
+
+
+def show(console: Console, summary: Summary, rank: int | None) -> None:
+    """Print one trace: what it is, its warnings, its annotations, top kernels and top ops."""
+    console.print(Text(visible(summary.source), style="bold"), soft_wrap=True)
+    facts = [(summary.device and visible(summary.device)) or "no device named"]
+    facts += [f"rank {rank}"] if rank is not None else []
+    console.print(Text(", ".join(facts) + ": " + _totals(summary.totals)), soft_wrap=True)
+    for warning in summary.warnings:
+        console.print(Text(f"warning {warning.code}: {visible(warning.message)}", style="yellow"), soft_wrap=True)
+    if summary.annotations:
+        console.print(_annotation_table(summary.annotations))
+    if summary.kernels:
+        console.print(_kernel_table(summary.kernels, summary.totals["device_time_us"]))
+    if summary.ops:
+        console.print(_op_table(summary.ops))
+    console.print()
+
+
+def _totals(totals: dict[str, Any]) -> str:
+    if totals["kernels"] is None:
+        return f"device figures {NOT_AVAILABLE}"
+    counts = ", ".join(f"{totals[name]:,} {name}" for name in COUNTS)
+    lost = f", {totals['unattributed']:,} unattributed" if totals["unattributed"] else ""
+    times = f"device time {duration(totals['device_time_us'])}, busy {duration(totals['device_busy_us'])}"
+    return f"{counts}{lost}; {times}"
+
+
+def _table(title: str, first: str, *numbers: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    table.add_column(first, overflow="fold", max_width=_name_width())
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _name_width() -> int:
+    return min(_NAME_WIDTH, max(24, shutil.get_terminal_size((_WIDTH_WITHOUT_TERMINAL, 24)).columns // 3))
+
+
+def _name(value: str) -> Text:
+    return Text(clip(value, _name_width()))
+
+
+def _annotation_table(annotations: Sequence[AnnotationSummary]) -> Table:
+    table = _table(
+        "Annotations (per range: counts, and medians of times)", "annotation", "ranges", *COUNTS,
+        "CPU time", "device time", "busy share", "launch delay",
+    )  # fmt: skip
+    for each in annotations:
+        name = _name(each.annotation)
+        if each.inferred:
+            name.append(" (partly inferred)")
+        table.add_row(
+            name,
+            f"{each.ranges:,}",
+            *(_span(each.counts[column]) for column in COUNTS),
+            duration(each.cpu_time_us),
+            duration(each.device_time_us),
+            share(each.busy_share) if each.busy_share is not None else NOT_AVAILABLE,
+            duration(each.launch_delay_us),
+        )
+    return table
+
+
+def _span(counts: tuple[int, int] | None) -> str:
+    if counts is None:
+        return NOT_AVAILABLE
+    low, high = counts
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _kernel_table(kernels: Sequence[dict[str, Any]], total_us: float) -> Table:
+    table = _table(_top("kernels, memcpys, memsets", len(kernels)), "name", "count", "total", "share", "median", "max")
+    for row in kernels[:TOP]:
+        part = row["total_us"] / total_us if total_us else 0.0
+        times = (duration(row[name]) for name in ("median_us", "max_us"))
+        table.add_row(_name(row["name"]), f"{row['count']:,}", duration(row["total_us"]), share(part), *times)
+    return table
+
+
+def _op_table(ops: Sequence[dict[str, Any]]) -> Table:
+    table = _table(
+        _top("ops", len(ops)), "op", "count", "CPU time", "self CPU", "device time", "self device", "kernels"
+    )
+    for row in ops[:TOP]:
+        columns = ("cpu_time_us", "self_cpu_time_us", "device_time_us", "self_device_time_us")
+        kernels = NOT_AVAILABLE if row["kernels"] is None else f"{row['kernels']:,}"
+        table.add_row(_name(row["name"]), f"{row['count']:,}", *(duration(row[name]) for name in columns), kernels)
+    return table
+
+
+def _top(what: str, count: int) -> str:
+    return f"Top {min(TOP, count)} of {count:,} {what}"

@@ -1,0 +1,87 @@
+"""Summarize torch.profiler traces: what ran on the device, launched by what, per annotation.
+
+Needs no GPU and no torch. TRACE is a file (plain or gzipped, also a damaged or cut one) or a folder, of which every
+*.json and *.json.gz is read. Several traces of one job are taken for its ranks.
+
+Examples:
+  python scripts/summarize_trace.py trace.json.gz
+  python scripts/summarize_trace.py runs/ --annotation 'mlp_*' --output tables/
+  python scripts/summarize_trace.py rank0.json rank1.json --json | jq .totals
+
+Exit status: 0 all read; 2 a named file cannot be read (the others are printed all the same), or bad arguments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from kernelbook.trace.batch import find_jobs, run_jobs
+from kernelbook.trace.progress import progress_bar
+from kernelbook.trace.ranks import assign_ranks, rank_warnings
+from kernelbook.trace.summary import Summary
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; the exit status as in the module's text."""
+    args = _parser().parse_args(argv)
+    jobs = find_jobs(args.trace, args.output)
+    with progress_bar(len(jobs)) as progress:
+        results = list(run_jobs(jobs, args.annotation, progress)) if jobs else []
+    status = 0
+    for job, result in zip(jobs, results, strict=True):
+        if isinstance(result, str):
+            print(f"skipped: {result}" if job.optional else result, file=sys.stderr)
+            status = status if job.optional else 2
+    summaries = [result for result in results if isinstance(result, Summary)]
+    if not summaries and not status:
+        print(f"{', '.join(map(str, args.trace))}: no trace found; name a file or another folder", file=sys.stderr)
+        return 2
+    _print(summaries, args.json)
+    return status
+
+
+def _print(summaries: Sequence[Summary], as_json: bool) -> None:
+    ranks = assign_ranks(summaries)
+    warned = [
+        summary.with_warnings(warnings)
+        for summary, warnings in zip(summaries, rank_warnings(summaries, ranks), strict=True)
+    ]
+    if as_json:
+        for summary in warned:
+            print(summary.to_json())
+        return
+    from kernelbook.trace.terminal import output_console, show  # a slow import, for people only
+
+    console = output_console()
+    for summary, rank in zip(warned, ranks, strict=True):
+        show(console, summary, rank)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trace", type=Path, nargs="+", metavar="TRACE", help="trace files or folders of them")
+    parser.add_argument("--annotation", default="*", metavar="GLOB", help="only ranges whose name matches (default: *)")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line for each trace")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="write each trace's tables there: Parquet and CSV")
+    return parser
+
+
+def run() -> int:
+    """`main` for the command line: a closed pipe or Ctrl-C is no traceback."""
+    try:
+        status = main()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(run())
