@@ -165,8 +165,6 @@ def _time(case: dict[str, Any], step: Callable[[], Any], device: Any, notebook: 
     card = gpu.visible_gpu() if device.type == "cuda" else None
     record["clocks"] = {"before": gpu.clocks(card), "after": None}
     timing.reset_peak(device)
-    for _ in range(2):  # reading the clocks took a while: wake the device again
-        step()
     record["forward_times_us"] = timing.forward_times_us(step, device, case["samples"], case["flush_l2"])
     record["clocks"]["after"] = gpu.clocks(card)
     record["forward_timer"] = "cuda_events" if device.type == "cuda" else "wall"

@@ -65,7 +65,7 @@ def describe_environment(device: torch.device | None) -> dict[str, Any]:
         "torch_git": torch.version.git_version,
         "cuda": torch.version.cuda or torch.version.hip,
         "cudnn": str(cudnn) if cudnn else None,
-        "driver": gpu.driver_version() if on_gpu else None,
+        "driver": gpu.driver_version() if on_gpu or device is None else None,
         "triton": _version("triton") or _version("pytorch-triton"),
         "platform": " ".join(filter(None, [platform.system(), platform.machine(), libc])),
         "cpu": _cpu_name(),

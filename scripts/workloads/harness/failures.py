@@ -29,6 +29,7 @@ class _Rule:
     remedy: str
     status: str = "failed"
     retry: bool = False
+    quote: bool = True  # whether the exception's own words add something
 
 
 # Looked for in "ExceptionType: message", the first that matches wins.
@@ -80,6 +81,7 @@ RULES = (
         r"gave no device activities",
         "the profiler gave no device activities (CUPTI refused)",
         "let users profile (NVreg_RestrictProfilingToAdminUsers=0), and end other profilers on this GPU",
+        quote=False,
     ),
     _Rule(
         r"No space left on device|Errno 28|Disk quota exceeded|Errno 122",
@@ -119,8 +121,8 @@ def from_exception(kind: str, message: str, stage: str | None) -> Failure:
         return Failure("unsupported", fact or first, remedy if fact else "")
     for rule in RULES:
         if re.search(rule.pattern, f"{kind}: {message}", re.S):
-            detail = f"{rule.fact}{where} ({_short(first)})" if first else f"{rule.fact}{where}"
-            return Failure(rule.status, detail, rule.remedy, rule.retry)
+            words = f" ({_short(first)})" if first and rule.quote else ""
+            return Failure(rule.status, f"{rule.fact}{where}{words}", rule.remedy, rule.retry)
     return Failure("failed", f"{kind}{where}: {_short(first)}", "")
 
 
@@ -149,5 +151,5 @@ def from_exit(code: int, stage: str | None) -> Failure:
     return Failure("failed", f"the process left with status {code} during {where}", "the log's last lines show why")
 
 
-def _short(text: str, limit: int = 300) -> str:
+def _short(text: str, limit: int = 200) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
