@@ -99,7 +99,7 @@ def load_config(raw: Mapping[str, Any], schemas: Path, source: str = "config.yam
             given[key] = _words(given[key])
     if isinstance(given.get("retry_failed"), str):
         given["retry_failed"] = {"true": True, "false": False}.get(given["retry_failed"].lower(), given["retry_failed"])
-    problems = [*schema_errors(given, schemas), *_edition_errors(given), *_name_errors(given)]
+    problems = [*schema_errors(given, schemas), *_edition_errors(given), *_nothing_to_do(given), *_name_errors(given)]
     if problems:
         raise ConfigError(source, problems)
     return _typed(given)
@@ -120,6 +120,13 @@ def _edition_errors(given: Mapping[str, Any]) -> list[str]:
     if given.get("edition") in RESERVED_EDITIONS:
         return [f"edition: {given['edition']!r} is taken by the shipped example report: choose another name"]
     return []
+
+
+def _nothing_to_do(given: Mapping[str, Any]) -> list[str]:
+    runs = [name for name, spec in _map(given.get("runs")).items() if {"host", "container"} & set(_map(spec))]
+    if "cases" in given or not runs:
+        return []
+    return [f"the top level: the key 'cases' is missing: add it (run {runs[0]} has nothing to measure)"]
 
 
 def _name_errors(given: Mapping[str, Any]) -> list[str]:
@@ -176,7 +183,8 @@ def _referenced_cases(expect: Mapping[str, Any]) -> list[str]:
 def _typed(given: Mapping[str, Any]) -> Config:
     base = {**MEASURE_DEFAULTS, **given.get("measure", {})}
     runs = tuple(_run(name, spec) for name, spec in given["runs"].items())
-    cases = tuple(case for name, spec in given["cases"].items() for case in _swept(_case(name, spec, base), spec))
+    named = given.get("cases", {}).items()
+    cases = tuple(case for name, spec in named for case in _swept(_case(name, spec, base), spec))
     return Config(
         edition=given.get("edition", "latest"),
         repeats=given.get("repeats", 1),

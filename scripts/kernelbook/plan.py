@@ -126,7 +126,9 @@ class Plan:
         """The plan as collect_edition.py reads it."""
         config = self.config
         traces = {case.name: case for run in self.runs for case in self.cases_of(run) if run.kind == "recorded"}
-        cases = {case.name: case for case in config.cases}
+        taken = {case.name for run in self.runs_with_cases() for case in self.cases_of(run)}
+        published = any(run.kind == "published" for run in self.runs)
+        cases = {case.name: case for case in config.cases if published or case.name in taken}
         return json.dumps(
             {
                 "schema": 1,

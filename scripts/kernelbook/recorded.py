@@ -1,18 +1,25 @@
 """What a folder of recorded traces holds: measured cases, or nothing but traces from anywhere.
 
 A recorded run of Kernelbook's own has <case>/<process>/measurement.json. In any other folder each *.json and *.json.gz
-is taken for a trace; files that differ in nothing but a rank number are the processes of one case.
+is taken for a trace. The ranks of one job are the processes of one case: files that differ in nothing but a rank
+number in their names, or files of one folder that say inside that they are different ranks of as many.
 """
 
 from __future__ import annotations
 
+import gzip
 import re
-from collections.abc import Mapping
+import zlib
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 
 MEASUREMENT = "measurement.json"
 RANK = re.compile(r"(?:^|(?<=[^a-z]))rank[-_.]?(\d+)", re.IGNORECASE)
 TRACE_ENDINGS = (".json.gz", ".json")
+HEAD_BYTES = 1 << 16  # torch writes distributedInfo before the events
+_INSIDE = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}]*?"rank"\s*:\s*(\d+)[^{}]*?"world_size"\s*:\s*(\d+)')
+Ranked = tuple[int | None, Path]
 
 
 def recorded_cases(folder: Path) -> Mapping[str, Mapping[int, Path]]:
@@ -33,20 +40,58 @@ def is_trace(file: Path) -> bool:
 
 
 def _traces(folder: Path) -> dict[str, dict[int, Path]]:
-    groups: dict[str, list[tuple[int | None, Path]]] = {}
+    groups: dict[str, list[Ranked]] = {}
     for file in sorted(path for ending in TRACE_ENDINGS for path in folder.rglob(f"*{ending}")):
-        name = file.relative_to(folder).as_posix().lower()
-        stem = next(name.removesuffix(ending) for ending in TRACE_ENDINGS if name.endswith(ending))
+        stem = _stem(file.relative_to(folder))
         rank = RANK.search(stem)
         key = RANK.sub("", stem) if rank else stem
         groups.setdefault(key, []).append((int(rank[1]) if rank else None, file.relative_to(folder)))
     cases: dict[str, dict[int, Path]] = {}
-    for key, found in groups.items():
+    for key, found in _with_ranks_inside(folder, groups).items():
         ranks = [rank for rank, _ in found]
         in_order = len(set(ranks)) < len(ranks) or None in ranks
         processes = {place + 1 if in_order else rank + 1: file for place, (rank, file) in enumerate(found)}
         cases[_free_name(_case_name(key), cases)] = dict(sorted(processes.items()))
     return cases
+
+
+def _stem(file: Path) -> str:
+    name = file.as_posix().lower()
+    return next(name.removesuffix(ending) for ending in TRACE_ENDINGS if name.endswith(ending))
+
+
+def _with_ranks_inside(folder: Path, groups: Mapping[str, list[Ranked]]) -> dict[str, list[Ranked]]:
+    """The groups, with files brought together whose names tell no rank and whose heads tell ranks of one job."""
+    jobs: dict[tuple[Path, int], list[tuple[int, str]]] = {}
+    for key, ((rank, file), *more) in groups.items():
+        inside = None if more or rank is not None else _rank_inside(folder / file)
+        if inside and inside[1] > 1:
+            jobs.setdefault((file.parent, inside[1]), []).append((inside[0], key))
+    merged = dict(groups)
+    for members in jobs.values():
+        if 1 < len(members) == len({rank for rank, _ in members}):
+            files = [(rank, merged.pop(key)[0][1]) for rank, key in sorted(members)]
+            merged[_free_name(_common([key for _, key in members]), merged)] = files
+    return merged
+
+
+def _rank_inside(file: Path) -> tuple[int, int] | None:
+    """(rank, world size) from the head of a trace; None where it says nothing."""
+    try:
+        with file.open("rb") as raw:
+            packed = raw.read(2) == b"\x1f\x8b"
+        with gzip.open(file) if packed else file.open("rb") as opened:
+            found = _INSIDE.search(opened.read(HEAD_BYTES))
+    except (OSError, EOFError, zlib.error):
+        return None
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def _common(names: Sequence[str]) -> str:
+    """What several names begin with, without the rest of a number or word."""
+    same = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    prefix = re.sub(r"[^/._-]*$", "", "".join(letters[0] for letters in same))
+    return prefix.rstrip("/._-") or "ranks"
 
 
 def _case_name(stem: str) -> str:

@@ -108,3 +108,11 @@ def test_sections_of_the_wrong_type_are_one_line_each(load):
         "config.yaml: runs: must be a map of keys and values, got []",
         'config.yaml: cases: must be a map of keys and values, got "x"',
     }
+
+
+def test_recorded_runs_need_no_cases_and_measured_ones_do(load):
+    assert load({"runs": {"mine": {"recorded": "traces"}}}).cases == ()
+    (problem,) = problems(load, {"runs": {"host": {"host": True}}})
+    assert problem == (
+        "config.yaml: the top level: the key 'cases' is missing: add it (run host has nothing to measure)"
+    )

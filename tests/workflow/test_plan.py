@@ -6,6 +6,7 @@ import pytest
 
 from kernelbook.config import load_config
 from kernelbook.plan import make_plan
+from kernelbook.recorded import recorded_cases
 
 RAW = {
     "runs": {
@@ -66,6 +67,31 @@ def test_bare_traces_are_cases_named_after_their_files_and_ranks_are_processes(p
     assert plan.measurement_of("traces", "deep-job", 8).as_posix() == "recorded/traces/deep/job_rank-7.json"
 
 
+def trace_of(rank, size):
+    return json.dumps({"distributedInfo": {"backend": "nccl", "rank": rank, "world_size": size}, "traceEvents": []})
+
+
+@pytest.fixture
+def traces_named(tmp_path):
+    def cases(files):
+        for name, text in files.items():
+            (tmp_path / name).write_text(text)
+        found = recorded_cases(tmp_path)
+        return {case: {process: file.name for process, file in files.items()} for case, files in found.items()}
+
+    return cases
+
+
+def test_files_that_say_inside_that_they_are_ranks_of_one_job_are_one_case(traces_named):
+    found = traces_named({"gpu4_812.177.pt.trace.json": trace_of(1, 2), "gpu4_805.177.pt.trace.json": trace_of(0, 2)})
+    assert found == {"gpu4": {1: "gpu4_805.177.pt.trace.json", 2: "gpu4_812.177.pt.trace.json"}}
+
+
+def test_files_of_different_jobs_or_of_one_rank_twice_stay_cases_of_their_own(traces_named):
+    files = {"a.json": trace_of(0, 2), "b.json": trace_of(0, 2), "c.json": trace_of(1, 4), "d.json": trace_of(0, 1)}
+    assert list(traces_named(files)) == ["a", "b", "c", "d"]
+
+
 def leave(plan, status):
     file = plan.root / plan.measurement_of("image", "mlp-eager", 1)
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -91,3 +117,8 @@ def test_the_digest_follows_guesses_and_left_out_runs_but_not_the_clock(plan_of)
     assert plan_of().digest() != plan_of(containers_on=True).digest()
     cases = {**RAW["cases"], "mlp-eager": {**RAW["cases"]["mlp-eager"], "note": "other"}}
     assert plan_of().digest() != plan_of(cases=cases).digest()
+
+
+def test_cases_that_no_run_takes_are_not_in_the_edition(plan_of):
+    listed = json.loads(plan_of(only_runs=["traces"]).as_json())["cases"]
+    assert {case["case"] for case in listed} == {"step-1", "trace-9.pt.trace", "deep-job"}
