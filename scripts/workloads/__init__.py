@@ -1,7 +1,7 @@
 """What is profiled: one small file a workload. These files run inside a container that has torch and nothing of ours.
 
-A workload is a function. Its first argument is a `Context`, its other arguments are the case's parameters, and it returns a
-`Workload`. Writing your own takes a file like this, named in the config as `workload: my/rows.py:softmax_rows`:
+A workload is a function. Its first argument is a `Context`, its other arguments are the case's parameters, and it
+returns a `Workload`. Writing your own takes a file like this, named as `workload: my/rows.py:softmax_rows`:
 
     import torch
     from workloads import Workload

@@ -69,8 +69,9 @@ def main(arguments: list[str]) -> int:
         kind = type(error)
         name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
         notebook.record["error"] = {"kind": name, "message": str(error)}
-        notebook.save()
         status = 1
+        with contextlib.suppress(OSError):  # on a full disk the log must do
+            notebook.save()
     sys.stdout.flush()
     sys.stderr.flush()
     # After a CUDA error, leaving in order can hang or crash; all that matters is on disk.

@@ -119,19 +119,28 @@ def from_exception(kind: str, message: str, stage: str | None) -> Failure:
     if kind.endswith("Unsupported"):
         fact, _, remedy = first.rpartition(": ")
         return Failure("unsupported", fact or first, remedy if fact else "")
+    known = _by_rule(f"{kind}: {message}", first, where)
+    return known or Failure("failed", f"{kind}{where}: {_short(first)}", "")
+
+
+def _by_rule(text: str, words: str, where: str) -> Failure | None:
     for rule in RULES:
-        if re.search(rule.pattern, f"{kind}: {message}", re.S):
-            words = f" ({_short(first)})" if first and rule.quote else ""
-            return Failure(rule.status, f"{rule.fact}{where}{words}", rule.remedy, rule.retry)
-    return Failure("failed", f"{kind}{where}: {_short(first)}", "")
+        if re.search(rule.pattern, text, re.S):
+            quoted = f" ({_short(words)})" if words and rule.quote else ""
+            return Failure(rule.status, f"{rule.fact}{where}{quoted}", rule.remedy, rule.retry)
+    return None
 
 
-def from_signal(number: int, stage: str | None) -> Failure:
-    """The failure of a child that a signal ended."""
+def from_signal(number: int, stage: str | None, log: list[str]) -> Failure:
+    """The failure of a child that a signal ended; before an abort the log's last lines may say why."""
     try:
         name = signal.Signals(number).name
     except ValueError:
         name = f"signal {number}"
+    if number == signal.SIGABRT:
+        known = _by_rule("\n".join(log[-30:]), f"the process aborted, {name}", f" during {stage or 'its start'}")
+        if known:
+            return known
     remedy = {
         signal.SIGKILL: "the machine may have run out of memory (see dmesg); give the job more, or use smaller params",
         signal.SIGSEGV: "the log's last lines show where; report it to the library they name",
@@ -145,10 +154,12 @@ def from_time_limit(seconds: float, stage: str | None) -> Failure:
     return Failure("failed", f"stopped at its time limit of {seconds:g} s during {stage or 'its start'}", remedy, True)
 
 
-def from_exit(code: int, stage: str | None) -> Failure:
-    """The failure of a child that left with a status and without a word."""
-    where = stage or "its start"
-    return Failure("failed", f"the process left with status {code} during {where}", "the log's last lines show why")
+def from_exit(code: int, stage: str | None, log: list[str]) -> Failure:
+    """The failure of a child that left with a status and wrote no reason down; its log's last lines may hold one."""
+    where = f" during {stage or 'its start'}"
+    words = log[-1] if log else ""
+    known = _by_rule("\n".join(log[-10:]), words, where)
+    return known or Failure("failed", f"the process left with status {code}{where}", "the log's last lines show why")
 
 
 def _short(text: str, limit: int = 200) -> str:

@@ -26,7 +26,7 @@ RESERVE_BYTES = 256 * 1024
 BLANK: dict[str, Any] = {
     "device": None,
     "params_used": None,
-    "environment": None,
+    "environment": {},
     "first_call_us": None,
     "inductor_cache": None,
     "forward_times_us": [],
@@ -175,8 +175,12 @@ def _attempt(
             os.killpg(child.pid, signal.SIGKILL)
         child.wait()
     reader.join(5)
-    record = _read_notebook(notebook)
-    return record, _failure(child.returncode, expired, record, case), list(lines)
+    record, log = _read_notebook(notebook), list(lines)
+    if expired:
+        failure = failures.from_time_limit(case["timeout_s"], record.get("stage"))
+    else:
+        failure = _failure(child.returncode, record, log)
+    return record, failure, log
 
 
 def _read_log(pipe: Any, lines: collections.deque[str]) -> None:
@@ -195,14 +199,12 @@ def _read_notebook(path: Path) -> dict[str, Any]:
         return {}
 
 
-def _failure(code: int, expired: bool, record: dict[str, Any], case: dict[str, Any]) -> failures.Failure | None:
+def _failure(code: int, record: dict[str, Any], log: list[str]) -> failures.Failure | None:
     stage = record.get("stage")
-    if expired:
-        return failures.from_time_limit(case["timeout_s"], stage)
     if "error" in record:
         return failures.from_exception(record["error"]["kind"], record["error"]["message"], stage)
     if code < 0:
-        return failures.from_signal(-code, stage)
+        return failures.from_signal(-code, stage, log)
     if code != 0 or stage is not None or not record:
-        return failures.from_exit(code, stage)
+        return failures.from_exit(code, stage, log)
     return None
