@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from kernelbook.measurement import Measurement, MeasurementError, load_measurement
 from kernelbook.recorded import is_trace
 from kernelbook.trace import TraceError, TraceReading, read_trace
+from kernelbook.trace_notes import trace_notes
 
 COUNTS = ("kernels", "memcpys", "memsets", "launches")
 RANGE_TIMES = ("cpu_time_us", "device_time_us", "device_busy_us")
@@ -71,7 +72,7 @@ def tables_of(origin: Origin, spec: Mapping[str, Any], measured: Path | None) ->
         reason = origin.status.get("reason") or "the run was lost"
         return _failed(origin, spec, f"run {origin.run} was lost: {reason}")
     if is_trace(measured):
-        return _traced(origin, _spec_columns(spec) | {"status": "ok"}, measured)
+        return _traced(origin, _spec_columns(spec) | {"status": "ok"}, measured, trace_notes)
     try:
         measurement = load_measurement(measured)
     except MeasurementError as error:
@@ -82,14 +83,16 @@ def tables_of(origin: Origin, spec: Mapping[str, Any], measured: Path | None) ->
     return _traced(origin, row, measured.parent / measurement.trace)
 
 
-def _traced(origin: Origin, row: dict[str, Any], trace_file: Path) -> dict[str, pa.Table]:
-    """The tables of a process that left a trace."""
+def _traced(
+    origin: Origin, row: dict[str, Any], trace_file: Path, more: Callable[[Path, TraceReading], list[Any]] | None = None
+) -> dict[str, pa.Table]:
+    """The tables of a process that left a trace; `more` notes beside the warnings of the reading."""
     try:
         reading = read_trace(trace_file)
     except (TraceError, OSError) as error:
         return _tables(origin, row | {"status": "failed", "reason": f"the trace cannot be read: {error}"}, None)
     row["trace_path"] = trace_file.as_posix()
-    return _tables(origin, row, reading)
+    return _tables(origin, row, reading, more(trace_file, reading) if more else [])
 
 
 def write_tables(tables: Mapping[str, pa.Table], folder: Path) -> None:
@@ -146,7 +149,9 @@ def _measured_row(origin: Origin, measurement: Measurement) -> dict[str, Any]:
     }
 
 
-def _tables(origin: Origin, row: dict[str, Any], reading: TraceReading | None) -> dict[str, pa.Table]:
+def _tables(
+    origin: Origin, row: dict[str, Any], reading: TraceReading | None, more: Sequence[Any] = ()
+) -> dict[str, pa.Table]:
     """The case row completed from the trace, and the trace's own tables with the keys in front."""
     if reading is None:
         empty = pa.table({})
@@ -161,6 +166,7 @@ def _tables(origin: Origin, row: dict[str, Any], reading: TraceReading | None) -
         parts = {"ranges": ranges, "activities": activities, "calls": calls, "ops": reading.ops}
         parts["kernels"] = reading.kernels
         notes = [{"code": w.code, "count": w.count, "message": w.message} for w in reading.warnings]
+        notes += more
         notes += _complete(row, forwards)
         row["device_properties"] = _json(reading.device_properties[:1])
         row["device"] = row.get("device") or reading.device

@@ -39,6 +39,17 @@ def is_trace(file: Path) -> bool:
     return file.name != MEASUREMENT
 
 
+def trace_head(file: Path) -> bytes:
+    """The first 64 KiB of a trace, unpacked; nothing of a file that cannot be read."""
+    try:
+        with file.open("rb") as raw:
+            packed = raw.read(2) == b"\x1f\x8b"
+        with gzip.open(file) if packed else file.open("rb") as opened:
+            return opened.read(HEAD_BYTES)
+    except (OSError, EOFError, zlib.error):
+        return b""
+
+
 def _traces(folder: Path) -> dict[str, dict[int, Path]]:
     groups: dict[str, list[Ranked]] = {}
     for file in sorted(path for ending in TRACE_ENDINGS for path in folder.rglob(f"*{ending}")):
@@ -77,13 +88,7 @@ def _with_ranks_inside(folder: Path, groups: Mapping[str, list[Ranked]]) -> dict
 
 def _rank_inside(file: Path) -> tuple[int, int] | None:
     """(rank, world size) from the head of a trace; None where it says nothing."""
-    try:
-        with file.open("rb") as raw:
-            packed = raw.read(2) == b"\x1f\x8b"
-        with gzip.open(file) if packed else file.open("rb") as opened:
-            found = _INSIDE.search(opened.read(HEAD_BYTES))
-    except (OSError, EOFError, zlib.error):
-        return None
+    found = _INSIDE.search(trace_head(file))
     return (int(found[1]), int(found[2])) if found else None
 
 

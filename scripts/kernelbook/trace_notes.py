@@ -1,0 +1,69 @@
+"""What is peculiar about a bare trace, beyond what reading it warns of: notes that explain figures that look odd."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.compute as pc
+
+from kernelbook.recorded import trace_head
+from kernelbook.trace import TraceReading
+
+Note = dict[str, object]
+DRIVER_LAUNCH = re.compile(r"cuLaunch|hipModuleLaunch")
+OLD_CATEGORIES = (b'"Operator"', b'"Kernel"', b'"Runtime"')
+
+
+def trace_notes(file: Path, reading: TraceReading) -> list[Note]:
+    """Notes on one trace file, each with code, count and message like a warning of the reading.
+
+    Codes: old_schema, no_ops, graph_launches, driver_launches, several_streams.
+    """
+    return [*_schema(trace_head(file)), *_ops(reading), *_graphs(reading), *_driver(reading), *_streams(reading)]
+
+
+def _schema(head: bytes) -> Iterator[Note]:
+    if head.lstrip().startswith(b"["):
+        yield _note("old_schema", 1, "the file is a bare array of events, as early versions of torch wrote it")
+    elif any(category in head for category in OLD_CATEGORIES):
+        yield _note("old_schema", 1, "the file has the categories of old versions of torch (Operator, Runtime, Kernel)")
+
+
+def _ops(reading: TraceReading) -> Iterator[Note]:
+    if reading.ops.num_rows == 0 and reading.activities.num_rows:
+        text = "the trace has no CPU op (recorded without ProfilerActivity.CPU): what launched a kernel is not known"
+        yield _note("no_ops", 1, text)
+
+
+def _graphs(reading: TraceReading) -> Iterator[Note]:
+    graphs = reading.activities.filter(pc.fill_null(reading.activities["graph"], False))
+    launches = Counter(graphs["correlation"].to_pylist())
+    if launches:
+        most = max(launches.values())
+        what = "1 launch starts" if len(launches) == 1 else f"{len(launches)} launches start"
+        text = f"{what} several activities each, up to {most}: graph launches, counted once as a launch"
+        yield _note("graph_launches", len(launches), text)
+
+
+def _driver(reading: TraceReading) -> Iterator[Note]:
+    kernels = reading.activities.filter(pc.equal(reading.activities["category"], "kernel"))
+    apis = [api for api in kernels["launch_api"].to_pylist() if api and DRIVER_LAUNCH.match(api)]
+    if apis:
+        what = "1 kernel was" if len(apis) == 1 else f"{len(apis)} kernels were"
+        text = f"{what} launched through the driver ({', '.join(sorted(set(apis)))})"
+        yield _note("driver_launches", len(apis), text + ": Triton and other compilers at run time do so")
+
+
+def _streams(reading: TraceReading) -> Iterator[Note]:
+    pairs = {(row["device"], row["stream"]) for row in reading.activities.select(["device", "stream"]).to_pylist()}
+    if len(pairs) > 1:
+        devices = len({device for device, _ in pairs})
+        where = f"{len(pairs)} streams" + (f" of {devices} devices" if devices > 1 else "")
+        yield _note("several_streams", len(pairs), f"activities on {where}: busy time counts an overlap once")
+
+
+def _note(code: str, count: int, message: str) -> Note:
+    return {"code": code, "count": count, "message": message}
