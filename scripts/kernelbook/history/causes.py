@@ -27,20 +27,31 @@ def describe(name: str) -> str:
     return ", ".join(known) if len(known) > 1 else shorten(name)
 
 
+def percent(change: float, sign: str = "") -> str:
+    """`5.3 %`; with sign "+" `+5.3 %` and `−5.3 %`."""
+    text = f"{100 * change:{sign}.1f} %"
+    return text.replace("-", "−") if abs(change) >= 0.0005 else "0.0 %"
+
+
 def shorten(name: str) -> str:
     """At most 70 characters of a name."""
     return name if len(name) <= _SHORT else name[: _SHORT - 1] + "…"
 
 
-def sequence_changes(before: Sequence[str], after: Sequence[str], noun: str) -> list[str]:
-    """What happened to a sequence of names: replaced, added, removed, each a line; kernels are decoded."""
-    say = _kernel if noun == "kernel" else shorten
+def sequence_changes(before: Sequence[str], after: Sequence[str], noun: str, *, brief: bool = False) -> list[str]:
+    """What happened to a sequence of names: replaced, added, removed, each a line.
+
+    Kernels are decoded, with the name behind in brackets unless `brief`; where both decode alike the names tell.
+    """
+    say = shorten if noun != "kernel" else describe if brief else _kernel
     lines = []
     for kind, a, b, c, d in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if kind == "equal":
             continue
         pairs = min(b - a, d - c)
-        lines += [f"{noun} replaced: {say(x)} → {say(y)}" for x, y in zip(before[a:b], after[c:d], strict=False)]
+        for old, new in zip(before[a:b], after[c:d], strict=False):
+            told = shorten if say(old) == say(new) else say
+            lines.append(f"{noun} replaced: {told(old)} → {told(new)}")
         lines += [f"{noun} removed: {say(name)}" for name in before[a + pairs : b]]
         lines += [f"{noun} added: {say(name)}" for name in after[c + pairs : d]]
     if lines and sorted(before) == sorted(after):
@@ -95,7 +106,7 @@ def time_causes(series: Series, position: int) -> tuple[str, ...]:
     found = version_changes(series, position)
     clock = level_step(series, "sm_clock_mhz", position)
     if clock is not None and abs(clock) >= CLOCK_DROP:
-        found.append(f"SM clock {'lower' if clock < 0 else 'higher'} by {abs(clock):.1%}")
+        found.append(f"SM clock {'lower' if clock < 0 else 'higher'} by {percent(abs(clock))}")
     device, forward = (level_step(series, metric, position) for metric in ("device_time_us", "forward_time_us"))
     if device is not None and forward is not None and abs(device) < STEADY <= abs(forward):
         found.append("only CPU time changed: the device works as long as before")

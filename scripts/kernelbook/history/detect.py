@@ -37,15 +37,13 @@ class LevelChange:
 
 def despike(values: np.ndarray) -> np.ndarray:
     """Replaces lone outliers by the median around them (Hampel filter, 3 neighbours a side); shape (n,) in and out."""
-    out = values.astype(float)
-    floor = NOISE_FLOOR * abs(float(np.median(values)))
-    for i in range(len(values)):
-        around = values[max(0, i - HAMPEL_HALF_WIDTH) : i + HAMPEL_HALF_WIDTH + 1]
-        middle = float(np.median(around))
-        spread = max(MAD_TO_SIGMA * float(np.median(np.abs(around - middle))), floor)
-        if abs(values[i] - middle) > HAMPEL_LIMIT * spread:
-            out[i] = middle
-    return out
+    values = values.astype(float)
+    padded = np.pad(values, HAMPEL_HALF_WIDTH, constant_values=np.nan)  # a window at an end is a shorter one
+    around = np.lib.stride_tricks.sliding_window_view(padded, 2 * HAMPEL_HALF_WIDTH + 1)
+    middle = np.nanmedian(around, axis=1)
+    mad = np.nanmedian(np.abs(around - middle[:, None]), axis=1)
+    spread = np.maximum(MAD_TO_SIGMA * mad, NOISE_FLOOR * abs(float(np.median(values))))
+    return np.where(np.abs(values - middle) > HAMPEL_LIMIT * spread, middle, values)
 
 
 def noise(values: np.ndarray) -> float:

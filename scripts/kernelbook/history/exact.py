@@ -36,10 +36,12 @@ def _identity_event(histories: Histories, series: Series, at: int, names: Names,
         return None
     kind = changed[0].removesuffix("_id")
     why: list[str] = []
+    brief: list[str] = []
     for column, noun in (("kernels", "kernel"), ("ops", "op")):
         if f"{column}_id" in changed:
             old, new = (_names(histories, series, position, names, column) for position in (at - 1, at))
             why += causes.sequence_changes(old, new, noun)
+            brief += causes.sequence_changes(old, new, noun, brief=True)
     why += causes.count_changes(series, at, ("memcpys", "memsets", "launches")) if kind != "warnings" else []
     if "warnings" in changed:
         old, new = (set(series.facts["warnings"][position] or ()) for position in (at - 1, at))
@@ -57,7 +59,7 @@ def _identity_event(histories: Histories, series: Series, at: int, names: Names,
         run=series.run,
         case=series.case,
         series=series.id,
-        text=_identity_text(kind, why, effect),
+        text=_identity_text(brief or why or [f"other {kind}"], effect),
         causes=tuple(why + versions),
         metric=metric if effect is not None else None,
         before=before,
@@ -77,17 +79,10 @@ def _names(histories: Histories, series: Series, at: int, names: Names, column: 
     return found.get(series.facts[f"{column}_id"][at], ())
 
 
-def _identity_text(kind: str, why: Sequence[str], effect: float | None) -> str:
-    what = {
-        "kernels": "other kernels",
-        "launches": "another number of launches",
-        "ops": "other ops",
-        "warnings": "other warnings",
-    }
-    text = f"{what[kind]}: {why[0]}" if why else what[kind]
-    if len(why) > 1:
-        text += f", and {len(why) - 1} more"
-    return text if effect is None else f"{text}; forward time {effect:+.1%} that night"
+def _identity_text(why: Sequence[str], effect: float | None) -> str:
+    more = f", and {len(why) - 1} more" if len(why) > 1 else ""
+    told = "" if effect is None else f"; forward time {causes.percent(effect, '+')} that night"
+    return f"{why[0]}{more}{told}"
 
 
 def series_events(histories: Histories, first: int) -> list[Event]:
@@ -121,8 +116,8 @@ def _series_event(histories: Histories, run: str, at: int, changes: tuple[str, .
 
 def failures(table: pa.Table, edition: str) -> tuple[Failed, ...]:
     """Failed cases of one night, and runs that were lost whole (no row of theirs is good), one entry each."""
-    rows = table.select(["edition", "run", "case", "status", "reason"]).to_pylist()
-    return _failures([row for row in rows if row["edition"] == edition])
+    own = table.filter(pc.equal(table["edition"], edition))
+    return _failures(own.select(["run", "case", "status", "reason"]).to_pylist())
 
 
 def _failures(rows: Sequence[dict]) -> tuple[Failed, ...]:
@@ -131,7 +126,7 @@ def _failures(rows: Sequence[dict]) -> tuple[Failed, ...]:
         runs[row["run"]].append(row)
     found = []
     for run, members in sorted(runs.items()):
-        bad = [row for row in members if row["status"] in ("failed", "lost")]
+        bad = [row for row in members if row["status"] == "failed"]
         if bad and not any(row["status"] == "ok" for row in members):
             found.append(Failed(run, None, bad[0]["reason"] or "no reason given", len(bad)))
             continue

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from kernelbook.history import exact
-from kernelbook.history.causes import time_causes
+from kernelbook.history.causes import percent, time_causes
 from kernelbook.history.detect import MIN_SEGMENT, LevelChange, level_changes, suspect_z
 from kernelbook.history.events import ALERTS, Event, Judgement, Suspect, remembered
 from kernelbook.history.series import METRICS, Histories, Series, make_series
-from kernelbook.history.store import History
+from kernelbook.history.store import Damaged, History
 
 NAMES = {"forward_time_us": "forward time", "device_time_us": "device time"}
 FLAPPING = ("kernels", "launches", "ops", "warnings")
@@ -35,16 +35,24 @@ class Rules:
     alert_on: tuple[str, ...] = field(default=ALERTS)
 
 
+def rules_of(config: Mapping[str, Any]) -> Rules:
+    """The rules among the keys of a `history` section; other keys are ignored, missing ones have their defaults."""
+    given = {key: value for key, value in config.items() if key in Rules.__dataclass_fields__}
+    return Rules(**given | {"alert_on": tuple(given.get("alert_on", ALERTS))})
+
+
 def judge(
     history: History,
     edition: str,
     judged: Mapping[str, Mapping[str, Any]],
     names: exact.Names,
     rules: Rules | None = None,
+    damaged: Sequence[Damaged] = (),
 ) -> Judgement:
     """What the night `edition` has to say, with `history` up to it.
 
-    judged: what earlier nights said (Store.read_events); only nights of the history before `edition` count.
+    judged, damaged: what earlier nights said, and which files of it could not be read (Store.read_events); only nights
+    of the history before `edition` count.
     Raises ValueError for a night that is not in the history.
     """
     rules = rules or Rules()
@@ -70,7 +78,7 @@ def judge(
         failed=exact.failures(history.table, edition),
         insufficient=len(tonight) - len(enough),
         compared=len(enough),
-        damaged=tuple({"file": item.file, "reason": item.reason} for item in history.damaged),
+        damaged=tuple({"file": item.file, "reason": item.reason} for item in (*history.damaged, *damaged)),
         alert_kinds=tuple(rules.alert_on),
     )
 
@@ -168,7 +176,7 @@ def _time_event(histories: Histories, series: Series, at: int, metric: str, chan
         run=series.run,
         case=series.case,
         series=series.id,
-        text=f"{NAMES[metric]} {abs(change.change):.1%} {way}: {change.before:.4g} → {change.after:.4g} µs",
+        text=f"{NAMES[metric]} {percent(abs(change.change))} {way}: {change.before:.4g} → {change.after:.4g} µs",
         causes=time_causes(series, at),
         metric=metric,
         before=change.before,
@@ -190,7 +198,7 @@ def _suspects(tonight: Sequence[Series], rules: Rules) -> list[Suspect]:
                 continue
             change = float(values[-1] / np.median(values[:-1][-rules.suspect_nights :]) - 1)
             if abs(change) >= rules.suspect_change:
-                text = f"{NAMES[metric]} {change:+.1%} against the last nights' median"
+                text = f"{NAMES[metric]} {percent(change, '+')} against the last nights' median"
                 found.append(Suspect(series.run, series.case, series.id, text, change, z))
                 break
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 
 from kernelbook.history.nights import night_date
 from kernelbook.history.schema import SCHEMA, series_id, short_id, table_of
-from kernelbook.measurement import Measurement, MeasurementError, load_measurement
 
+MEASURED = ("host", "container")
+"""Kinds of runs that are measured in the night; recorded and published ones never change."""
 Key = tuple[str, str, int]
 Names = Mapping[Key, tuple[str, ...]]
 
@@ -27,41 +28,40 @@ class RecordError(ValueError):
 
 @dataclass(frozen=True)
 class EditionTables:
-    """What the history takes of an edition. `cases`: a row a run, case and process; the others: one forward each."""
+    """What the history takes of an edition: `facts` is edition.json, `cases` has a row a run, case and process."""
 
+    facts: Mapping[str, Any]
     cases: list[dict[str, Any]]
     kernels: Names  # kernel names of one forward, in launch order
-    ops: Names  # op names of one forward, in call order
+    ops: Names  # op names of one forward, in call order; of the process that stands for its case
 
 
-def read_tables(folder: Path) -> EditionTables:
-    """Read cases.parquet, and where they stand activities.parquet and calls.parquet, of an edition's tables folder.
+def read_edition(folder: Path) -> EditionTables:
+    """Read edition.json, cases.parquet, activities.parquet and calls.parquet of results/<edition>/edition.
 
-    Raises RecordError without a readable cases.parquet.
+    Raises RecordError where one of them is missing or damaged.
     """
-    path = folder / "cases.parquet"
     try:
-        cases = pq.read_table(path).to_pylist()
-    except (OSError, pa.ArrowInvalid) as error:
-        raise RecordError(f"{path}: cannot be read ({error}): make the edition's report first") from error
-    return EditionTables(
-        cases=cases,
-        kernels=_names_of_one_forward(folder / "activities.parquet", "kernel"),
-        ops=_names_of_one_forward(folder / "calls.parquet", "op"),
-    )
+        facts = json.loads((folder / "edition.json").read_text(encoding="utf-8"))
+        cases = pq.read_table(folder / "cases.parquet").to_pylist()
+        kernels = _names_of_one_forward(folder / "activities.parquet", "kernel")
+        ops = _names_of_one_forward(folder / "calls.parquet", "op")
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise RecordError(f"{folder}: is no readable edition ({error}): make its report first") from error
+    return EditionTables(facts, cases, kernels, ops)
 
 
 def _names_of_one_forward(path: Path, category: str) -> Names:
     """Names of one category, by process, in the order of the forward that most forwards were like."""
-    if not path.is_file():
-        return {}
-    table = pq.read_table(path, columns=["run", "case", "process", "index", "position", "category", "name"])
-    table = table.filter(pc.equal(table["category"], category)).sort_by(
-        [("index", "ascending"), ("position", "ascending")]
-    )
+    columns = ["run", "case", "process", "index", "position", "category", "name"]
+    table = pq.read_table(path)
+    if not set(columns) <= set(table.column_names):
+        return {}  # an edition without a single trace
+    table = table.select(columns).filter(pc.equal(table["category"], category))
+    table = table.sort_by([("index", "ascending"), ("position", "ascending")])
     forwards: dict[tuple[Key, int], list[str]] = defaultdict(list)
-    columns = (table[name].to_pylist() for name in ("run", "case", "process", "index", "name"))
-    for run, case, process, index, name in zip(*columns, strict=True):
+    lists = (table[name].to_pylist() for name in ("run", "case", "process", "index", "name"))
+    for run, case, process, index, name in zip(*lists, strict=True):
         forwards[(run, case, int(process)), index].append(name)
     like: dict[Key, Counter[tuple[str, ...]]] = defaultdict(Counter)
     for (key, _), names in forwards.items():
@@ -69,69 +69,48 @@ def _names_of_one_forward(path: Path, category: str) -> Names:
     return {key: counts.most_common(1)[0][0] for key, counts in like.items()}
 
 
-def night_tables(
-    edition: str,
-    tables: EditionTables,
-    measurements: Callable[[Key], Path],
-    *,
-    lines: Mapping[str, str] | None = None,
-    lost: Mapping[str, str] | None = None,
-    runs: Sequence[str] | None = None,
-) -> dict[str, pa.Table]:
-    """One table a run, ready for the history.
+def night_tables(edition: EditionTables, lines: Mapping[str, str] | None = None) -> dict[str, pa.Table]:
+    """One table a measured run, ready for the history; `lines`: run -> the name its series go on under.
 
-    measurements: where measurement.json of a (run, case, process) lies. lines: run -> the name its series go on under.
-    lost: runs without a single row, with the reason. runs: those to take, all by default.
-    Raises RecordError for an edition that is no night or has nothing to record.
+    A run that was left out is one row without a case. Raises RecordError for an edition that is no night or measured
+    nothing.
     """
+    name = edition.facts["edition"]
     try:
-        night = night_date(edition)
+        night = night_date(name)
     except ValueError as error:
         raise RecordError(str(error)) from error
+    measured = {run["run"] for run in edition.facts["runs"] if run["kind"] in MEASURED}
+    if not measured:
+        raise RecordError(f"{name}: no run of this edition was measured: nothing to record; see runs in config.yaml")
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for case in tables.cases:
-        key = (case["run"], case["case"], int(case["process"]))
-        if runs is None or key[0] in runs:
-            rows[key[0]].append(_row(case, key, tables, _measurement(measurements(key))))
-    for run, reason in (lost or {}).items():
-        rows.setdefault(run, [{"status": "lost", "reason": reason}])
-    if not rows:
-        raise RecordError(f"{edition}: no measured run in this edition: nothing to record; see runs in config.yaml")
+    for case in edition.cases:
+        if case["run"] in measured:
+            rows[case["run"]].append(_row(case, edition))
+    for left in edition.facts["left_out"]:
+        rows[left["run"]] = [{"status": "left out", "reason": left["reason"]}]
     for run, found in rows.items():
         for row in found:
-            row |= {"edition": edition, "night": night, "run": run, "line": (lines or {}).get(run, run)}
+            row |= {"edition": name, "night": night, "run": run, "line": (lines or {}).get(run, run)}
             row["series"] = series_id(row) if row["status"] == "ok" else None
     return {run: table_of(found) for run, found in rows.items()}
 
 
-def _measurement(path: Path) -> Measurement | None:
-    """None where there is none: a lost run leaves rows without measurements."""
-    try:
-        return load_measurement(path) if path.is_file() else None
-    except MeasurementError:
-        return None
-
-
-def _row(case: Mapping[str, Any], key: Key, tables: EditionTables, measurement: Measurement | None) -> dict[str, Any]:
-    row = {name: case.get(name) for name in SCHEMA.names}
-    row["process"] = key[2]
-    row["params"] = _canonical(case.get("params"))
-    row["warnings"] = _codes(case.get("warnings"))
-    row |= _identity(row, tables.kernels.get(key), tables.ops.get(key))
-    if measurement is not None:
-        row["forward_times_us"] = [float(time) for time in measurement.forward_times_us]
-        row["sm_clock_mhz"] = sm_clock(measurement.clocks)
-        row["image_digest"] = row["image_digest"] or measurement.environment.get("image_digest")
-    return row
+def _row(case: Mapping[str, Any], edition: EditionTables) -> dict[str, Any]:
+    key = (case["run"], case["case"], int(case["process"]))
+    row = {name: case.get(name) for name in SCHEMA.names}  # `kernels` is a count there
+    row["params"] = json.dumps(_parsed(case.get("params"), {}), sort_keys=True)
+    row["warnings"] = sorted({note["code"] for note in _parsed(case.get("warnings"), [])})
+    row["sm_clock_mhz"] = sm_clock(_parsed(case.get("clocks"), {}))
+    return row | _identity(row, edition.kernels.get(key), edition.ops.get(key))
 
 
 def _identity(row: Mapping[str, Any], kernels: tuple[str, ...] | None, ops: tuple[str, ...] | None) -> dict[str, Any]:
     """What is compared exactly; null where the trace had no device activity or the row is none of a good case."""
-    if row["status"] != "ok":
-        return {"kernels": None, "kernels_id": None, "ops": None, "ops_id": None}
+    on_device = row["status"] == "ok" and row["device_time_us"] is not None
     names = list(kernels or ())
-    on_device = row["device_time_us"] is not None
     return {
+        "kernel_count": row["kernels"],
         "kernels": names if on_device else None,
         "kernels_id": short_id([names, row["memcpys"], row["memsets"]]) if on_device else None,
         "ops": list(ops) if ops else None,
@@ -139,22 +118,14 @@ def _identity(row: Mapping[str, Any], kernels: tuple[str, ...] | None, ops: tupl
     }
 
 
-def _canonical(params: Any) -> str | None:
-    if params is None:
-        return None
-    return json.dumps(json.loads(params) if isinstance(params, str) else params, sort_keys=True)
+def _parsed(text: str | None, default: Any) -> Any:
+    return json.loads(text) if text else default
 
 
-def _codes(warnings: Any) -> list[str]:
-    """Warning codes, sorted, each once; `warnings` is JSON: codes, or objects with a code."""
-    found = json.loads(warnings) if isinstance(warnings, str) and warnings else warnings or []
-    return sorted({str(item["code"]) if isinstance(item, Mapping) else str(item) for item in found})
-
-
-def sm_clock(clocks: Mapping[str, Any] | None) -> float | None:
+def sm_clock(clocks: Mapping[str, Any]) -> float | None:
     """The SM clock in MHz, mean of before and after; None where it was not readable."""
     found = []
-    for moment in (clocks or {}).values():
+    for moment in clocks.values():
         if isinstance(moment, Mapping):
             found += [float(v) for k, v in moment.items() if "sm" in k.lower() and isinstance(v, int | float)][:1]
     return sum(found) / len(found) if found else None

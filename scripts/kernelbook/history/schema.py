@@ -3,7 +3,7 @@
 | version | what changed |
 | --- | --- |
 | 1 | the first |
-| 2 | `image_digest`, `sm_clock_mhz`, `ops`, `ops_id`, `warnings` added |
+| 2 | `kernel_count`, `image_digest`, `sm_clock_mhz`, `ops`, `ops_id`, `warnings` added |
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _COLUMNS: dict[str, pa.DataType] = {
     "night": pa.string(),  # its date, YYYY-MM-DD
     "run": pa.string(),
     "line": pa.string(),  # the name under which the run's series go on
-    "case": pa.string(),  # null: the whole run was lost
+    "case": pa.string(),  # null: the whole run was left out
     "process": pa.int64(),
     "workload": pa.string(),
     "variant": pa.string(),
     "mode": pa.string(),
     "dtype": pa.string(),
     "params": pa.string(),  # JSON, keys sorted
-    "status": pa.string(),  # ok | failed | unsupported | lost
+    "status": pa.string(),  # ok | failed | unsupported | left out
     "reason": pa.string(),
     "series": pa.string(),  # short id of what may be compared; null unless ok
     "device": pa.string(),
@@ -42,6 +42,7 @@ _COLUMNS: dict[str, pa.DataType] = {
     "image": pa.string(),
     "image_digest": pa.string(),  # what really ran, when the image is a moving tag
     "started_utc": pa.string(),
+    "kernel_count": pa.int64(),  # per forward
     "kernels": _NAMES,  # names in launch order, one forward
     "kernels_id": pa.string(),  # digest of names, memcpys and memsets: equal ids, equal kernels
     "memcpys": pa.int64(),
@@ -86,12 +87,13 @@ def upgrade(table: pa.Table, version: int, columns: list[str]) -> pa.Table:
         raise ValueError(
             f"history schema {version}, but this Kernelbook reads up to {VERSION}: update Kernelbook to read this night"
         )
-    if version == VERSION:
-        return table.select(columns).replace_schema_metadata(None)
+    wanted = pa.schema([SCHEMA.field(name) for name in columns])
+    if table.column_names == columns and table.schema.equals(wanted):
+        return table.replace_schema_metadata(None)
     arrays = [
         table[name].cast(SCHEMA.field(name).type)
         if name in table.column_names
         else pa.nulls(len(table), SCHEMA.field(name).type)
         for name in columns
     ]
-    return pa.table(arrays, schema=pa.schema([SCHEMA.field(name) for name in columns]))
+    return pa.table(arrays, schema=wanted)

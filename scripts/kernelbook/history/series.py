@@ -14,7 +14,18 @@ import pyarrow.compute as pc
 METRICS = ("forward_time_us", "device_time_us")
 """Judged, in order of weight: what a user waits for, then what the GPU spends."""
 _MEDIANS = (*METRICS, "cpu_time_us", "sm_clock_mhz")
-_MODES = ("kernels_id", "memcpys", "memsets", "launches", "ops_id", "torch", "cuda", "cudnn", "image_digest")
+_MODES = (
+    "kernels_id",
+    "kernel_count",
+    "memcpys",
+    "memsets",
+    "launches",
+    "ops_id",
+    "torch",
+    "cuda",
+    "cudnn",
+    "image_digest",
+)
 _FIXED = ("run", "line", "case", "workload", "variant", "mode", "params", "dtype", "device", "driver")
 PASSING_WARNINGS = frozenset({"slow_first", "uneven"})
 """Warnings that come and go with the noise of a machine: no part of a case's identity."""
@@ -116,15 +127,18 @@ def _medians(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
 
 
 def _modes(column: pa.ChunkedArray, order: np.ndarray, starts: np.ndarray) -> list:
-    """What most rows of each group have; the first of them on a tie."""
+    """What most rows of each group have, those that have nothing left out; the first of them on a tie."""
     coded = column.combine_chunks().dictionary_encode()
     words = [*coded.dictionary.to_pylist(), None]
-    codes = pc.fill_null(coded.indices, len(words) - 1).to_numpy()[order]
-    lows, highs = np.minimum.reduceat(codes, starts), np.maximum.reduceat(codes, starts)
+    missing = len(words) - 1
+    codes = pc.fill_null(coded.indices, missing).to_numpy()[order]
+    lows = np.minimum.reduceat(codes, starts)
+    highs = np.maximum.reduceat(np.where(codes == missing, -1, codes), starts)
     found = lows.tolist()
     ends = np.r_[starts[1:], len(codes)]
-    for group in np.flatnonzero(lows != highs).tolist():
-        found[group] = Counter(codes[starts[group] : ends[group]].tolist()).most_common(1)[0][0]
+    for group in np.flatnonzero(lows < highs).tolist():
+        members = codes[starts[group] : ends[group]]
+        found[group] = Counter(members[members != missing].tolist()).most_common(1)[0][0]
     return [words[code] for code in found]
 
 

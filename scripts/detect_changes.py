@@ -1,0 +1,78 @@
+"""Judge a night against those before it, and remember what was said so that it is said once.
+
+Prints what is new. The exit status is 0 whatever is found, unless --exit-status asks for 3 (a change), 4 (a failure) or
+5 (both).
+
+Example:
+  python scripts/detect_changes.py --history history --night 2026-11-29
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from kernelbook.history.events import Judgement
+from kernelbook.history.judge import Rules, judge, rules_of
+from kernelbook.history.store import Store, write_json
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit status 0 once the night is judged, 1 with one line on stderr otherwise, or as --exit-status says."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--history", type=Path, required=True, help="folder of the history")
+    parser.add_argument("--night", help="the night to judge (default: the last one)")
+    parser.add_argument("--rules", type=json.loads, default={}, help="JSON: keys of `history` in config.yaml")
+    parser.add_argument("--output", type=Path, help="JSON file that gets what was found as well")
+    parser.add_argument("--exit-status", action="store_true", help="exit with 3, 4 or 5 as the nightly does")
+    args = parser.parse_args(argv)
+    store = Store(args.history)
+    try:
+        found = judge_night(store, args.night, rules_of(args.rules))
+        judged = found.as_json(datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+        store.write_events(found.edition, judged)
+        if args.output:
+            write_json(args.output, judged)
+    except (ValueError, OSError) as error:
+        print(f"detect_changes: {error}", file=sys.stderr)
+        return 1
+    print("\n".join(said(found)))
+    return found.exit_status if args.exit_status else 0
+
+
+def judge_night(store: Store, night: str | None, rules: Rules) -> Judgement:
+    """Judge one night of the store; damaged files are set aside and named in what comes back.
+
+    Raises ValueError for a night that is not there.
+    """
+    nights = store.nights()
+    night = night or (nights[-1] if nights else "")
+    if night not in nights:
+        raise ValueError(f"{store.folder}: no night {night or 'at all'}: record it first with record_night.py")
+    history = store.read(until=night)
+    judged, damaged_events = store.read_events()
+    store.set_aside((*history.damaged, *damaged_events))
+    return judge(history, night, judged, store.names, rules, damaged_events)
+
+
+def said(found: Judgement) -> Iterator[str]:
+    """What was found, a line each."""
+    yield f"{found.edition}: {found.compared} series compared, {found.insufficient} with too little history"
+    for event in found.events:
+        where = " ".join(part for part in (event.run, event.case) if part)
+        yield f"{'change' if event in found.alerts else 'note'}: {event.night} {where}: {event.text}".replace("  ", " ")
+        yield from (f"    {cause}" for cause in event.causes)
+    for suspect in found.suspects:
+        yield f"suspect: {suspect.run} {suspect.case}: {suspect.text}"
+    for item in found.failed:
+        yield f"failed: {item.run} {item.case or '(the whole run)'}: {item.reason}"
+    for item in found.damaged:
+        yield f"damaged and set aside: {item['file']}: {item['reason']}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""Every page of the site as (path, text); nothing is written here."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from kernelbook.history.site.feed import atom_feed, latest_json
+from kernelbook.history.site.views import SPARK_NIGHTS, Book, Night, Trend
+
+TEMPLATES = Path(__file__).parent / "templates"
+RECENT = 12
+
+
+@dataclass(frozen=True)
+class Site:
+    """What all pages share. `url` is where the site will be read, for the feed; None leaves its links relative."""
+
+    title: str
+    published: str  # UTC, RFC 3339
+    url: str | None = None
+    damaged: int = 0
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=False,
+        auto_reload=False,
+    )
+
+
+def pages(book: Book, site: Site, reports: Collection[str]) -> Iterator[tuple[str, str]]:
+    """All files of the site but the reports themselves; `reports` names the nights whose report lies by its page."""
+    nights = list(book.nights())
+    trends = sorted(book.trends(), key=lambda trend: (trend.line, trend.case))
+
+    def page(template: str, up: str, **values: object) -> str:
+        given = {"site": site, "book": book, "rules": book.rules, "reports": reports, "up": up}
+        return _environment().get_template(template).render(given | values)
+
+    yield "index.html", page("index.html", "", nights=nights, recent=book.events[:RECENT])
+    yield from _night_pages(nights, page)
+    yield from _trend_pages(trends, page)
+    yield "style.css", (TEMPLATES / "style.css").read_text(encoding="utf-8")
+    yield "feed.xml", atom_feed(book, site.title, site.published, site.url)
+    yield "latest.json", latest_json(nights[0] if nights else None, reports)
+    if not nights:
+        yield "latest.html", page("index.html", "", nights=[], recent=[])
+
+
+def _night_pages(nights: Sequence[Night], page) -> Iterator[tuple[str, str]]:
+    for at, night in enumerate(nights):
+        around = {"older": nights[at + 1] if at + 1 < len(nights) else None, "newer": nights[at - 1] if at else None}
+        yield night.link, page("night.html", "../../", night=night, **around)
+        yield f"nights/{night.edition}/cases.csv", cases_csv(night)
+        if at == 0:
+            yield "latest.html", page("night.html", "", night=night, **around)
+
+
+def _trend_pages(trends: Sequence[Trend], page) -> Iterator[tuple[str, str]]:
+    lines = [(line, list(group)) for line, group in groupby(trends, key=lambda trend: trend.line)]
+    yield "trends/index.html", page("trends.html", "../", lines=lines, spark_nights=SPARK_NIGHTS)
+    for trend in trends:
+        yield trend.link, page("trend.html", "../../", trend=trend)
+
+
+def cases_csv(night: Night) -> str:
+    """The cases of one night; text that a spreadsheet would take for a formula gets an apostrophe in front."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["run", "case", "status", "reason", "forward_time_us", "change", "device_time_us", "kernels"])
+    for run in night.runs:
+        for row in run.rows:
+            cells = (run.run, row.case, row.status, row.reason, row.forward, row.delta, row.device, row.kernels)
+            writer.writerow([f"'{cell}" if cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell for cell in cells])
+    return out.getvalue()

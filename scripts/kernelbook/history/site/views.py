@@ -1,0 +1,372 @@
+"""What the pages show, worked out: nights, trends and the news, with links relative to the top of the site."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from kernelbook.history.causes import percent, shorten
+from kernelbook.history.events import Event, event_of
+from kernelbook.history.judge import Rules, metric_changes
+from kernelbook.history.series import METRICS, Histories, Series, make_series
+from kernelbook.history.site.chart import Chart, Line, Mark, draw, number, sparkline
+from kernelbook.history.store import History
+
+STATUS = {
+    0: ("good", "all well"),
+    3: ("change", "changed"),
+    4: ("failure", "failures"),
+    5: ("failure", "changed, with failures"),
+    None: ("quiet", "not judged"),
+}
+NOTEWORTHY = 0.03
+SPARK_NIGHTS = 90
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+@dataclass(frozen=True)
+class CaseRow:
+    """One case of one night."""
+
+    case: str
+    link: str | None
+    status: str
+    reason: str
+    forward: str
+    delta: str
+    tone: str
+    device: str
+    kernels: str
+    suspect: bool
+
+
+@dataclass(frozen=True)
+class RunTable:
+    """One run of one night: what it ran on, and its cases."""
+
+    run: str
+    facts: tuple[str, ...]
+    rows: tuple[CaseRow, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Night:
+    """One night's page; `judged` is what its events file holds, empty for a night that was not judged."""
+
+    edition: str
+    judged: Mapping[str, Any]
+    events: tuple[Event, ...]
+    runs: tuple[RunTable, ...]
+
+    @property
+    def tone(self) -> str:
+        """Class of its status: good, change, failure or quiet."""
+        return STATUS[self.judged.get("exit_status")][0]
+
+    @property
+    def verdict(self) -> str:
+        """Its status in words."""
+        return STATUS[self.judged.get("exit_status")][1]
+
+    @property
+    def link(self) -> str:
+        """Its page."""
+        return f"nights/{self.edition}/index.html"
+
+    @property
+    def cases(self) -> int:
+        """How many cases it measured, over all runs."""
+        return sum(row.status == "ok" for run in self.runs for row in run.rows)
+
+    @property
+    def changes(self) -> int:
+        """How many changes made its exit status."""
+        return len(self.judged.get("alerts", ()))
+
+    @property
+    def failed(self) -> int:
+        """How many cases and lost runs failed."""
+        return len(self.judged.get("failed", ()))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line under a chart: what happened, when."""
+
+    letter: str
+    night: str
+    text: str
+    causes: tuple[str, ...]
+    tone: str
+
+
+@dataclass(frozen=True)
+class Trend:
+    """One case of one line of builds over all nights."""
+
+    line: str
+    case: str
+    facts: tuple[str, ...]
+    charts: tuple[tuple[str, Chart], ...]
+    entries: tuple[Entry, ...]
+    table: tuple[tuple[str, ...], ...]
+    spark: str
+    now: str
+    month: str
+    tone: str
+    judged: bool
+
+    @property
+    def link(self) -> str:
+        """Its page."""
+        return trend_link(self.line, self.case)
+
+
+def trend_link(line: str, case: str) -> str:
+    """The page of one case of one line."""
+    return f"trends/{line}/{case}.html"
+
+
+class Book:
+    """The whole history, ready for pages."""
+
+    def __init__(self, history: History, judged: Mapping[str, Mapping[str, Any]], rules: Rules) -> None:
+        self.history, self.judged, self.rules = history, judged, rules
+        self.histories: Histories = make_series(history.table, history.nights)
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """All that was ever said, newest night first."""
+        said = [event_of(item) for night in self.judged.values() for item in night["events"]]
+        order = {night: at for at, night in enumerate(self.history.nights)}
+        return tuple(sorted(said, key=lambda event: (-order.get(event.found, -1), event.kind, event.case or "")))
+
+    def is_alert(self, event: Event) -> bool:
+        """Whether the event made a change of its night's exit status."""
+        return event.id in self.judged.get(event.found, {}).get("alerts", ())
+
+    def tone(self, event: Event) -> str:
+        """Class of an event: slower, faster, failure, change or note."""
+        if event.kind == "failure":
+            return "failure"
+        if event.kind == "time":
+            return event.direction or "change"
+        return "change" if self.is_alert(event) else "note"
+
+    def event_link(self, event: Event) -> str:
+        """Where an event is best seen: its case's trend, else its night."""
+        if event.case and event.run:
+            line = self._lines.get(event.run, event.run)
+            if (line, event.case) in self.histories.by_subject:
+                return trend_link(line, event.case)
+        return f"nights/{event.found or event.night}/index.html"
+
+    @cached_property
+    def _lines(self) -> dict[str, str]:
+        return {series.run: series.line for series in self.histories.series}
+
+    def nights(self) -> Iterator[Night]:
+        """Every night, newest first."""
+        rows = self._rows()
+        others = self._other_rows()
+        for at in reversed(range(len(self.history.nights))):
+            edition = self.history.nights[at]
+            judged = self.judged.get(edition, {})
+            events = tuple(event_of(item) for item in judged.get("events", ()))
+            suspects = {(item["run"], item["case"]) for item in judged.get("suspects", ())}
+            yield Night(edition, judged, events, tuple(self._run_tables(at, rows, others.get(edition, []), suspects)))
+
+    def _rows(self) -> dict[int, dict[str, list[tuple[Series, int, float]]]]:
+        """By night and run: (series, position, change against the last nights' median or NaN)."""
+        found: dict[int, dict[str, list[tuple[Series, int, float]]]] = defaultdict(lambda: defaultdict(list))
+        for series in self.histories.series:
+            deltas = against_last_nights(series.values[METRICS[0]], self.rules.suspect_nights)
+            for position, night in enumerate(series.nights.tolist()):
+                found[night][series.run].append((series, position, float(deltas[position])))
+        return found
+
+    def _other_rows(self) -> dict[str, list[dict[str, Any]]]:
+        """Rows that are not good, by night; one a case."""
+        table = self.history.table
+        bad = table.filter(pc.not_equal(table["status"], "ok")).select(["edition", "run", "case", "status", "reason"])
+        found: dict[str, dict[tuple, dict[str, Any]]] = defaultdict(dict)
+        for row in bad.to_pylist():
+            found[row["edition"]].setdefault((row["run"], row["case"]), row)
+        return {edition: list(rows.values()) for edition, rows in found.items()}
+
+    def _run_tables(self, at: int, rows, others: Sequence[dict[str, Any]], suspects: set) -> Iterator[RunTable]:
+        good = rows.get(at, {})
+        for run in sorted({*good, *(row["run"] for row in others)}):
+            mine = good.get(run, [])
+            bad = [row for row in others if row["run"] == run]
+            seen = {row["case"] for row in bad}
+            cases = [_good_row(*item, (run, item[0].case) in suspects) for item in mine if item[0].case not in seen]
+            cases += [_bad_row(row, self._has_trend(row)) for row in bad if row["case"]]
+            note = next((row["reason"] or "" for row in bad if not row["case"]), "")
+            facts = _run_facts(mine[0][0], mine[0][1]) if mine else ()
+            yield RunTable(run, facts, tuple(sorted(cases, key=lambda row: row.case)), note)
+
+    def _has_trend(self, row: Mapping[str, Any]) -> str | None:
+        subject = (self._lines.get(row["run"], row["run"]), row["case"])
+        return trend_link(*subject) if subject in self.histories.by_subject else None
+
+    def trends(self) -> Iterator[Trend]:
+        """Every case of every line."""
+        by_case: dict[tuple[str, str], list[Event]] = defaultdict(list)
+        for event in reversed(self.events):
+            by_case[event.run or "", event.case or ""].append(event)
+        for (line, case), group in self.histories.by_subject.items():
+            run = group[-1].run
+            said = [*by_case[run, case], *(e for e in by_case[run, ""] if e.kind == "series")]
+            yield self._trend(line, case, group, said)
+
+    def _trend(self, line: str, case: str, group: Sequence[Series], said: Sequence[Event]) -> Trend:
+        days = np.array([date.fromisoformat(night[:10]).toordinal() for night in self.history.nights], float)
+        entries = self._entries(group, said)
+        letters = {entry.night: entry for entry in reversed(entries)}
+        order = {night: at for at, night in enumerate(self.history.nights)}
+        marks = [
+            Mark(days[order[night]], entry.letter, f"{night}: {entry.text}", entry.tone)
+            for night, entry in letters.items()
+        ]
+        charts = []
+        for metric, title in (("forward_time_us", "Forward time, µs"), ("device_time_us", "Device time, µs")):
+            chart = draw([self._line(series, metric, days) for series in group], marks, f"{title}, {case} on {line}")
+            if chart:
+                charts.append((title, chart))
+        last = group[-1]
+        values = last.values[METRICS[0]]
+        month = float(values[-1] / np.median(values[-31:-1]) - 1) if np.isfinite(values[-31:]).sum() > 5 else np.nan
+        return Trend(
+            line=line,
+            case=case,
+            facts=_case_facts(last),
+            charts=tuple(charts),
+            entries=tuple(reversed(entries)),
+            table=tuple(_table(group, self.history.nights)),
+            spark=sparkline(values[-SPARK_NIGHTS:]),
+            now=number(values[-1]),
+            month=signed(month),
+            tone=tone_of(month),
+            judged=len(values) >= self.rules.min_nights,
+        )
+
+    def _line(self, series: Series, metric: str, days: np.ndarray) -> Line:
+        values = series.values[metric]
+        starts = [0, *(at for at, _ in metric_changes(series, metric, self.rules)), len(values)]
+        levels = [
+            (a, b - 1, float(np.nanmedian(values[a:b])))
+            for a, b in pairwise(starts)
+            if len(starts) > 2 and np.isfinite(values[a:b]).any()
+        ]
+        gaps = np.flatnonzero(np.diff(series.nights) > 1) + 1
+        return Line(days[series.nights], values, tuple(gaps.tolist()), tuple(levels))
+
+    def _entries(self, group: Sequence[Series], said: Sequence[Event]) -> list[Entry]:
+        """What happened to a case, oldest first: what was said, and versions that changed without a word."""
+        found: dict[str, list[tuple[str, tuple[str, ...], str]]] = defaultdict(list)
+        for event in said:
+            found[event.night].append((event.text, event.causes, self.tone(event)))
+        for series in group:
+            for position in range(1, len(series.nights)):
+                changed = _new_versions(series, position)
+                if changed:
+                    night = self.history.nights[series.nights[position]]
+                    found[night].append((changed, (), "note"))
+        entries = []
+        for number_, night in enumerate(sorted(night for night in found if night in self.history.nights)):
+            for text, causes, tone in found[night]:
+                entries.append(Entry(_letter(number_), night, text, causes, tone))
+        return entries
+
+
+def _letter(number_: int) -> str:
+    return LETTERS[number_] if number_ < len(LETTERS) else str(number_ + 1)
+
+
+def _new_versions(series: Series, position: int) -> str:
+    pairs = [
+        (name, series.facts[name][position - 1], series.facts[name][position]) for name in ("torch", "cuda", "cudnn")
+    ]
+    return ", ".join(f"{name} {old} → {new}" for name, old, new in pairs if old and new and old != new)
+
+
+def against_last_nights(values: np.ndarray, nights: int) -> np.ndarray:
+    """Relative change of each value against the median of up to `nights` before it, NaN under 3; shape (n,)."""
+    padded = np.r_[np.full(nights, np.nan), values]
+    windows = np.lib.stride_tricks.sliding_window_view(padded, nights)[: len(values)]
+    enough = np.isfinite(windows).sum(axis=1) >= 3
+    medians = np.full(len(values), np.nan)
+    medians[enough] = np.nanmedian(windows[enough], axis=1)
+    return values / medians - 1
+
+
+def signed(change: float) -> str:
+    """`+1.2 %`; nothing where it is not known."""
+    return percent(change, "+") if np.isfinite(change) else ""
+
+
+def tone_of(change: float) -> str:
+    """slower or faster from 3 % on, nothing below."""
+    if not np.isfinite(change) or abs(change) < NOTEWORTHY:
+        return ""
+    return "slower" if change > 0 else "faster"
+
+
+def _good_row(series: Series, position: int, delta: float, suspect: bool) -> CaseRow:
+    kernels = series.facts["kernel_count"][position]
+    return CaseRow(
+        case=series.case,
+        link=trend_link(series.line, series.case),
+        status="ok",
+        reason="",
+        forward=number(series.values["forward_time_us"][position]),
+        delta=signed(delta),
+        tone=tone_of(delta),
+        device=number(series.values["device_time_us"][position]),
+        kernels="n/a" if kernels is None else str(kernels),
+        suspect=suspect,
+    )
+
+
+def _bad_row(row: Mapping[str, Any], link: str | None) -> CaseRow:
+    return CaseRow(row["case"], link, row["status"], row["reason"] or "", "n/a", "", "", "n/a", "n/a", False)
+
+
+def _run_facts(series: Series, position: int) -> tuple[str, ...]:
+    facts = series.facts
+    named = [(name, facts[name][position]) for name in ("torch", "cuda", "cudnn")]
+    digest = facts["image_digest"][position]
+    return tuple(
+        [series.device or "unknown device"]
+        + [f"{name} {value}" for name, value in named if value]
+        + ([f"driver {series.driver}"] if series.driver else [])
+        + ([f"image {digest.rpartition(':')[2][:12]}"] if digest else [])
+    )
+
+
+def _case_facts(series: Series) -> tuple[str, ...]:
+    what = f"{series.workload}, {series.variant}, {series.mode}, {series.dtype}"
+    params = "" if series.params in (None, "{}") else shorten(series.params.strip("{}").replace('"', ""))
+    return tuple(part for part in (what, params, *_run_facts(series, len(series.nights) - 1)) if part)
+
+
+def _table(group: Sequence[Series], nights: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Newest night first: night, forward time, device time, kernels, torch, driver."""
+    rows = []
+    for series in group:
+        for at, night in enumerate(series.nights.tolist()):
+            kernels = series.facts["kernel_count"][at]
+            times = (number(series.values[metric][at]) for metric in METRICS)
+            versions = (series.facts["torch"][at] or "n/a", series.driver or "n/a")
+            rows.append((night, (nights[night], *times, "n/a" if kernels is None else str(kernels), *versions)))
+    return (row for _, row in sorted(rows, key=lambda item: -item[0]))

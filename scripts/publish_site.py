@@ -1,0 +1,87 @@
+"""Publish the nights as a static site: a folder that is replaced at once, and if asked for a git branch and a webhook.
+
+Example:
+  python scripts/publish_site.py --history history --reports reports
+  python -m http.server --directory site
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from kernelbook.history.judge import rules_of
+from kernelbook.history.site.branch import BranchError, commit_site
+from kernelbook.history.site.pages import Site, pages
+from kernelbook.history.site.publish import PublishError, publish, report_sources
+from kernelbook.history.site.views import Book
+from kernelbook.history.site.webhook import message, post
+from kernelbook.history.store import Store, write_json
+
+DEFAULTS: Mapping[str, Any] = {
+    "folder": "site",
+    "title": "Kernelbook nights",
+    "url": None,
+    "full_nights": 30,
+    "git_branch": None,
+    "git_remote": None,
+    "webhook_env": "KERNELBOOK_WEBHOOK",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit status 0 once the site is in place, whatever the webhook said; 1 with one line on stderr otherwise."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--history", type=Path, required=True, help="folder of the history")
+    parser.add_argument("--reports", type=Path, default=Path("reports"), help="folder of the reports, one a night")
+    parser.add_argument("--publish", type=json.loads, default={}, help="JSON: keys of `publish` in config.yaml")
+    parser.add_argument("--rules", type=json.loads, default={}, help="JSON: keys of `history` in config.yaml")
+    parser.add_argument("--tell", metavar="NIGHT", help="tell the webhook of this night")
+    parser.add_argument("--receipt", type=Path, help="JSON file to write once all is done")
+    args = parser.parse_args(argv)
+    settings = {**DEFAULTS, **args.publish}
+    try:
+        publish_all(Store(args.history), args.reports, settings, args.rules)
+    except (PublishError, BranchError, OSError) as error:
+        print(f"publish_site: {error}", file=sys.stderr)
+        return 1
+    if args.tell:
+        tell(Store(args.history), args.tell, settings)
+    if args.receipt:
+        write_json(args.receipt, {"folder": settings["folder"], "night": args.tell})
+    return 0
+
+
+def publish_all(store: Store, reports: Path, settings: Mapping[str, Any], rules: Mapping[str, Any]) -> None:
+    """Build the site and put it in place. Raises PublishError, BranchError or OSError; the old site stays then."""
+    history = store.read()
+    judged, damaged = store.read_events()
+    book = Book(history, judged, rules_of(rules))
+    site = Path(settings["folder"])
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    sources = report_sources(reversed(history.nights), reports, site, settings["full_nights"])
+    look = Site(settings["title"], now, settings["url"], len(history.damaged) + len(damaged))
+    publish(pages(book, look, sources.keys()), sources, site)
+    print(f"published {len(history.nights)} nights: {site}/index.html")
+    if settings["git_branch"]:
+        last = history.nights[-1] if history.nights else "no night"
+        commit = commit_site(site, Path.cwd(), settings["git_branch"], f"Nights up to {last}", settings["git_remote"])
+        print(f"branch {settings['git_branch']}: {commit[:12]}")
+
+
+def tell(store: Store, night: str, settings: Mapping[str, Any]) -> None:
+    """Tell the webhook of a night that has something to say; what goes wrong is one line on stderr."""
+    judged, _ = store.read_events()
+    text = message(judged[night], settings["title"], settings["url"]) if night in judged else None
+    trouble = post(text, settings["webhook_env"]) if text else None
+    if trouble:
+        print(f"publish_site: {trouble}: the site is published all the same", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
