@@ -18,9 +18,9 @@ class Family:
     hatched: bool = False
 
     @property
-    def ink(self) -> str:
-        """Black or white, whichever reads better on the colour (WCAG relative luminance)."""
-        return "#ffffff" if contrast(self.light, "#ffffff") >= 4.5 else "#10131a"
+    def inks(self) -> tuple[str, str]:
+        """The ink for text on the light and on the dark theme's colour."""
+        return ink(self.light), ink(self.dark)
 
 
 def luminance(colour: str) -> float:
@@ -34,6 +34,11 @@ def contrast(one: str, other: str) -> float:
     """WCAG 2 contrast ratio, 1 to 21."""
     high, low = sorted((luminance(one), luminance(other)), reverse=True)
     return (high + 0.05) / (low + 0.05)
+
+
+def ink(colour: str) -> str:
+    """White where it reads well on the colour, else near black."""
+    return "#ffffff" if contrast(colour, "#ffffff") >= 4.5 else "#10131a"
 
 
 FAMILIES = (

@@ -11,7 +11,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from kernelbook.report import page_data, story, text, views
+from kernelbook.report import names, page_data, story, text, views
 from kernelbook.report.families import FAMILIES
 from kernelbook.report.model import Edition
 from kernelbook.report.traces import Links
@@ -64,7 +64,7 @@ def _family_style() -> str:
     """One colour variable and one ink a family, and the hatch that marks what is no kernel."""
     tokens = "".join(f"--f-{f.key}: light-dark({f.light}, {f.dark});" for f in FAMILIES)
     rules = "".join(
-        f".f-{f.key}{{fill:var(--f-{f.key})}}.b-{f.key}{{background-color:var(--f-{f.key})}}.t-{f.key}{{fill:{f.ink}}}"
+        f".f-{f.key}{{fill:var(--f-{f.key})}}.b-{f.key}{{background-color:var(--f-{f.key})}}.t-{f.key}{{fill:light-dark({f.inks[0]}, {f.inks[1]})}}"
         for f in FAMILIES
     )
     return f":root{{{tokens}}}{rules}\n"
@@ -101,8 +101,9 @@ def environment() -> jinja2.Environment:
 
 def render(edition: Edition, created_utc: str, traces: Links) -> str:
     """The whole page."""
-    index, blocks = page_data.build(edition, traces)
     arranged = views.workloads(edition)
+    cells = [cell for workload in arranged for case in workload.cases for cell in case.present]
+    index, blocks = page_data.build(edition, {cell.number: cell.anchor for cell in cells}, traces)
     verdict = story.verdict(edition.judged)
     broken = views.guess_lines(verdict.broken)
     return (
@@ -120,6 +121,8 @@ def render(edition: Edition, created_utc: str, traces: Links) -> str:
             broken_more=broken[BROKEN_CARDS:],
             headlines=story.headlines(edition),
             findings=story.costliest(edition.findings),
+            longest=story.longest(edition),
+            shown=lambda act: names.shown(act.category, act.name),
             tallies=story.tallies(edition),
             environment_rows=views.environment_rows(edition.runs),
             troubled=story.not_ok(edition),

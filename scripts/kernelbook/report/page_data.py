@@ -65,8 +65,12 @@ def script_json(value: Any) -> str:
     return text.replace("<", "\\u003c")
 
 
-def build(edition: Edition, traces: Mapping[tuple[str, str], Mapping[str, Any]]) -> tuple[str, list[str]]:
-    """(index, blocks) as JSON text; `blocks[i]` belongs to `edition.case_runs[i]`.
+def build(
+    edition: Edition,
+    anchors: Mapping[int, str],
+    traces: Mapping[tuple[str, str], Mapping[str, Any]],
+) -> tuple[str, list[str]]:
+    """(index, blocks) as JSON text; `blocks[i]` and `anchors[i]` belong to `edition.case_runs[i]`.
 
     `traces` says of each (run, case) either {"gz": base64 text} or {"href": path}; absent where there is no trace.
     """
@@ -81,7 +85,7 @@ def build(edition: Edition, traces: Mapping[tuple[str, str], Mapping[str, Any]])
         "edition": edition.edition,
         "runs": [{"run": r.run, "kind": r.kind, "device": r.device, "driver": r.driver} for r in edition.runs],
         "cases": [{"case": c.case, "workload": c.workload} for c in edition.cases],
-        "cells": [_cell(row) for row in edition.case_runs],
+        "cells": [_cell(row) | {"anchor": anchors.get(i)} for i, row in enumerate(edition.case_runs)],
     }
     return script_json(index), [script_json(block) for block in blocks]
 

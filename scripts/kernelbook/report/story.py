@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kernelbook.report import text
-from kernelbook.report.model import CaseRun, Edition, Finding, Judged, Run
+from kernelbook.report.model import Activity, CaseRun, Edition, Finding, Judged, Run
 
 HEADLINE_FAST = "attention-inplace-eager"
 HEADLINE_SLOW = "sdpa-math-eager"
@@ -73,6 +73,28 @@ def costliest(findings: Iterable[Finding], limit: int = 3) -> tuple[Finding, ...
     for finding in ranked:
         distinct.setdefault((finding.rule, finding.case), finding)
     return tuple(distinct.values())[:limit]
+
+
+@dataclass(frozen=True)
+class LongKernel:
+    """A device activity that takes much of its forward."""
+
+    row: CaseRun
+    activity: Activity
+    share: float
+
+
+def longest(edition: Edition, limit: int = 3) -> tuple[LongKernel, ...]:
+    """The longest device activities of the first run that has any, one a case: what to look at without findings."""
+    run = next((row.run for row in edition.case_runs if row.activities), None)
+    found = []
+    for row in edition.case_runs:
+        if row.run == run and row.activities:
+            total = sum(act.duration_us for act in row.activities)
+            act = max(row.activities, key=lambda act: act.duration_us)
+            found.append(LongKernel(row, act, act.duration_us / total if total else 0.0))
+    found.sort(key=lambda long: -long.activity.duration_us)
+    return tuple(found[:limit])
 
 
 @dataclass(frozen=True)

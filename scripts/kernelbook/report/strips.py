@@ -27,6 +27,11 @@ class Segment:
     scale_width: float
 
     @property
+    def thin(self) -> bool:
+        """Too thin for a border, which would cover it."""
+        return self.scale_width < 0.004
+
+    @property
     def labelled(self) -> str:
         """How wide a screen must be for the label: '' where it never fits."""
         if self.scale_width < LABEL_FROM or self.scale_width < 0.0105 * len(self.family.label):

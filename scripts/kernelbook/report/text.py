@@ -82,6 +82,8 @@ def duration(value: float | None) -> str:
     """Microseconds in the unit that reads best."""
     if value is None:
         return NOT_AVAILABLE
+    if value == 0:
+        return "0"
     for size, unit in _UNITS:
         if abs(value) >= size:
             return f"{significant(value / size)} {unit}"

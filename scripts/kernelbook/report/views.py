@@ -78,6 +78,19 @@ class CaseView:
         return next((c for c in cells if c.row.activities), next((c for c in cells if c.row.status == "ok"), None))
 
     @property
+    def judged(self) -> tuple[GuessLine, ...]:
+        return tuple(line for line in self.guesses if line.verdict in ("confirmed", "broken"))
+
+    @property
+    def unjudged(self) -> tuple[tuple[str, str, str], ...]:
+        """(guesses, runs, why) of what could not be judged, one entry a reason and set of runs."""
+        merged: dict[tuple[tuple[str, ...], str], list[str]] = {}
+        for line in self.guesses:
+            if line.verdict not in ("confirmed", "broken"):
+                merged.setdefault((line.runs, line.evidence), []).append(line.title)
+        return tuple((", ".join(titles), ", ".join(runs), why) for (runs, why), titles in merged.items())
+
+    @property
     def held(self) -> int:
         return sum(len(line.runs) for line in self.guesses if line.verdict == "confirmed")
 
@@ -86,8 +99,16 @@ class CaseView:
         return sum(len(line.runs) for line in self.guesses if line.verdict == "broken")
 
     @property
-    def troubled(self) -> tuple[CellView, ...]:
-        return tuple(cell for cell in self.present if cell.row.status != "ok")
+    def trouble(self) -> tuple[tuple[str, bool], ...]:
+        """(`failed on h200`, whether that is bad) for each state that is not ok."""
+        states: dict[str, list[str]] = {}
+        for cell in self.present:
+            if cell.row.status != "ok":
+                states.setdefault(cell.row.status, []).append(cell.run.run)
+        return tuple(
+            (f"{state} on {names[0] if len(names) == 1 else f'{len(names)} runs'}", state == "failed")
+            for state, names in states.items()
+        )
 
 
 @dataclass(frozen=True)
@@ -99,12 +120,13 @@ class WorkloadView:
 
     @property
     def published(self) -> tuple[tuple[CaseView, tuple[CellView, ...], tuple[CellView, ...]], ...]:
-        """(case, measured cells, published cells) of every case that has published figures."""
+        """(case, measured cells with kernels, published cells) of every case that has both."""
         found = []
         for case in self.cases:
             told = tuple(cell for cell in case.present if cell.run.kind == "published")
-            if told:
-                found.append((case, case.measured, told))
+            counted = tuple(cell for cell in case.measured if cell.row.kernels is not None)
+            if told and counted:
+                found.append((case, counted, told))
         return tuple(found)
 
 

@@ -1,0 +1,136 @@
+// Side by side: any two cases or runs, with a hash that others can open.
+
+const usable = (cell) => cell.status === "ok" && runs.get(cell.run)?.kind !== "published";
+
+const compareHash = (a, b) => `#compare:${[a, b].map((cell) => `${encodeURIComponent(cell.run)}/${encodeURIComponent(cell.case)}`).join(":")}`;
+
+function fromHash(hash) {
+  const parts = hash.replace(/^#compare:/, "").split(":").map((part) => part.split("/").map(decodeURIComponent));
+  return parts.length === 2 ? parts.map(([run, name]) => numberOf(run, name)) : [];
+}
+
+function figuresTable(a, b, refused) {
+  const line = (label, one, other, show = duration) => ({
+    cells: [label, h("td", { class: "r num" }, show(one)), h("td", { class: "r num" }, show(other)), h("td", { class: "r num" }, refused || missing(one) || missing(other) || !one ? NA : ratio(other / one))],
+  });
+  const plain = (value) => (missing(value) ? NA : String(value));
+  const rows = [
+    line("device time", a.device_us, b.device_us),
+    line("forward time, unprofiled", a.forward_us, b.forward_us),
+    line("CPU time, profiled", a.cpu_us, b.cpu_us),
+  ];
+  for (const [label, field] of [["kernels", "kernels"], ["memcpys", "memcpys"], ["memsets", "memsets"]]) {
+    rows.push({ cells: [label, h("td", { class: "r num" }, plain(a[field])), h("td", { class: "r num" }, plain(b[field])), h("td", {}, "")] });
+  }
+  return makeTable("figures", "Figures", [["", ""], ["A", "r"], ["B", "r"], ["B to A", "r"]], rows);
+}
+
+function kernelCell(act) {
+  if (!act) return h("td", { class: "absent" }, "–");
+  return h("td", {}, h("span", { class: `dot b-${act.family.key}` }), h("span", { class: "mono", "data-copy": act.name, title: act.name }, act.short), h("small", {}, act.what));
+}
+
+function pairRow([one, other], refused) {
+  const state = !one ? "only B" : !other ? "only A" : one.name === other.name ? "same" : "other";
+  const cells = [
+    h("td", {}, h("span", { class: `state-${state.replace(" ", "-")}` }, { same: "same", other: "other kernel" }[state] ?? state)),
+    kernelCell(one),
+    timeCell(one?.duration, one ? undefined : ""),
+    kernelCell(other),
+    timeCell(other?.duration, other ? undefined : ""),
+    h("td", { class: "r num" }, one && other && !refused && one.duration ? ratio(other.duration / one.duration) : ""),
+  ];
+  return { class: `pair-${state.replace(" ", "-")}`, cells };
+}
+
+function opsTable(a, b) {
+  const [left, right] = [opTotals(a), opTotals(b)];
+  const rows = [...new Set([...left.keys(), ...right.keys()])].map((name) => {
+    const [one, other] = [left.get(name), right.get(name)];
+    const count = (each) => h("td", { class: "r num" }, each ? String(each.count) : "–");
+    return { class: !one || !other ? "pair-only" : null, cells: [h("td", { class: "mono" }, name), count(one), count(other), timeCell(one?.self, one ? undefined : "–"), timeCell(other?.self, other ? undefined : "–"), count(one && { count: one.kernels }), count(other && { count: other.kernels })] };
+  });
+  return makeTable("ops", "Ops of one forward", [["op", ""], ["calls A", "r"], ["calls B", "r"], ["self CPU A", "r"], ["self CPU B", "r"], ["kernels A", "r"], ["kernels B", "r"]], rows);
+}
+
+const badge = (letter) => h("span", { class: `ab ${letter.toLowerCase()}` }, letter);
+
+function verdictLine(pairs) {
+  const count = (wanted) => pairs.filter(wanted).length;
+  const same = count(([one, other]) => one && other && one.name === other.name);
+  const otherNames = count(([one, other]) => one && other && one.name !== other.name);
+  const [onlyA, onlyB] = [count(([, other]) => !other), count(([one]) => !one)];
+  if (!otherNames && !onlyA && !onlyB) return `The same ${plural(same, "activity").replace("activitys", "activities")}, in the same order.`;
+  return `${same} the same, ${otherNames} paired with another kernel, ${onlyA} only in A, ${onlyB} only in B.`;
+}
+
+function comparison(a, b) {
+  const why = differences(a, b);
+  const link = button("Copy link", (event) => copy(location.href.split("#")[0] + compareHash(a, b), "Link", event.target), { class: "quiet" });
+  const parts = [
+    h("p", { class: "compare-title" }, badge("A"), " ", titleOf(a), " ", badge("B"), " ", titleOf(b), " ", link),
+    why.length ? h("p", { class: "refusal" }, `No ratio is given: ${why.join("; ")}.`) : null,
+  ];
+  if (a.activities.length && b.activities.length) {
+    const scale = Math.max(a.total, b.total) || 1;
+    const pairs = align(a.activities, b.activities);
+    parts.push(
+      h("div", { class: "strip-rows" }, strip(a, [badge("A"), ` ${visible(a.case)}`], scale), strip(b, [badge("B"), ` ${visible(b.case)}`], scale)),
+      h("p", { class: "words" }, verdictLine(pairs)),
+      makeTable("aligned-kernels", "Kernels, aligned", [["", ""], ["A", ""], ["time", "r"], ["B", ""], ["time", "r"], ["B to A", "r"]], pairs.map((each) => pairRow(each, why.length))),
+    );
+  } else {
+    parts.push(h("p", { class: "note" }, "At least one side has no device activity, so there are no kernels to align."));
+  }
+  parts.push(h("div", { class: "two" }, figuresTable(a, b, why.length), a.calls.length && b.calls.length ? opsTable(a, b) : null));
+  return parts.filter(Boolean);
+}
+
+function showComparison(remember = true) {
+  const [a, b] = ["#compare-a", "#compare-b"].map((id) => cellOf(Number($(id).value)));
+  $("#compare-body").replaceChildren(...comparison(a, b));
+  if (remember) history.replaceState(null, "", compareHash(a, b));
+}
+
+function compareWith(numberA, numberB) {
+  $("#compare-a").value = numberA;
+  $("#compare-b").value = numberB;
+  showComparison();
+  $("#compare").scrollIntoView({ behavior: "instant" });
+}
+
+function firstPair(cells) {
+  const drawn = cells.filter(([cell]) => cell.drawn);
+  const find = (name) => drawn.find(([cell]) => cell.case === name)?.[1];
+  const listed = drawn.length > 1 ? drawn : cells;
+  return [find("attention-inplace-eager") ?? listed[0][1], find("sdpa-math-eager") ?? listed[1][1]];
+}
+
+function startCompare() {
+  const cells = index.cells.map((cell, number) => [cell, number]).filter(([cell]) => usable(cell));
+  if (cells.length < 2) return;
+  const byRun = Map.groupBy ? Map.groupBy(cells, ([cell]) => cell.run) : new Map([...runs.keys()].map((run) => [run, cells.filter(([cell]) => cell.run === run)]));
+  for (const id of ["#compare-a", "#compare-b"]) {
+    for (const [run, listed] of byRun) {
+      if (listed.length) $(id).append(h("optgroup", { label: visible(run) }, listed.map(([cell, number]) => h("option", { value: number }, `${clip(visible(cell.case), 60)}  (${clip(visible(run), 30)})`))));
+    }
+    $(id).addEventListener("change", () => showComparison());
+  }
+  const [a, b] = firstPair(cells);
+  $("#compare-a").value = a;
+  $("#compare-b").value = b;
+  $("#compare-swap").addEventListener("click", () => compareWith($("#compare-b").value, $("#compare-a").value));
+  $("#compare-tools").hidden = false;
+  const lazy = new IntersectionObserver((entries) => {
+    if (!entries.some((entry) => entry.isIntersecting)) return;
+    lazy.disconnect();
+    if (!$(".compare-title")) showComparison(false);
+  }, { rootMargin: "400px" });
+  lazy.observe($("#compare"));
+}
+
+function openComparison(hash) {
+  const [a, b] = fromHash(hash);
+  if (missing(a) || missing(b)) return announce("This link names a case or a run that this edition does not have.");
+  compareWith(a, b);
+}

@@ -1,0 +1,71 @@
+// The data that the page carries: an index read at once, and a block a case and run that is parsed when asked for.
+
+const index = JSON.parse($("#kb-index").textContent);
+const families = index.families.map(([key, label, colour, hatched]) => ({ key, label, colour, hatched }));
+const runs = new Map(index.runs.map((run) => [run.run, run]));
+const caseOrder = new Map(index.cases.map((spec, place) => [spec.case, { ...spec, place }]));
+
+const names = new Map();
+function nameOf(number) {
+  if (missing(number)) return null;
+  if (!names.has(number)) names.set(number, visible(index.names[number]));
+  return names.get(number);
+}
+
+const columns = (kind, row) => Object.fromEntries(index.columns[kind].map((column, place) => [column, row[place]]));
+
+function activityOf(row, position) {
+  const act = columns("activity", row);
+  const shown = index.kernels[act.name] ? columns("shown", index.kernels[act.name]) : {};
+  return {
+    ...act,
+    ...shown,
+    position,
+    id: act.name,
+    name: nameOf(act.name),
+    family: families[act.family],
+    op: nameOf(act.op),
+    path: nameOf(act.path),
+  };
+}
+
+function callOf(row, position) {
+  const call = columns("call", row);
+  return { ...call, position, name: nameOf(call.name), shapes: nameOf(call.shapes) };
+}
+
+const parsed = new Map();
+
+// One case on one run: the index's figures with its activities, calls, samples, forwards and trace.
+function cellOf(number) {
+  if (!parsed.has(number)) {
+    const block = JSON.parse($(`#kb-cell-${number}`).textContent);
+    const activities = block.activities.map(activityOf);
+    const total = activities.reduce((sum, act) => sum + act.duration, 0);
+    for (const act of activities) act.part = total ? act.duration / total : 0;
+    parsed.set(number, { ...index.cells[number], ...block, number, activities, total, calls: block.calls.map(callOf) });
+  }
+  return parsed.get(number);
+}
+
+const byName = new Map(index.cells.map((cell, number) => [JSON.stringify([cell.run, cell.case]), number]));
+const numberOf = (run, name) => byName.get(JSON.stringify([run, name]));
+const titleOf = (cell) => `${visible(cell.case)} on ${visible(cell.run)}`;
+
+// What stops two figures from being compared: they must come from the same GPU, driver, dtype and parameters.
+function differences(one, other) {
+  const a = runs.get(one.run);
+  const b = runs.get(other.run);
+  const found = [];
+  const check = (label, left, right) => {
+    if (missing(left) || missing(right)) found.push(`${label} not known`);
+    else if (left !== right) found.push(`${label}: ${clip(visible(left), 60)} and ${clip(visible(right), 60)}`);
+  };
+  if (one.run !== other.run) {
+    check("GPU", a.device, b.device);
+    check("driver", a.driver, b.driver);
+  }
+  check("dtype", one.dtype, other.dtype);
+  if (one.case === other.case) check("parameters", one.params, other.params);
+  return found;
+}

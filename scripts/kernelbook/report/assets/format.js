@@ -1,0 +1,74 @@
+// Numbers and names as the page shows them; the same rules as kernelbook/report/text.py.
+
+const NA = "n/a";
+
+// Control, format and lone surrogate characters are spelled out, so that no name can reorder or hide its neighbours.
+const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}]/gu;
+const visible = (value) =>
+  String(value)
+    .replace(/[\r\n\t\u2028\u2029]+/g, " ")
+    .replace(HIDDEN, (c) => `[U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}]`);
+
+function clip(text, limit = 96) {
+  if (text.length <= limit) return text;
+  const head = Math.floor(((limit - 1) * 2) / 3);
+  return `${text.slice(0, head)}…${text.slice(head + 1 - limit)}`;
+}
+
+function significant(value, digits = 3) {
+  if (value === 0) return "0";
+  const whole = Math.abs(value) >= 1 ? String(Math.trunc(Math.abs(value))).length : 0;
+  const places = Math.max(digits - whole, 0);
+  return value.toLocaleString("en-US", { minimumFractionDigits: places, maximumFractionDigits: places });
+}
+
+const missing = (value) => value === null || value === undefined;
+
+function duration(us) {
+  if (missing(us)) return NA;
+  if (us === 0) return "0";
+  if (Math.abs(us) >= 1e6) return `${significant(us / 1e6)} s`;
+  if (Math.abs(us) >= 1e3) return `${significant(us / 1e3)} ms`;
+  return Math.abs(us) >= 1 ? `${significant(us)} µs` : `${significant(us, 2)} µs`;
+}
+
+function axisLabel(us, scale) {
+  const [size, unit] = scale >= 1e6 ? [1e6, "s"] : scale >= 1e3 ? [1e3, "ms"] : [1, "µs"];
+  return us ? `${Number((us / size).toPrecision(6))} ${unit}` : "0";
+}
+
+const ratio = (value) => (missing(value) ? NA : `${significant(value)}×`);
+const share = (value) => (missing(value) ? NA : `${(value * 100).toFixed(value >= 0.1 ? 0 : 1)} %`);
+const plural = (count, one) => `${count.toLocaleString("en-US")} ${one}${count === 1 ? "" : "s"}`;
+
+function counts(cell) {
+  if (missing(cell.kernels)) return NA;
+  const parts = [plural(cell.kernels, "kernel")];
+  if (cell.memcpys) parts.push(plural(cell.memcpys, "memcpy"));
+  if (cell.memsets) parts.push(plural(cell.memsets, "memset"));
+  return parts.join(" + ");
+}
+
+function niceTicks(from, to, about) {
+  const raw = Math.max(to - from, 1e-6) / about;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = power * [1, 2, 2.5, 5, 10].find((factor) => power * factor >= raw * 0.999);
+  const ticks = [];
+  for (let at = Math.ceil(from / step) * step; at <= to + step * 1e-6; at += step) ticks.push(Number(at.toPrecision(10)));
+  return { ticks, step };
+}
+
+function quantile(sorted, at) {
+  const place = at * (sorted.length - 1);
+  const low = Math.floor(place);
+  const high = Math.min(low + 1, sorted.length - 1);
+  return sorted[low] + (sorted[high] - sorted[low]) * (place - low);
+}
+
+// A cell that a spreadsheet cannot take for a formula, and a cell that Markdown cannot take for markup.
+const isNumber = (text) => /^[-+]?\d[\d,]*(\.\d+)?([eE][-+]?\d+)?$/.test(text);
+function csvCell(text) {
+  const safe = /^[=+\-@\t\r]/.test(text) && !isNumber(text) ? `'${text}` : text;
+  return /[",\n\r]/.test(safe) ? `"${safe.replace(/"/g, '""')}"` : safe;
+}
+const markdownCell = (text) => text.replace(/[\r\n]+/g, " ").replace(/[\\`*_[\]|~$<>&]/g, "\\$&").replace(/:(?=\/\/)/g, "\\:");

@@ -1,0 +1,76 @@
+// What the lanes show of one forward, without a pixel: rows of items on one clock, arrows, and the device's idle gaps.
+
+// Ops that lead to no launch are "metadata only": views, transposes, shape arithmetic. Launches mark their ancestors.
+function markLaunching(calls, launched) {
+  const leads = new Set();
+  for (const call of calls) {
+    if (missing(call.correlation) || !launched.has(call.correlation)) continue;
+    for (let at = call; at && !leads.has(at.position); at = missing(at.parent) ? null : calls[at.parent]) leads.add(at.position);
+  }
+  return leads;
+}
+
+function callItem(call, leads, launched) {
+  const launch = call.category === "runtime" && launched.has(call.correlation);
+  const kind = call.category === "runtime" ? (launch ? "launch" : "runtime") : call.category === "annotation" ? "note" : leads.has(call.position) ? "op" : "meta";
+  return { kind, call, from: call.start, to: call.start + call.duration, label: call.name };
+}
+
+function cpuRows(calls, launched) {
+  const leads = markLaunching(calls, launched);
+  const deepest = Math.max(-1, ...calls.map((call) => call.depth));
+  const rows = Array.from({ length: deepest + 1 }, (_, depth) => ({ label: depth ? "" : "CPU", kind: "cpu", items: [] }));
+  for (const call of calls) rows[call.depth].items.push(callItem(call, leads, launched));
+  return rows;
+}
+
+function deviceRows(activities) {
+  const rows = new Map();
+  for (const act of activities) {
+    if (missing(act.start)) continue;
+    const key = `${act.device ?? 0}/${act.stream ?? 0}`;
+    if (!rows.has(key)) rows.set(key, { label: `GPU ${act.device ?? 0} · stream ${act.stream ?? 0}`, kind: "gpu", items: [], device: act.device ?? 0 });
+    rows.get(key).items.push({ kind: "kernel", act, from: act.start, to: act.start + act.duration, label: act.what || act.short });
+  }
+  return [...rows.values()];
+}
+
+// The device's idle gaps between its first and its last activity: complements of the union over its streams.
+function gapsOf(activities) {
+  const spans = activities.filter((act) => !missing(act.start)).map((act) => [act.start, act.start + act.duration]);
+  spans.sort((a, b) => a[0] - b[0]);
+  const gaps = [];
+  let end = null;
+  for (const [from, to] of spans) {
+    if (end !== null && from > end) gaps.push({ from: end, to: from });
+    end = Math.max(end ?? to, to);
+  }
+  return gaps;
+}
+
+function lanesModel(cell) {
+  const launched = new Set(cell.activities.map((act) => act.correlation).filter((number) => !missing(number)));
+  const cpu = cpuRows(cell.calls, launched);
+  const gpu = deviceRows(cell.activities);
+  const items = [...cpu, ...gpu].flatMap((row) => row.items);
+  const launches = new Map();
+  for (const row of cpu) for (const item of row.items) if (item.kind === "launch") launches.set(item.call.correlation, item);
+  const arrows = gpu.flatMap((row) => row.items.filter((item) => launches.has(item.act.correlation)).map((item) => ({ launch: launches.get(item.act.correlation), item })));
+  const from = Math.min(0, ...items.map((item) => item.from));
+  const to = Math.max(1, ...items.map((item) => item.to));
+  const idle = gapsOf(cell.activities);
+  [...cpu, ...gpu].forEach((row, place) => row.items.forEach((item) => (item.row = place)));
+  return { rows: [...cpu, ...gpu], cpuCount: cpu.length, arrows, idle, from, to, items };
+}
+
+function lanesCaption(model) {
+  const meta = model.items.filter((item) => item.kind === "meta").length;
+  const idle = model.idle.reduce((sum, gap) => sum + gap.to - gap.from, 0);
+  const longest = model.idle.reduce((most, gap) => Math.max(most, gap.to - gap.from), 0);
+  const parts = [];
+  if (model.rows.length > model.cpuCount) {
+    parts.push(idle ? `Between its first and last kernel the GPU idles ${duration(idle)} in ${plural(model.idle.length, "gap")}, the longest ${duration(longest)}.` : "Between its first and last kernel the GPU never idles.");
+  }
+  if (meta) parts.push(`${plural(meta, "op")} launch nothing (dashed).`);
+  return parts.join(" ");
+}

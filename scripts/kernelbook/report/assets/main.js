@@ -1,0 +1,96 @@
+// Starts the page: permalinks, contents, theme, and what each part makes when it is opened.
+
+// #case-NAME, #case-NAME~RUN, #case-NAME~RUN~kN, #compare:RUN/CASE:RUN/CASE, or any section.
+function follow() {
+  hideTip();
+  let hash;
+  try {
+    hash = decodeURIComponent(location.hash.slice(1));
+  } catch {
+    return;
+  }
+  if (hash.startsWith("compare:")) return openComparison(location.hash);
+  const [name, run, kernel] = hash.split("~");
+  const details = document.getElementById(name);
+  if (!details?.classList.contains("case")) return;
+  details.open = true;
+  if (!details.dataset.built) {
+    details.dataset.built = "yes";
+    buildLook(details);
+  }
+  const number = index.cells.findIndex((cell) => cell.anchor === `${name}~${run}`);
+  const look = $(".case-look", details);
+  if (number >= 0 && $(`[data-number="${number}"]`, look) && Number(look.dataset.shown) !== number) chooseRun(look, number);
+  for (const row of $$("tr.target")) row.classList.remove("target");
+  const target = kernel ? document.getElementById(hash) : run ? document.getElementById(`${name}~${run}`) : details;
+  target?.closest("tr")?.classList.add("target");
+  (target ?? details).scrollIntoView({ block: target === details ? "start" : "center", behavior: "instant" });
+}
+
+function startTheme() {
+  const toggle = $("#theme");
+  const root = document.documentElement;
+  const dark = () => (root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches);
+  try {
+    const kept = localStorage.getItem("kernelbook-theme");
+    if (kept === "light" || kept === "dark") root.dataset.theme = kept;
+  } catch {
+    // a page without storage follows the system
+  }
+  toggle.hidden = false;
+  toggle.addEventListener("click", () => {
+    root.dataset.theme = dark() ? "light" : "dark";
+    announce(`${root.dataset.theme} theme`);
+    try {
+      localStorage.setItem("kernelbook-theme", root.dataset.theme);
+    } catch {
+      // kept for this visit only
+    }
+  });
+}
+
+function startContents() {
+  const links = new Map($$(".bar nav a").map((link) => [link.hash.slice(1), link]));
+  const seen = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      if (!entry.isIntersecting) continue;
+      for (const link of links.values()) link.removeAttribute("aria-current");
+      const link = links.get(entry.target.id);
+      if (!link) continue;
+      link.setAttribute("aria-current", "true");
+      const nav = link.parentElement;
+      nav.scrollLeft = link.offsetLeft - nav.offsetLeft - nav.clientWidth / 2;
+    }
+  }, { rootMargin: "-20% 0px -70% 0px" });
+  for (const section of $$("main > section")) seen.observe(section);
+}
+
+function permalink(heading, id) {
+  heading.append(h("a", { class: "permalink", href: `#${id}`, "aria-label": "Link to this section" }, "#"));
+}
+
+function start() {
+  for (const bar of $$(".strip-bar")) {
+    bar.dataset.cell = numberOf(bar.dataset.run, bar.dataset.case);
+    enhanceStrip(bar);
+  }
+  for (const figure of $$("figure.strips")) enhanceFigure(figure);
+  for (const details of $$("details.case")) whenOpened(details, buildLook);
+  for (const details of $$("details.spread")) {
+    const cells = () => index.cells.map((cell, number) => [cell, number]).filter(([cell]) => caseOrder.get(cell.case)?.workload === details.dataset.workload && usable(cell)).map(([, number]) => cellOf(number));
+    whenOpened(details, () => $(".spread-body", details).append(spreadFigure(cells(), details.dataset.workload, (cell) => visible(labelText(cell)))));
+  }
+  for (const box of $$(".table")) if (!box.closest("details.case")) enhanceTable(box);
+  for (const details of $$("details.case")) details.addEventListener("toggle", () => $$(".table", details).forEach(enhanceTable), { once: true });
+  for (const section of $$("main > section[id] > h2[id]")) permalink(section, section.parentElement.id);
+  startMatrix();
+  startCompare();
+  startTheme();
+  startContents();
+  addEventListener("hashchange", follow);
+  addEventListener("scroll", hideTip, { passive: true });
+  if (location.hash) follow();
+  document.documentElement.dataset.ready = "yes";
+}
+
+start();

@@ -1,0 +1,119 @@
+// Tables that sort, filter and copy themselves. A `.warning` row stays below the row that it warns of.
+
+const rowsOf = (table) => [...table.tBodies[0].rows];
+
+function groups(table) {
+  const found = [];
+  for (const row of rowsOf(table)) {
+    if (row.classList.contains("warning") && found.length) found.at(-1).push(row);
+    else found.push([row]);
+  }
+  return found;
+}
+
+function sortValue(row, column) {
+  const cell = row.cells[column];
+  if (!cell) return "";
+  const text = cell.dataset.v ?? cell.textContent.trim();
+  if (text === "" || text === NA) return null;
+  const number = Number(text.replace(/,/g, ""));
+  return Number.isNaN(number) ? text.toLowerCase() : number;
+}
+
+function order(a, b) {
+  if (a === null || b === null) return a === b ? 0 : a === null ? 1 : -1; // what is missing stays last
+  if (typeof a === typeof b) return typeof a === "number" ? a - b : a.localeCompare(b);
+  return typeof a === "number" ? -1 : 1;
+}
+
+function sortTable(table, column, heading) {
+  const ascending = heading.getAttribute("aria-sort") !== "ascending";
+  for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+  heading.setAttribute("aria-sort", ascending ? "ascending" : "descending");
+  const listed = groups(table).map((rows) => ({ rows, value: sortValue(rows[0], column) }));
+  listed.sort((a, b) => {
+    const by = order(a.value, b.value);
+    return a.value === null || b.value === null || ascending ? by : -by;
+  });
+  table.tBodies[0].append(...listed.flatMap(({ rows }) => rows));
+}
+
+function filterTable(table, text) {
+  const wanted = text.trim().toLowerCase();
+  let left = 0;
+  for (const rows of groups(table)) {
+    const hit = rows.some((row) => row.textContent.toLowerCase().includes(wanted));
+    for (const row of rows) row.hidden = !hit;
+    left += hit;
+  }
+  announce(`${left} rows`);
+}
+
+// What is copied is what is seen: visible rows, in their present order.
+function cellText(cell) {
+  const parts = cell.children.length ? [...cell.querySelectorAll("[data-copy]")].map((part) => part.dataset.copy) : [];
+  return (parts.length ? parts.join(" ") : cell.innerText || cell.textContent).replace(/\s+/g, " ").trim();
+}
+
+function tableRows(table) {
+  const lines = [[...table.tHead.rows[0].cells].map(cellText)];
+  for (const row of rowsOf(table)) if (!row.hidden) lines.push([...row.cells].map(cellText));
+  const width = lines[0].length;
+  return lines.map((line) => [...line, ...Array(Math.max(width - line.length, 0)).fill("")]);
+}
+
+const toCsv = (lines) => lines.map((line) => line.map(csvCell).join(",")).join("\n") + "\n";
+
+function toMarkdown(lines) {
+  const [head, ...body] = lines.map((line) => `| ${line.map(markdownCell).join(" | ")} |`);
+  return [head, `|${" --- |".repeat(lines[0].length)}`, ...body].join("\n") + "\n";
+}
+
+function sortable(table) {
+  for (const [column, heading] of [...table.tHead.rows[0].cells].entries()) {
+    if (!heading.textContent.trim()) continue;
+    const sort = h("button", { type: "button", class: "sort" });
+    sort.append(...heading.childNodes);
+    sort.addEventListener("click", () => sortTable(table, column, heading));
+    heading.append(sort);
+  }
+}
+
+function enhanceTable(box) {
+  const table = $("table", box);
+  if (!table || box.dataset.ready) return;
+  box.dataset.ready = "yes";
+  const name = box.dataset.table ?? "table";
+  const many = rowsOf(table).length > 9;
+  const tools = h("div", { class: "table-tools" });
+  const caption = $("caption:not(.sr)", table);
+  if (caption) {
+    tools.append(h("span", { class: "table-title", "aria-hidden": "true" }, caption.textContent));
+    caption.classList.add("sr");
+  }
+  if (many) {
+    const find = h("input", { type: "search", placeholder: "Filter rows", "aria-label": `Filter rows of ${name}` });
+    find.addEventListener("input", () => filterTable(table, find.value));
+    tools.append(find);
+  }
+  tools.append(
+    button("Markdown", (event) => copy(toMarkdown(tableRows(table)), "Table as Markdown", event.target), { "aria-label": `Copy ${name} as Markdown` }),
+    button("CSV", (event) => copy(toCsv(tableRows(table)), "Table as CSV", event.target), { "aria-label": `Copy ${name} as CSV` }),
+  );
+  if (rowsOf(table).length > 1) sortable(table);
+  box.before(tools);
+}
+
+// A table of our own making, ready to sort and copy. `heads` are [label, class]; `rows` hold nodes or text.
+function makeTable(name, caption, heads, rows) {
+  const cell = (value, place) => (value instanceof HTMLTableCellElement ? value : h("td", { class: heads[place][1] }, value));
+  const body = rows.map(({ cells, ...attributes }) => h("tr", attributes, cells.map(cell)));
+  const head = h("tr", {}, heads.map(([label, kind]) => h("th", { scope: "col", class: kind?.includes("r") ? "r" : null }, label)));
+  const table = h("table", {}, h("caption", {}, caption), h("thead", {}, head), h("tbody", {}, body));
+  const box = h("div", { class: "table", "data-table": name }, table);
+  const wrap = h("div", {}, box);
+  enhanceTable(box);
+  return wrap;
+}
+
+const timeCell = (us, text = duration(us)) => h("td", { class: "r num", "data-v": missing(us) ? "" : us }, text);
