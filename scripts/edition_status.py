@@ -11,6 +11,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from kernelbook.command import run
+
 RUN_LOST = 4
 
 
@@ -26,11 +28,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     for left in facts["left_out"]:
         print(f"left out: {left['run']}: {left['reason']}")
     lost = [run for run in facts["runs"] if run["status"] == "lost"]
-    for run in lost:
-        print(f"lost: {run['run']}: {run['reason']}")
+    for each in lost:
+        print(f"lost: {each['run']}: {each['reason']}")
     print(f"report: {args.report}")
     return RUN_LOST if lost else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(main))

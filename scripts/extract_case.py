@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernelbook.case_tables import Origin, tables_of, write_tables
+from kernelbook.command import run
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,4 +32,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(main))

@@ -1,0 +1,44 @@
+"""How the project's commands end: an error is one line, with where it happened only when asked for."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+TRACEBACK = "KERNELBOOK_TRACEBACK"
+
+
+def run(main: Callable[[], int]) -> int:
+    """Run a command's `main` and return its exit status; a closed pipe or Ctrl-C is no error to explain.
+
+    Whatever else it raises ends the process with one line on stderr and status 1; with KERNELBOOK_TRACEBACK=1 in the
+    environment the traceback comes first.
+    """
+    sys.excepthook = _say
+    try:
+        status = main()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    return status
+
+
+def _say(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if os.environ.get(TRACEBACK) == "1":
+        traceback.print_exception(kind, error, trace)
+    if isinstance(error, OSError) and error.filename is not None:
+        fact = f"{error.filename}: {error.strerror}"
+    elif isinstance(error, ValueError):
+        fact = str(error)
+    else:
+        fact = f"{kind.__name__}: {error}"
+    hint = "" if os.environ.get(TRACEBACK) == "1" else f" ({TRACEBACK}=1 shows where)"
+    print(f"{Path(sys.argv[0]).stem}: {' '.join(fact.split())}{hint}", file=sys.stderr)
