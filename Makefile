@@ -16,7 +16,7 @@ PYTEST_ARGS ?=
 PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3,$(shell $(p) -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $(p))))
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup setup-dev report test lint format bench fuzz nightly clean
+.PHONY: setup setup-dev report test lint format example bench fuzz nightly clean
 
 setup: $(VENV)/.workflow $(VENV)/.torch
 setup-dev: setup $(VENV)/.dev
@@ -55,6 +55,9 @@ format: setup-dev
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 	$(VENV)/bin/snakefmt Snakefile workflow
+
+example: setup
+	$(PY) scripts/render_example.py
 
 bench: setup
 	$(PY) benchmarks/run.py $(ARGS)

@@ -1,0 +1,74 @@
+"""Render the committed example report from the recorded and published runs alone, with the same bytes every time.
+
+Example: python scripts/render_example.py --output reports/example
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import yaml
+
+from kernelbook.case_tables import Origin, tables_of, write_tables
+from kernelbook.command import run
+from kernelbook.config import load_config
+from kernelbook.edition import collect
+from kernelbook.plan import Plan, make_plan
+from kernelbook.probe import probe
+from kernelbook.report import render_report
+
+ROOT = Path(__file__).resolve().parent.parent
+EDITION = "example"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=Path("reports/example"), help="folder of the report")
+    args = parser.parse_args(argv)
+    with tempfile.TemporaryDirectory() as scratch:
+        edition = collect_example(Path(scratch))
+        render_report(edition, args.output, last_measured(edition))
+    print(args.output / "index.html")
+    return 0
+
+
+def collect_example(scratch: Path) -> Path:
+    """What the workflow does for runs that need no measuring, in one process; returns the edition's folder."""
+    raw = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
+    config = load_config(raw, ROOT / "workflow" / "schemas")
+    runs = tuple(run for run in config.runs if run.kind in ("recorded", "published"))
+    plan = make_plan(replace(config, edition=EDITION, runs=runs), ROOT, ROOT, containers_on=False)
+    results = scratch / "results"
+    for spec in plan.runs_with_cases():
+        status = probe(json.loads(plan.run_json(spec.name)), ROOT)
+        (results / spec.name).mkdir(parents=True)
+        (results / spec.name / "run.json").write_text(json.dumps(status), encoding="utf-8")
+        extract(plan, spec.name, status, results)
+    edition = scratch / "edition"
+    collect(json.loads(plan.as_json()), results).write(edition)
+    return edition
+
+
+def extract(plan: Plan, run_name: str, status: dict, results: Path) -> None:
+    """The tables of every process of one run."""
+    for name, case, process in plan.rows():
+        if name == run_name:
+            spec = json.loads(plan.case_json(name, case, process))
+            tables = tables_of(Origin(name, case, process, status), spec, plan.measurement_of(name, case, process))
+            write_tables(tables, results / name / case / str(process))
+
+
+def last_measured(edition: Path) -> str:
+    """When the youngest recorded run was recorded: the date of a report that is rendered again and again."""
+    runs = json.loads((edition / "edition.json").read_text(encoding="utf-8"))["runs"]
+    return max(run["recorded_utc"] for run in runs if run["recorded_utc"])
+
+
+if __name__ == "__main__":
+    sys.exit(run(main))
