@@ -1,22 +1,110 @@
-"""Where the time of a forward goes: CPU, launch delay, device busy and idle; profiled against unprofiled."""
+"""Where the time of a forward goes: CPU, launch delay, device busy and idle; profiled against unprofiled. All in µs."""
 
 from __future__ import annotations
 
-from kernelbook.case_facts import CaseFacts
+from dataclasses import dataclass
+from itertools import pairwise
 
-#: A forward whose device is busy at least this share of its unprofiled time is limited by the device ...
-GPU_BOUND_FROM = 0.9
-#: ... and below this share by the calls that feed it; between the two neither is clear.
-LAUNCH_BOUND_BELOW = 0.75
+from kernelbook.case_facts import CaseFacts, Forward, median
+
+#: Times that differ by more than this share are explained: busy against unprofiled, profiled against unprofiled.
+DISAGREE_FROM = 0.1
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The clock of a case, medians over its forwards.
+
+    ``launch_delay_us``: from the end of a launch to the start of what it launched. ``device_gaps_us``: idle time
+    between the first and last activity of a forward. ``device_idle_us``: unprofiled forward time less busy time.
+    ``profiled_forward_us``: from one forward's end to the next one's, under the profiler. ``overhead_share``: how much
+    longer than unprofiled. ``text`` reconciles the two.
+    """
+
+    cpu_time_us: float | None
+    launch_delay_us: float | None
+    device_busy_us: float | None
+    device_gaps_us: float | None
+    device_idle_us: float | None
+    forward_time_us: float | None
+    profiled_forward_us: float | None
+    overhead_share: float | None
+    bound: str
+    text: str
 
 
 def bound_of(facts: CaseFacts) -> tuple[str, str]:
-    """(launches | gpu | unclear | unknown, why): device busy time per forward over the unprofiled forward time."""
+    """(launches | gpu | unclear | unknown, why), from an unprofiled forward against the device's busy time in it.
+
+    gpu: the two agree. launches: the forward takes longer by more than a tenth, and the CPU is busy longer than the
+    device (as profiled), so that the device waits for it. unclear: the forward takes longer, and the CPU is not why.
+    """
     busy, whole = facts.device_busy_us, facts.forward_time_us
-    if busy is None or not whole:
+    if not busy or not whole:
         return "unknown", "the device's busy time or the unprofiled forward time is missing"
-    share = busy / whole
-    why = f"the device is busy for {busy:.1f} µs of the {whole:.1f} µs that an unprofiled forward takes ({share:.0%})"
-    if share >= GPU_BOUND_FROM:
+    why = f"the device is busy for {busy:.1f} µs of the {whole:.1f} µs that an unprofiled forward takes"
+    if whole <= (1 + DISAGREE_FROM) * busy:
         return "gpu", why
-    return ("launches" if share < LAUNCH_BOUND_BELOW else "unclear"), why
+    return ("launches" if (facts.cpu_time_us or 0) > busy else "unclear"), why
+
+
+def clock_of(facts: CaseFacts) -> Clock:
+    """The clock of one case; figures that the trace or the measurement does not have are None."""
+    whole, busy = facts.forward_time_us, facts.device_busy_us
+    profiled = profiled_forward_us(facts)
+    overhead = profiled / whole - 1 if profiled and whole else None
+    bound = bound_of(facts)[0]
+    return Clock(
+        cpu_time_us=facts.cpu_time_us,
+        launch_delay_us=median(a.launch_delay_us for a in facts.activities),
+        device_busy_us=busy,
+        device_gaps_us=median(_gaps(forward) for forward in facts.forwards),
+        device_idle_us=max(whole - busy, 0.0) if whole and busy is not None else None,
+        forward_time_us=whole,
+        profiled_forward_us=profiled,
+        overhead_share=overhead,
+        bound=bound,
+        text=_reconciled(facts, profiled, overhead, bound),
+    )
+
+
+def profiled_forward_us(facts: CaseFacts) -> float | None:
+    """Median distance between the ends of successive forwards of one process, on the device where it was used."""
+    distances = []
+    for before, after in pairwise(facts.forwards):
+        if before.process == after.process and after.index == before.index + 1:
+            ends = _end(before), _end(after)
+            if None not in ends:
+                distances.append(ends[1] - ends[0])  # type: ignore[operator]
+    return median(distances)
+
+
+def _end(forward: Forward) -> float | None:
+    if forward.activities:
+        return max(a.start_us + a.duration_us for a in forward.activities)
+    return forward.start_us + forward.cpu_time_us if forward.start_us is not None else None
+
+
+def _gaps(forward: Forward) -> float | None:
+    if not forward.activities or forward.device_busy_us is None:
+        return None
+    first = min(a.start_us for a in forward.activities)
+    last = max(a.start_us + a.duration_us for a in forward.activities)
+    return max(last - first - forward.device_busy_us, 0.0)
+
+
+def _reconciled(facts: CaseFacts, profiled: float | None, overhead: float | None, bound: str) -> str:
+    if profiled is None or overhead is None or facts.forward_time_us is None:
+        return "Profiled and unprofiled time cannot be compared: one of them is missing."
+    said = f"A forward takes {facts.forward_time_us:.1f} µs unprofiled and {profiled:.1f} µs under the profiler"
+    if abs(overhead) <= DISAGREE_FROM:
+        return f"{said} ({overhead:+.0%}): the two agree."
+    if bound == "launches":
+        why = "launch-bound: the profiler lengthens every launch, and the device waits for launches"
+    elif not facts.on_device:
+        why = "all work is on the CPU, where the profiler records each op"
+    elif overhead < 0:
+        why = "the forwards overlap under the profiler, while each unprofiled one is waited for"
+    else:
+        why = "the profiler slows the launches until the device waits for them, which without it keeps busy"
+    return f"{said} ({overhead:+.0%}): {why}."

@@ -38,6 +38,8 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     peak_memory_bytes: int | None = None
     flops: int | None = None
     flops_source: str | None = None
+    input_bytes: int | None = None
+    output_bytes: int | None = None
     relative_error: float | None = None
     key_averages: list[dict[str, Any]] = []
     profiled_forwards: int | None = None

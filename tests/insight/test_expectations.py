@@ -170,9 +170,11 @@ def test_comparisons_of_number_and_time() -> None:
 
 
 def test_balance_and_error() -> None:
-    assert verdict("bound_by", "launches", replace(LINEAR, device_busy_us=30.0))[0] == "confirmed"
+    idle = replace(LINEAR, device_busy_us=30.0)
+    assert verdict("bound_by", "launches", idle)[0] == "confirmed"
     assert verdict("bound_by", "launches", replace(LINEAR, device_busy_us=98.0))[:2] == ("broken", "gpu")
-    assert verdict("bound_by", "gpu", replace(LINEAR, device_busy_us=80.0))[:2] == ("not applicable", "unclear")
+    assert verdict("bound_by", "gpu", replace(idle, cpu_time_us=20.0))[:2] == ("not applicable", "unclear")
+    assert verdict("bound_by", "gpu", replace(idle, forward_time_us=None))[:2] == ("not applicable", "unknown")
     assert verdict("error_below", 0.01, replace(LINEAR, relative_error=0.004))[0] == "confirmed"
     assert verdict("error_below", 0.001, replace(LINEAR, relative_error=0.004))[0] == "broken"
     assert verdict("error_below", 0.001, LINEAR)[0] == "not applicable"

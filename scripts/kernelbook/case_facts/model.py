@@ -6,18 +6,13 @@ finds, compares or counts works on these. Times in µs, sizes in bytes. ``None``
 
 from __future__ import annotations
 
-import json
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import pyarrow as pa
-
 from kernelbook.kernel_names import KernelName, decode_activity
-
-KEYS = ("run", "case", "process")
 
 
 @dataclass(frozen=True)
@@ -145,6 +140,7 @@ class CaseFacts:
     variant: str | None = None
     mode: str | None = None
     dtype: str | None = None
+    annotation: str | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
     device: str | None = None
     device_type: str | None = None
@@ -164,6 +160,8 @@ class CaseFacts:
     forward_timer: str | None = None
     inductor_cache: str | None = None
     peak_memory_bytes: int | None = None
+    input_bytes: int | None = None
+    output_bytes: int | None = None
     flops: int | None = None
     flops_source: str | None = None
     relative_error: float | None = None
@@ -172,7 +170,6 @@ class CaseFacts:
     processes: tuple[Process, ...] = ()
     forwards: tuple[Forward, ...] = ()
     calls: tuple[Call, ...] = ()
-    shapes: tuple[Call, ...] = ()  # the calls of one step recorded with shapes, if there was one
     chosen: tuple[int, int] | None = None
 
     @property
@@ -227,96 +224,3 @@ def label(category: str, name: str) -> str:
     head = "".join(kept).rpartition("::")[2] or name
     head = head if len(head) <= 70 else head[:67] + "..."
     return f"{head} [{decoded.fused_ops[0]}]" if decoded.library == "ATen" and decoded.fused_ops else head
-
-
-def case_facts(tables: Mapping[str, pa.Table]) -> dict[tuple[str, str], CaseFacts]:
-    """(run, case) -> facts, from the tables ``cases``, ``ranges``, ``activities`` and ``calls`` of an edition."""
-    groups = {name: _grouped(tables.get(name)) for name in ("cases", "ranges", "activities", "calls", "shapes")}
-    return {
-        key: _facts(rows, *(groups[name].get(key, []) for name in ("ranges", "activities", "calls", "shapes")))
-        for key, rows in groups["cases"].items()
-    }
-
-
-def _grouped(table: pa.Table | None) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in table.to_pylist() if table is not None else []:
-        groups.setdefault((row["run"], row["case"]), []).append(row)
-    return groups
-
-
-def _facts(
-    rows: Sequence[Mapping[str, Any]],
-    ranges: Sequence[Mapping[str, Any]],
-    activities: Sequence[Mapping[str, Any]],
-    calls: Sequence[Mapping[str, Any]],
-    shapes: Sequence[Mapping[str, Any]],
-) -> CaseFacts:
-    rows = sorted(rows, key=lambda row: row["process"] or 0)
-    first = next((row for row in rows if row["status"] == "ok"), rows[0])
-    own = {name: first.get(name) for name in _OWN}
-    times = {name: median(row.get(name) for row in rows if row["status"] == "ok") for name in _TIMES}
-    return CaseFacts(
-        run=first["run"],
-        case=first["case"],
-        **own,
-        **times,
-        params=_parsed(first.get("params"), {}),
-        device_properties=(_parsed(first.get("device_properties"), []) or [{}])[0],
-        notes=tuple(Note(**note) for note in _parsed(first.get("warnings"), [])),
-        processes=tuple(_process(row) for row in rows),
-        forwards=_forwards(ranges, activities),
-        calls=_calls(calls),
-        shapes=_calls(shapes),
-        chosen=next(((row["process"], row["index"]) for row in activities if row.get("representative")), None),
-    )
-
-
-_OWN = ("status", "reason", "workload", "variant", "mode", "dtype", "device", "device_type", "capability", "torch",
-        "driver", "kernels", "memcpys", "memsets", "launches", "forward_timer", "inductor_cache", "peak_memory_bytes",
-        "flops", "flops_source", "relative_error", "trace_path")  # fmt: skip
-_TIMES = ("cpu_time_us", "device_time_us", "device_busy_us", "forward_time_us", "first_call_us")
-
-
-def _parsed(text: str | None, default: Any) -> Any:
-    return json.loads(text) if text else default
-
-
-def _process(row: Mapping[str, Any]) -> Process:
-    return Process(
-        process=row["process"],
-        status=row["status"],
-        forward_times_us=tuple(row.get("forward_times_us") or ()),
-        device_time_us=row.get("device_time_us"),
-        cpu_time_us=row.get("cpu_time_us"),
-    )
-
-
-def _forwards(ranges: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> tuple[Forward, ...]:
-    activities: dict[tuple[int, int], list[Activity]] = {}
-    for row in rows:
-        activities.setdefault((row["process"], row["index"]), []).append(_activity(row))
-    return tuple(
-        Forward(
-            process=row["process"],
-            index=row["index"],
-            cpu_time_us=row["cpu_time_us"],
-            device_time_us=row["device_time_us"],
-            device_busy_us=row["device_busy_us"],
-            start_us=row.get("start_us"),
-            activities=tuple(sorted(activities.get((row["process"], row["index"]), []), key=lambda a: a.position)),
-        )
-        for row in sorted(ranges, key=lambda row: (row["process"], row["index"]))
-        if row.get("forward")
-    )
-
-
-def _activity(row: Mapping[str, Any]) -> Activity:
-    known = {f.name: row.get(f.name) for f in fields(Activity) if row.get(f.name) is not None}
-    lists = {name: tuple(known[name]) for name in ("grid", "block") if name in known}
-    return Activity(**(known | lists))
-
-
-def _calls(rows: Sequence[Mapping[str, Any]]) -> tuple[Call, ...]:
-    known = [f.name for f in fields(Call)]
-    return tuple(sorted((Call(**{n: row.get(n) for n in known}) for row in rows), key=lambda call: call.position))

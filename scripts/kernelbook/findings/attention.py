@@ -1,0 +1,87 @@
+"""What unfused attention pays for: fp32 products and casts, a mask made anew, the guard of safe softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kernelbook.findings.copies import converts
+from kernelbook.findings.registry import (
+    Finding,
+    Scene,
+    described,
+    device_finding,
+    micro,
+    part,
+    plural,
+    positions,
+    rule,
+    severity,
+    total,
+)
+
+MASK_OPS = {"aten::ones", "aten::full", "aten::tril", "aten::triu", "aten::scalar_tensor", "aten::where"}
+SAFE = "aten::_safe_softmax"
+MATH = "aten::_scaled_dot_product_attention_math"
+
+
+@rule("fp32-gemm", "half-precision inputs, yet GEMM kernels that compute in fp32 on CUDA cores")
+def fp32_gemm(scene: Scene) -> Iterator[Finding]:
+    """The casts that feed them are counted with them."""
+    if scene.facts.dtype not in ("bfloat16", "float16"):
+        return
+    gemms = [
+        k
+        for k in scene.kernels
+        if k.family == "GEMM" and k.decoded.element_type == "fp32" and k.decoded.tensor_cores == "no"
+    ]
+    if not gemms:
+        return
+    casts = [k for k in scene.kernels if converts(k)]
+    text = (
+        f"Inputs are {scene.facts.dtype}, but {len(gemms)} GEMM kernel{'s' * (len(gemms) > 1)} "
+        f"ran in fp32 on CUDA cores, {micro(total(gemms))} a forward"
+        + (f", and {plural(len(casts), 'cast')} around them take {micro(total(casts))}." if casts else ".")
+    )
+    remedy = "Use an implementation that multiplies in half precision on tensor cores."
+    if any(MATH in k.ops for k in gemms):
+        remedy = (
+            "Let a fused backend take it (sdpa_kernel with FLASH_ATTENTION, EFFICIENT_ATTENTION or CUDNN_ATTENTION); "
+            "or keep math in half precision with torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)."
+        )
+    time_us = total([*gemms, *casts])
+    share = part(time_us, scene.device_time_us)
+    evidence = described([*gemms, *casts])
+    yield Finding("fp32-gemm", severity(share), time_us, share, evidence, remedy, text, positions([*gemms, *casts]))
+
+
+@rule("mask-rebuilt", "a triangular mask is made from scratch inside the forward")
+def mask_rebuilt(scene: Scene) -> Iterator[Finding]:
+    """The kernels that build it; adding it to the scores is told apart."""
+    if not any(call.name in ("aten::tril", "aten::triu") for call in scene.facts.ops):
+        return
+    builds = [
+        k
+        for k in scene.kernels
+        if k.family in ("fill/mask", "copy/cast", "elementwise") and set(k.ops) & MASK_OPS and SAFE not in k.ops
+    ]
+    named = list(dict.fromkeys(op for k in builds for op in k.ops if op in MASK_OPS))
+    adds = [k for k in scene.kernels if k.ops and k.ops[-1] == "aten::add_" and MATH in k.ops]
+    also = f" Adding it to the scores takes another {micro(total(adds))}." if adds else ""
+    text = (
+        f"The causal mask is rebuilt at each call, {len(builds)} kernels: "
+        f"{', '.join(n.removeprefix('aten::') for n in named)}.{also}"
+    )
+    remedy = "Build the mask once outside the forward, or use a fused backend, which needs no mask for is_causal=True."
+    yield from device_finding(scene, "mask-rebuilt", builds, text, remedy)
+
+
+@rule("safe-softmax", "aten::_safe_softmax runs kernels besides softmax itself")
+def safe_softmax(scene: Scene) -> Iterator[Finding]:
+    """The guard for rows that are masked whole."""
+    extra = [k for k in scene.kernels if SAFE in k.ops and k.family != "softmax"]
+    text = (
+        f"Safe softmax runs {len(extra)} kernels beside softmax, to give zeros where a row is masked whole: "
+        f"{micro(total(extra))}."
+    )
+    remedy = "A causal mask masks no row whole: plain softmax gives the same there; fused backends have no such pass."
+    yield from device_finding(scene, "safe-softmax", extra, text, remedy)

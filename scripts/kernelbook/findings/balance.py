@@ -1,0 +1,118 @@
+"""CPU against device: launch-bound forwards, metadata ops, library calls, queries before a launch."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections import Counter
+from collections.abc import Iterator
+
+from kernelbook.case_facts import Activity, CaseFacts
+from kernelbook.clock import bound_of
+from kernelbook.findings.registry import (
+    Finding,
+    Scene,
+    cpu_finding,
+    micro,
+    part,
+    plural,
+    rule,
+    severity,
+)
+
+METADATA = {"aten::" + name for name in (
+    "t", "transpose", "permute", "view", "reshape", "expand", "as_strided", "_unsafe_view", "_reshape_alias", "squeeze",
+    "unsqueeze", "slice", "select", "narrow", "detach", "alias", "unbind", "split", "chunk", "numpy_T", "mT", "view_as",
+    "expand_as", "unflatten", "flatten", "movedim", "swapaxes", "resolve_conj", "resolve_neg",
+)}  # fmt: skip
+
+
+@rule("overhead-bound", "an unprofiled forward takes over a tenth longer than the device works, and the CPU is why")
+def overhead_bound(scene: Scene) -> Iterator[Finding]:
+    """Says also where this case's kernels are the fastest of its workload, which the wall clock then hides."""
+    facts = scene.facts
+    bound, why = bound_of(facts)
+    if bound != "launches" or facts.forward_time_us is None or facts.device_busy_us is None:
+        return
+    idle = facts.forward_time_us - facts.device_busy_us
+    waits = plural(facts.launches or 0, "launch", "launches")
+    text = f"Launch-bound: {why}; the other {micro(idle)} it waits for {waits} by the CPU.{_fastest(scene)}"
+    remedy = "Give each launch more work, or launch less: CUDA graphs, torch.compile(mode='reduce-overhead')."
+    share = part(idle, facts.forward_time_us)
+    evidence = (
+        f"forward {micro(facts.forward_time_us)} unprofiled, device busy {micro(facts.device_busy_us)}, "
+        f"CPU {micro(facts.cpu_time_us or 0)} as profiled, {len(facts.ops)} CPU ops"
+    )
+    yield Finding("overhead-bound", severity(share), idle, share, evidence, remedy, text)
+
+
+def _fastest(scene: Scene) -> str:
+    """Whether no other kernels of this workload are faster; cases that run the very same kernels are no rivals."""
+    own = Counter(kernel.name for kernel in scene.kernels)
+    rivals = [p for p in scene.peers() if p.device_time_us and Counter(k.name for k in _kernels(p)) != own]
+    if not rivals or not scene.facts.device_time_us:
+        return ""
+    second = min(rivals, key=lambda p: p.device_time_us or 0)
+    gap = (second.device_time_us or 0) / scene.facts.device_time_us
+    if gap <= 1:
+        return ""
+    wall = (second.forward_time_us or 0) / (scene.facts.forward_time_us or 1)
+    return (
+        f" Yet on the device it is the fastest of this workload: {gap:.2f} x as fast as {second.case}, "
+        f"of which the wall clock keeps {wall:.2f} x."
+    )
+
+
+def _kernels(facts: CaseFacts) -> list[Activity]:
+    return [a for a in facts.activities if a.category == "kernel"]
+
+
+@rule("metadata-ops", "ops that only change sizes and strides take a share of the CPU time")
+def metadata_ops(scene: Scene) -> Iterator[Finding]:
+    """Told from a twentieth of the CPU time on."""
+    ops = [call for call in scene.facts.ops if call.name in METADATA and not call.kernels]
+    time_us = sum(call.self_us for call in ops)
+    if (part(time_us, scene.cpu_time_us) or 0) < 0.05:
+        return
+    text = (
+        f"{len(ops)} of {len(scene.facts.ops)} CPU ops only change sizes and strides: they launch nothing, "
+        f"and cost {micro(time_us)} of CPU time."
+    )
+    remedy = "Free where the device is the bottleneck; where launches are, torch.compile removes most of them."
+    yield from cpu_finding(scene, "metadata-ops", ops, text, remedy, info=True)
+
+
+@rule("library-call", "one op spends a fifth of the CPU time itself, in no child op")
+def library_call(scene: Scene) -> Iterator[Finding]:
+    """The fat bar: the work is inside a library, where the profiler does not look."""
+    limit = 0.2 * (scene.cpu_time_us or float("inf"))
+    fat = [c for c in scene.facts.ops if c.kernels and c.self_us >= max(limit, 10.0) and not c.name.startswith("##")]
+    for call in fat:
+        text = (
+            f"{call.name} spends {micro(call.self_us)} of CPU time in itself, not in child ops: work inside a library."
+        )
+        remedy = "It is the library's set-up (heuristics, descriptors, plan look-up), paid per call, not per element."
+        yield from cpu_finding(scene, "library-call", [call], text, remedy, info=True)
+
+
+@rule("occupancy-query", "a runtime call asks for occupancy or attributes of a function before it is launched")
+def occupancy_query(scene: Scene) -> Iterator[Finding]:
+    """Counted as runtime calls, never as launches."""
+    patterns = ("*Occupancy*", "*FuncGetAttribute*")
+    asked = [
+        call
+        for call in scene.facts.calls
+        if call.category == "runtime" and any(fnmatch.fnmatchcase(call.name, p) for p in patterns)
+    ]
+    names = ", ".join(dict.fromkeys(c.name for c in asked))
+    text = f"{plural(len(asked), 'runtime call')} a forward to ask how a kernel fits before its launch: {names}."
+    remedy = "The library chooses its grid so; they launch nothing, and a CUDA graph does without them."
+    yield from cpu_finding(scene, "occupancy-query", asked, text, remedy, info=True, self_time=False)
+
+
+@rule("profiler-buffer", "the profiler asked for a buffer inside a forward")
+def profiler_buffer(scene: Scene) -> Iterator[Finding]:
+    """Time of the profiler, not of the program."""
+    asked = [call for call in scene.facts.calls if "Buffer Request" in call.name or "Buffer Flush" in call.name]
+    text = f"The profiler's own buffer request fell into the forward ({micro(sum(c.duration_us for c in asked))})."
+    remedy = "Leave that forward out of CPU times; more warm-up steps move the request out of the window."
+    yield from cpu_finding(scene, "profiler-buffer", asked, text, remedy, info=True, self_time=False)
