@@ -13,16 +13,17 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
+from kernelbook.command import run
 from kernelbook.history.events import Judgement
 from kernelbook.history.judge import Rules, judge, rules_of
 from kernelbook.history.store import Store, write_json
+from kernelbook.probe import utc_now
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit status 0 once the night is judged, 1 with one line on stderr otherwise, or as --exit-status says."""
+    """Exit status 0 once the night is judged, or as --exit-status says."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--history", type=Path, required=True, help="folder of the history")
     parser.add_argument("--night", help="the night to judge (default: the last one)")
@@ -31,15 +32,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--exit-status", action="store_true", help="exit with 3, 4 or 5 as the nightly does")
     args = parser.parse_args(argv)
     store = Store(args.history)
-    try:
-        found = judge_night(store, args.night, rules_of(args.rules))
-        judged = found.as_json(datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
-        store.write_events(found.edition, judged)
-        if args.output:
-            write_json(args.output, judged)
-    except (ValueError, OSError) as error:
-        print(f"detect_changes: {error}", file=sys.stderr)
-        return 1
+    found = judge_night(store, args.night, rules_of(args.rules))
+    judged = found.as_json(utc_now())
+    store.write_events(found.edition, judged)
+    if args.output:
+        write_json(args.output, judged)
     print("\n".join(said(found)))
     return found.exit_status if args.exit_status else 0
 
@@ -63,6 +60,8 @@ def said(found: Judgement) -> Iterator[str]:
     """What was found, a line each."""
     yield f"{found.edition}: {found.compared} series compared, {found.insufficient} with too little history"
     for event in found.events:
+        if event.kind == "failure":
+            continue  # told below, with those that failed before too
         where = " ".join(part for part in (event.run, event.case) if part)
         yield f"{'change' if event in found.alerts else 'note'}: {event.night} {where}: {event.text}".replace("  ", " ")
         yield from (f"    {cause}" for cause in event.causes)
@@ -75,4 +74,4 @@ def said(found: Judgement) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(main))

@@ -1,4 +1,7 @@
-"""Say where the report of an edition lies and what became of it; the exit status tells whether a whole run was lost.
+"""Say where the report of an edition lies and what became of it.
+
+Exit status: 4 where a whole run was lost, else 0. Of a night (--night): 3 a change was found, 4 something failed,
+5 both, else 0.
 
 Example: python scripts/edition_status.py --edition-dir results/latest/edition --report reports/latest/index.html
 """
@@ -20,6 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--edition-dir", type=Path, required=True, help="folder of edition.json")
     parser.add_argument("--report", type=Path, required=True, help="the page to name")
+    parser.add_argument("--night", type=Path, help="what was judged of the night: its changes.json")
     args = parser.parse_args(argv)
     facts_file = args.edition_dir / "edition.json"
     if not facts_file.is_file():
@@ -31,6 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for each in lost:
         print(f"lost: {each['run']}: {each['reason']}")
     print(f"report: {args.report}")
+    if args.night:
+        return int(json.loads(args.night.read_text(encoding="utf-8"))["exit_status"])
     return RUN_LOST if lost else 0
 
 

@@ -11,17 +11,18 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from kernelbook.command import run
 from kernelbook.history.judge import rules_of
-from kernelbook.history.site.branch import BranchError, commit_site
+from kernelbook.history.site.branch import commit_site
 from kernelbook.history.site.pages import Site, pages
-from kernelbook.history.site.publish import PublishError, publish, report_sources
+from kernelbook.history.site.publish import publish, report_sources
 from kernelbook.history.site.views import Book
 from kernelbook.history.site.webhook import message, post
 from kernelbook.history.store import Store, write_json
+from kernelbook.probe import utc_now
 
 DEFAULTS: Mapping[str, Any] = {
     "folder": "site",
@@ -35,7 +36,7 @@ DEFAULTS: Mapping[str, Any] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit status 0 once the site is in place, whatever the webhook said; 1 with one line on stderr otherwise."""
+    """Exit status 0 once the site is in place, whatever the webhook said."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--history", type=Path, required=True, help="folder of the history")
     parser.add_argument("--reports", type=Path, default=Path("reports"), help="folder of the reports, one a night")
@@ -45,11 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--receipt", type=Path, help="JSON file to write once all is done")
     args = parser.parse_args(argv)
     settings = {**DEFAULTS, **args.publish}
-    try:
-        publish_all(Store(args.history), args.reports, settings, args.rules)
-    except (PublishError, BranchError, OSError) as error:
-        print(f"publish_site: {error}", file=sys.stderr)
-        return 1
+    publish_all(Store(args.history), args.reports, settings, args.rules)
     if args.tell:
         tell(Store(args.history), args.tell, settings)
     if args.receipt:
@@ -63,9 +60,8 @@ def publish_all(store: Store, reports: Path, settings: Mapping[str, Any], rules:
     judged, damaged = store.read_events()
     book = Book(history, judged, rules_of(rules))
     site = Path(settings["folder"])
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     sources = report_sources(reversed(history.nights), reports, site, settings["full_nights"])
-    look = Site(settings["title"], now, settings["url"], len(history.damaged) + len(damaged))
+    look = Site(settings["title"], utc_now(), settings["url"], len(history.damaged) + len(damaged))
     publish(pages(book, look, sources.keys()), sources, site)
     print(f"published {len(history.nights)} nights: {site}/index.html")
     if settings["git_branch"]:
@@ -84,4 +80,4 @@ def tell(store: Store, night: str, settings: Mapping[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(main))

@@ -14,32 +14,29 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kernelbook.history.record import RecordError, night_tables, read_edition
+from kernelbook.command import run
+from kernelbook.history.record import night_tables, read_edition
 from kernelbook.history.store import Store, write_json
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit status 0 once the night is in the history, 1 with one line on stderr otherwise."""
+    """Exit status 0 once the night is in the history."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--edition-dir", type=Path, required=True, help="folder of edition.json and its tables")
     parser.add_argument("--history", type=Path, required=True, help="folder of the history")
     parser.add_argument("--lines", type=json.loads, default={}, help="JSON: run -> name its series go on under")
     parser.add_argument("--receipt", type=Path, help="JSON file to write once the night is recorded")
     args = parser.parse_args(argv)
-    try:
-        edition = read_edition(args.edition_dir)
-        tables = night_tables(edition, args.lines)
-        night = edition.facts["edition"]
-        Store(args.history).add_night(night, tables)
-        rows = {run: len(table) for run, table in tables.items()}
-        if args.receipt:
-            write_json(args.receipt, {"night": night, "rows": rows})
-    except (RecordError, OSError) as error:
-        print(f"record_night: {error}", file=sys.stderr)
-        return 1
-    print(f"recorded {night}: " + ", ".join(f"{run} {count} rows" for run, count in sorted(rows.items())))
+    edition = read_edition(args.edition_dir)
+    tables = night_tables(edition, args.lines)
+    night = edition.facts["edition"]
+    Store(args.history).add_night(night, tables)
+    rows = {name: len(table) for name, table in tables.items()}
+    if args.receipt:
+        write_json(args.receipt, {"night": night, "rows": rows})
+    print(f"recorded {night}: " + ", ".join(f"{name} {count} rows" for name, count in sorted(rows.items())))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(main))

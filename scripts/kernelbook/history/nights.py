@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping, MutableMapping
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 _NIGHT = re.compile(r"^(\d{4}-\d{2}-\d{2})(?:[.-]([a-z0-9][a-z0-9.-]*))?$")
 
@@ -39,3 +42,33 @@ def tonight(suffix: str | None = None, now: datetime | None = None) -> str:
     """The name of the night that starts now (UTC), with the suffix if one is given."""
     date = (now or datetime.now(UTC)).strftime("%Y-%m-%d")
     return f"{date}-{suffix}" if suffix else date
+
+
+NIGHT_VARIABLE = "KERNELBOOK_NIGHT"
+"""Tells Snakemake's own child processes, here or on another node, which night the main process began."""
+REPEATS = 5
+
+
+def for_target(
+    config: Mapping[str, Any], words: Collection[str], environ: MutableMapping[str, str], *, main_process: bool
+) -> dict[str, Any]:
+    """The configuration as given, or with the night's edition and repeats where the command line asks for `nightly`.
+
+    The edition is tonight's unless the configuration names one. `environ` carries it to child processes.
+    """
+    if main_process:
+        environ.pop(NIGHT_VARIABLE, None)
+        if "nightly" in words:
+            environ[NIGHT_VARIABLE] = str(config.get("edition") or tonight())
+    night = environ.get(NIGHT_VARIABLE)
+    if night is None:
+        return dict(config)
+    schedule = config.get("schedule")
+    repeats = schedule.get("repeats", REPEATS) if isinstance(schedule, Mapping) else REPEATS
+    return {**config, "edition": night, "repeats": repeats}
+
+
+def finished(edition: str, history: Path, receipt: Path) -> bool:
+    """Whether a night was recorded, judged and published; one whose results were cleared away since counts too."""
+    judged = (history / "events" / f"{edition}.json").is_file() and (history / "nights" / edition).is_dir()
+    return judged and (receipt.is_file() or not receipt.parent.parent.exists())

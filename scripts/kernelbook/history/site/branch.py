@@ -16,7 +16,7 @@ IDENTITY = {
 TIMEOUT_S = 300
 
 
-class BranchError(RuntimeError):
+class BranchError(ValueError):
     """Git refused; the message is what it said, and what to do."""
 
 

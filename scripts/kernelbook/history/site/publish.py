@@ -15,7 +15,7 @@ from pathlib import Path
 KEPT_VERSIONS = 2
 
 
-class PublishError(RuntimeError):
+class PublishError(ValueError):
     """The site could not be put in place; the message says why and what to do."""
 
 

@@ -1,0 +1,47 @@
+# A night: its edition appended to the history and judged against the nights before. The history is never an output of a
+# rule, since Snakemake deletes outputs before it makes them anew; a receipt among the results is.
+
+NIGHTS = {section: CONFIG.nights.get(section, {}) for section in ("history", "schedule", "publish")}
+HISTORY = NIGHTS["history"].get("folder", "history")
+NIGHT = f"{RESULTS}/night"
+
+
+rule record_night:
+    input:
+        edition=f"{RESULTS}/edition",
+        report=f"{REPORT}/index.html",
+    output:
+        f"{NIGHT}/recorded.json",
+    log:
+        f"{LOGS}/record.log",
+    conda:
+        "../envs/host.yaml"
+    params:
+        python=PYTHON,
+        history=HISTORY,
+        lines=json.dumps(NIGHTS["history"].get("lines", {}), sort_keys=True),
+    message:
+        "Recording night {EDITION}"
+    shell:
+        "{params.python:q} {SCRIPTS:q}/record_night.py --edition-dir {input.edition:q} --history {params.history:q}"
+        " --lines {params.lines:q} --receipt {output:q} 2> {log:q}"
+
+
+rule detect_changes:
+    input:
+        f"{NIGHT}/recorded.json",
+    output:
+        f"{NIGHT}/changes.json",
+    log:
+        f"{LOGS}/changes.log",
+    conda:
+        "../envs/host.yaml"
+    params:
+        python=PYTHON,
+        history=HISTORY,
+        rules=json.dumps(NIGHTS["history"], sort_keys=True),
+    message:
+        "Judging night {EDITION}"
+    shell:
+        "{params.python:q} {SCRIPTS:q}/detect_changes.py --history {params.history:q} --night {EDITION:q}"
+        " --rules {params.rules:q} --output {output:q} 2> {log:q}"
