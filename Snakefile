@@ -1,6 +1,7 @@
 # Kernelbook: profile PyTorch building blocks, read what the GPU really ran, judge it against what was guessed.
 import json
 import os
+import shlex
 import sys
 from glob import glob
 from pathlib import Path
@@ -19,18 +20,17 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 
 from kernelbook.config import ConfigError, load_config
+from kernelbook.containers import add_arguments, prepare_environment, thread_limits
 from kernelbook.plan import TABLES, host_python, make_plan
 
 CONTAINERS_ON = DeploymentMethod.APPTAINER in workflow.deployment_settings.deployment_method
-# --use-singularity alone gives a container no GPU; without a GPU these are harmless
-for name in ("APPTAINER_NV", "SINGULARITY_NV"):
-    os.environ.setdefault(name, "1")
-
 try:
     CONFIG = load_config(config, ROOT / "workflow" / "schemas", Path(workflow.configfiles[-1]).name)
 except ConfigError as error:
     sys.exit(f"{error}\n{len(error.problems)} mistake(s); nothing was run.")
 PLAN = make_plan(CONFIG, Path.cwd(), ROOT, CONTAINERS_ON)
+prepare_environment(os.environ, CONFIG.visible_devices)
+add_arguments(workflow.deployment_settings, PLAN.start_arguments())
 EDITION = CONFIG.edition
 RESULTS = str(PLAN.results)
 REPORT = f"reports/{EDITION}"

@@ -23,10 +23,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--device", choices=("auto", "cuda", "cpu"), default="auto", help="default: a GPU if usable")
     parser.add_argument("--output", required=True, type=Path, help="folder for measurement.json and the traces")
     parser.add_argument("--cache-dir", type=Path, help="folder of torch.compile's and Triton's caches, shared by cases")
+    parser.add_argument("--require-container", metavar="IMAGE", help="refuse to measure outside this image (file name)")
     arguments = parser.parse_args(argv)
     try:
         given, case = load_case(arguments.case_file)
-        return supervise(given, case, arguments.device, arguments.output.absolute(), arguments.cache_dir)
+        output = arguments.output.absolute()
+        return supervise(given, case, arguments.device, output, arguments.cache_dir, arguments.require_container)
     except CaseError as error:
         say(str(error))
         return 2

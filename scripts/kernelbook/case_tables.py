@@ -17,6 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from kernelbook.config import MEASURE_DEFAULTS
+from kernelbook.containers import refusal
 from kernelbook.measurement import Measurement, MeasurementError, load_measurement
 from kernelbook.recorded import is_trace
 from kernelbook.trace import TraceError, TraceReading, read_trace
@@ -39,7 +41,7 @@ CASE_SCHEMA = pa.schema(
         ("forward_times_us", pa.list_(pa.float64())),
         *((name, pa.float64()) for name in ("forward_time_us", "forward_p05_us", "forward_p95_us", "first_call_us")),
         *((name, pa.string()) for name in ("forward_timer", "inductor_cache")),
-        *((name, pa.int64()) for name in ("peak_memory_bytes", "flops")),
+        *((name, pa.int64()) for name in ("peak_memory_bytes", "input_bytes", "output_bytes", "flops")),
         ("flops_source", pa.string()),
         ("relative_error", pa.float64()),
         *((name, pa.string()) for name in ("device", "device_type", "capability")),
@@ -78,6 +80,9 @@ def tables_of(origin: Origin, spec: Mapping[str, Any], measured: Path | None) ->
     except MeasurementError as error:
         return _failed(origin, spec, str(error))
     row = _measured_row(origin, measurement)
+    refused = refusal(origin.status, measurement.environment)
+    if refused:
+        return _tables(origin, row | {"status": "failed", "reason": refused}, None)
     if measurement.trace is None:
         return _tables(origin, row, None)
     return _traced(origin, row, measured.parent / measurement.trace)
@@ -126,11 +131,12 @@ def _measured_row(origin: Origin, measurement: Measurement) -> dict[str, Any]:
     device, environment = measurement.device or {}, measurement.environment
     params = measurement.params_used if measurement.params_used is not None else measurement.case.get("params", {})
     same_name = ("status", "reason", "log_tail", "attempts", "first_call_us", "forward_timer", "inductor_cache")
-    figures = ("peak_memory_bytes", "flops", "flops_source", "relative_error", "started_utc")
+    figures = ("peak_memory_bytes", "input_bytes", "output_bytes", "flops", "flops_source", "relative_error")
     as_json = ("sdpa_backends", "clocks", "warmup_check", "other_gpu_processes")
     return {
         **_spec_columns(measurement.case),
-        **{name: getattr(measurement, name) for name in (*same_name, *figures)},
+        "dtype": measurement.case.get("dtype", MEASURE_DEFAULTS["dtype"]),  # what the child takes where none is given
+        **{name: getattr(measurement, name) for name in (*same_name, *figures, "started_utc")},
         **{name: _json(getattr(measurement, name)) for name in as_json},
         **{name: environment.get(name) for name in ("torch", "cuda", "cudnn", "driver")},
         "params": _json(params),

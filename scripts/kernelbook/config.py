@@ -40,6 +40,7 @@ class RunSpec:
     cases: tuple[str, ...]
     enabled: bool
     annotation: str | None = None
+    python: str = "python3"
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ class Config:
     threads: int
     visible_devices: str
     retry_failed: bool
+    images: str
     runs: tuple[RunSpec, ...]
     cases: tuple[CaseSpec, ...]
     report: Mapping[str, Any]
@@ -97,6 +99,8 @@ def load_config(raw: Mapping[str, Any], schemas: Path, source: str = "config.yam
     for key in ("only_runs", "only_cases"):
         if key in given:
             given[key] = _words(given[key])
+    if isinstance(given.get("visible_devices"), int):
+        given["visible_devices"] = str(given["visible_devices"])
     if isinstance(given.get("retry_failed"), str):
         given["retry_failed"] = {"true": True, "false": False}.get(given["retry_failed"].lower(), given["retry_failed"])
     problems = [*schema_errors(given, schemas), *_edition_errors(given), *_nothing_to_do(given), *_name_errors(given)]
@@ -192,6 +196,7 @@ def _typed(given: Mapping[str, Any]) -> Config:
         threads=given.get("threads", 0),
         visible_devices=given.get("visible_devices", ""),
         retry_failed=given.get("retry_failed", False),
+        images=given.get("images", "images"),
         runs=_selected(runs, given.get("only_runs", [])),
         cases=_selected(cases, given.get("only_cases", [])),
         report={"title": "Kernelbook", "headline": ["sdpa-math-eager", "attention-inplace-eager"], "baseline_run": ""}
@@ -222,6 +227,7 @@ def _run(name: str, spec: Mapping[str, Any]) -> RunSpec:
         cases=tuple(spec.get("cases", ["*"])),
         enabled=spec.get("enabled", True),
         annotation=spec.get("annotation"),
+        python=spec.get("python", "python3"),
     )
 
 

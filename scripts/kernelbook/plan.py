@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from kernelbook.config import CaseSpec, Config, RunSpec, matches, trace_case
+from kernelbook.containers import start_arguments
+from kernelbook.images import Image, image_of, stamp_of
 from kernelbook.recorded import MEASUREMENT, is_trace, recorded_cases
 
 TABLES = ("case", "ranges", "activities", "calls", "ops", "kernels")  # what extract_case.py leaves of one process
@@ -111,7 +114,43 @@ class Plan:
         given = {"run": run, "kind": spec.kind, "where": spec.where, "description": spec.description}
         if spec.kind == "recorded":
             given["folder"] = self.source_of(spec).as_posix()
+        if spec.kind == "container":
+            given["container"] = self._container_json(spec)
         return json.dumps(given | ({"retry_of": retry_of} if retry_of else {}), sort_keys=True)
+
+    def image_of(self, run: RunSpec) -> Image:
+        """The image that a container run names, with the place where it lies or will lie."""
+        store = self.root / (os.environ.get("KERNELBOOK_IMAGES") or self.config.images)
+        return image_of(run.where, store, self.root / self.source_of(run))
+
+    def container_of(self, run: str) -> str | None:
+        """What Snakemake starts for a run: the link to its image among the run's results, or nothing."""
+        spec = self.config.run(run)
+        if spec.kind != "container":
+            return None
+        return (self.results / run / "image" / self.image_of(spec).name).as_posix()
+
+    def start_arguments(self) -> list[str]:
+        """Arguments of `apptainer exec` beside the working folder, which Snakemake binds itself."""
+        workloads = [case.measurement["workload"].partition(":")[0] for case in self.config.cases]
+        own = [Path(file).parent for file in workloads if Path(file).is_absolute()]
+        needed = [self.home / "scripts", *own]
+        return start_arguments(path for path in needed if not path.is_relative_to(self.root))
+
+    def _container_json(self, run: RunSpec) -> dict[str, Any]:
+        known = _read(self.root / self.results / run.name / "run.json")
+        stamp = _stamp(self.image_of(run).file)
+        # as passed before, as long as the image is the one that was started then: a change starts it again
+        seen = known.get("image_seen") if known.get("image_stamp") == stamp else stamp
+        return {
+            "store": (os.environ.get("KERNELBOOK_IMAGES") or self.config.images),
+            "source": self.source_of(run).as_posix(),
+            "link": self.container_of(run.name),
+            "python": run.python,
+            "arguments": self.start_arguments(),
+            "visible_devices": self.config.visible_devices,
+            "seen": seen,
+        }
 
     def code_of(self, case: str) -> list[str]:
         """The files whose change makes a measurement stale: the supervisor, the shared code and the workload."""
@@ -155,6 +194,8 @@ class Plan:
             cases = self.cases_of(run)
             processes = sum(len(self.processes_of(run, case)) for case in cases)
             what = {"host": f"torch {self.torch_version}"}.get(run.kind, run.where)
+            if run.kind == "container":
+                what += f", {self.image_of(run).state()}"
             lines.append(f"run {run.name} ({run.kind}, {what}): {len(cases)} cases, {processes} processes")
         lines += [f"left out: {left.run}: {left.reason}" for left in self.left_out]
         return "\n".join([f"edition {self.config.edition}", *lines])
@@ -213,6 +254,7 @@ def host_python() -> str:
 
 
 _recorded_cases = cache(recorded_cases)  # a folder is looked through once
+_stamp = cache(stamp_of)
 
 
 @dataclass(frozen=True)
@@ -228,12 +270,16 @@ class _Earlier:
 
 @cache
 def _previous(path: Path, stamp: str) -> _Earlier:
-    """Read once an execution, so that the answer stays as it was when the DAG was built."""
+    found = _read(path)
+    retry_of = (found.get("case") or found).get("retry_of")
+    return _Earlier(found.get(stamp) if found.get("status") in ("failed", "lost") else None, retry_of)
+
+
+@cache
+def _read(path: Path) -> Mapping[str, Any]:
+    """A JSON object, read once an execution, so that it stays as it was when the DAG was built; empty if unreadable."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return _Earlier(None, None)
-    if not isinstance(found, Mapping):
-        return _Earlier(None, None)
-    retry_of = (found.get("case") or found).get("retry_of")
-    return _Earlier(found.get(stamp) if found.get("status") in ("failed", "lost") else None, retry_of)
+        return {}
+    return found if isinstance(found, Mapping) else {}

@@ -1,8 +1,33 @@
 # What several rules ask of the plan.
 
 
+def run_status(wildcards):
+    """run.json of a run, once it has been looked at."""
+    found = checkpoints.probe_run.get(run=wildcards.run).output.run
+    return json.loads(Path(found).read_text(encoding="utf-8"))
+
+
 def measurement(wildcards):
     """The measurement of one process, or nothing where the run was lost."""
-    run = checkpoints.probe_run.get(run=wildcards.run).output.run
-    lost = json.loads(Path(run).read_text(encoding="utf-8"))["status"] == "lost"
+    lost = run_status(wildcards)["status"] == "lost"
     return [] if lost else PLAN.measurement_of(wildcards.run, wildcards.case, wildcards.process).as_posix()
+
+
+def build_of(wildcards):
+    """What makes a measurement stale when it changes: the version of torch, and the image that it is in."""
+    if CONFIG.run(wildcards.run).kind == "host":
+        return PLAN.torch_version
+    status = run_status(wildcards)
+    return f"{status['torch']} in {status['image_digest'] or status['image_stamp']}"
+
+
+def measuring_python(wildcards):
+    """The command that starts Python where torch is, with the number of CPU threads that is wanted."""
+    run = CONFIG.run(wildcards.run)
+    return f"{thread_limits(CONFIG.threads)} {shlex.quote(PYTHON if run.kind == 'host' else run.python)}"
+
+
+def only_in(wildcards):
+    """The argument by which a measurement is refused outside the container of its run."""
+    image = PLAN.container_of(wildcards.run)
+    return f"--require-container {Path(image).name}" if image else ""

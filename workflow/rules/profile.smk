@@ -19,6 +19,7 @@ checkpoint probe_run:
 
 rule profile_case:
     input:
+        run=ancient(f"{RESULTS}/{{run}}/run.json"),
         supervisor=f"{SCRIPTS}/profile_case.py",
         workload=lambda wildcards: PLAN.code_of(wildcards.case),
     output:
@@ -27,16 +28,16 @@ rule profile_case:
     log:
         f"{LOGS}/{{run}}/{{case}}/{{process}}.profile.log",
     container:
-        None
+        lambda wildcards: PLAN.container_of(wildcards.run)
     # the machine is the measurement's alone
     threads: workflow.cores or 1
     resources:
-        gpu=1,
+        gpu=int(CONFIG.device != "cpu"),
     params:
-        python=lambda wildcards: PYTHON if CONFIG.run(wildcards.run).kind == "host" else "python3",
+        python=measuring_python,
+        build=build_of,
+        only_in=only_in,
         spec=lambda wildcards: PLAN.case_json(wildcards.run, wildcards.case, wildcards.process),
-        torch=lambda wildcards: PLAN.torch_version if CONFIG.run(wildcards.run).kind == "host" else None,
-        image=lambda wildcards: CONFIG.run(wildcards.run).where or None,
         device=CONFIG.device,
         cache=lambda wildcards: f"{RESULTS}/{wildcards.run}/cache",
         folder=subpath(output.measurement, parent=True),
@@ -44,5 +45,5 @@ rule profile_case:
         "Measuring {wildcards.case} on {wildcards.run}, process {wildcards.process}"
     shell:
         "printf '%s' {params.spec:q} > {output.case:q} && "
-        "{params.python:q} {SCRIPTS:q}/profile_case.py --case-file {output.case:q} --device {params.device}"
-        " --output {params.folder:q} --cache-dir {params.cache:q} 2> {log:q}"
+        "{params.python} {SCRIPTS:q}/profile_case.py --case-file {output.case:q} --device {params.device}"
+        " --output {params.folder:q} --cache-dir {params.cache:q} {params.only_in} 2> {log:q}"

@@ -70,7 +70,7 @@ def describe_environment(device: torch.device | None) -> dict[str, Any]:
         "platform": " ".join(filter(None, [platform.system(), platform.machine(), libc])),
         "cpu": _cpu_name(),
         "threads": torch.get_num_threads(),
-        "container": _container(),
+        "container": gpu.container(),
         "packages": {name: version for name in PACKAGES if (version := _version(name))},
     }
 
@@ -88,9 +88,3 @@ def _cpu_name() -> str:
     except OSError:
         found = None
     return found[1].strip() if found else platform.machine()
-
-
-def _container() -> str | None:
-    """File name of the Apptainer image this runs in, or None outside one."""
-    path = os.environ.get("APPTAINER_CONTAINER") or os.environ.get("SINGULARITY_CONTAINER")
-    return os.path.basename(path) if path else None

@@ -112,6 +112,14 @@ RULES = (
 )
 
 
+def outside_container(wanted: str, actual: str | None) -> Failure | None:
+    """The refusal of a measurement that has to run in another container than it does; None where it is the one."""
+    if actual == wanted:
+        return None
+    where = f"in the container {actual}" if actual else "in no container"
+    return Failure("failed", f"refused: this runs {where}, not in {wanted}", "run the workflow with --use-singularity")
+
+
 def from_exception(kind: str, message: str, stage: str | None) -> Failure:
     """The failure behind an exception of the child; `kind` is the type's qualified name."""
     first = next((line.strip() for line in message.splitlines() if line.strip()), "")

@@ -103,7 +103,7 @@ def _number(cell: str) -> float | None:
 
 
 def other_processes(gpu: str | None) -> list[dict[str, Any]] | None:
-    """Compute processes on the GPU before ours is started: pid, name (no folder), used_memory_mib."""
+    """Compute processes on the GPU while ours is not: pid, name (no folder), used_memory_mib; None if not readable."""
     if gpu is None:
         return None
     rows = query("--query-compute-apps=pid,process_name,used_memory", gpu if gpu.startswith("GPU-") else None)
@@ -114,6 +114,20 @@ def other_processes(gpu: str | None) -> list[dict[str, Any]] | None:
         for row in rows
         if len(row) == 3 and row[0].isdigit()
     ]
+
+
+def seen_together(before: list[dict[str, Any]] | None, after: list[dict[str, Any]] | None) -> list[Any] | None:
+    """The processes of two looks, each once; None where neither look could be had."""
+    if before is None and after is None:
+        return None
+    found = {process["pid"]: process for look in (after, before) for process in look or []}
+    return sorted(found.values(), key=lambda process: process["pid"])
+
+
+def container() -> str | None:
+    """File name of the Apptainer image this runs in, or None outside one."""
+    path = os.environ.get("APPTAINER_CONTAINER") or os.environ.get("SINGULARITY_CONTAINER")
+    return os.path.basename(path) if path else None
 
 
 @contextlib.contextmanager

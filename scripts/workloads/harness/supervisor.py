@@ -61,10 +61,13 @@ def say(message: str) -> None:
     print(f"{PROGRESS}{message}", file=sys.stderr, flush=True)
 
 
-def supervise(given: dict[str, Any], case: dict[str, Any], device: str, output: Path, cache: Path | None) -> int:
+def supervise(
+    given: dict[str, Any], case: dict[str, Any], device: str, output: Path, cache: Path | None, image: str | None = None
+) -> int:
     """Measure a case and write output/measurement.json.
 
-    given, case: the case as it was written, and with its defaults. device: auto | cuda | cpu.
+    given, case: the case as it was written, and with its defaults. device: auto | cuda | cpu. image: file name of the
+    container image that this has to run in; anywhere else the measurement is refused.
 
     Returns 0 once measurement.json stands, 128 + n if signal n stopped the supervisor (the file stands then too).
     Raises OSError if the folder cannot be written at all.
@@ -77,18 +80,20 @@ def supervise(given: dict[str, Any], case: dict[str, Any], device: str, output: 
     started, clock = datetime.now(timezone.utc), time.monotonic()  # noqa: UP017 - Python 3.9
     scrub = Scrubber(output=output, cache=cache)
     exit_status, attempts, record, log = 0, 0, {}, []
-    failure: failures.Failure | None = None
+    failure = failures.outside_container(image, gpu.container()) if image else None
+    retries = -1 if failure else case["retries"]
     card = gpu.visible_gpu() if device != "cpu" else None
     others = None
     try:
         with _stoppable(), gpu.lock(card, say) as locked:
             others = gpu.other_processes(card)
-            while attempts <= case["retries"]:
+            while attempts <= retries:
                 attempts += 1
                 record, failure, log = _attempt(case, device, output, cache)
-                if failure is None or not failure.retry or attempts > case["retries"]:
+                if failure is None or not failure.retry or attempts > retries:
                     break
                 say(f"{case['case']}: {failure.fact}; trying once more")
+            others = gpu.seen_together(others, gpu.other_processes(card))
             if card and not locked:
                 record.setdefault("notes", []).append("the GPU could not be locked: another measurement may have run")
     except Interrupted as stop:
