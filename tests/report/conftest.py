@@ -1,13 +1,30 @@
-"""A made-up edition and its rendered report, shared by the tests of the report."""
+"""A made-up edition, its rendered report, and a browser to read it with."""
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import made_edition
 import pytest
 
 from kernelbook.report import render_report
+
+HERE = Path(__file__).parent
+CREATED = "2026-11-29T15:00:00Z"
+# one GPU process less, and nothing that talks to anyone
+BROWSER_ARGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+INSIDE = ("file:", "blob:", "data:")
 
 
 @pytest.fixture(scope="session")
@@ -18,5 +35,82 @@ def edition_dir(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def report(edition_dir, tmp_path_factory) -> Path:
     output = tmp_path_factory.mktemp("reports") / "test"
-    render_report(edition_dir, output, "2026-11-29T15:00:00Z")
+    render_report(edition_dir, output, CREATED)
     return output
+
+
+@pytest.fixture(scope="session")
+def two_runs(tmp_path_factory) -> Path:
+    """A report of two runs on one GPU, the second 1.25 times as slow, and a third on another GPU."""
+    runs = (
+        {"run": "torch-a", "kind": "container", "device": "NVIDIA H200", "torch": "2.11"},
+        {"run": "torch-b", "kind": "container", "device": "NVIDIA H200", "torch": "2.12"},
+        {"run": "a100", "kind": "container", "device": "NVIDIA A100", "torch": "2.12"},
+    )
+    folder = tmp_path_factory.mktemp("two")
+    edition = made_edition.build(folder / "edition", runs=runs, factors=(1.0, 1.25, 2.0))
+    render_report(edition, folder / "report", CREATED)
+    return folder / "report"
+
+
+@pytest.fixture(scope="session")
+def missing(request, root) -> Callable[[str], None]:
+    """require_or_skip of the tests' own conftest, however pytest was started."""
+    return request.config.pluginmanager.get_plugin(str(root / "tests" / "conftest.py")).require_or_skip
+
+
+@pytest.fixture(scope="session")
+def browser(chromium, missing) -> Iterator:
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        missing("Playwright's Python package is not installed")
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=chromium, args=BROWSER_ARGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def open_page(browser) -> Iterator[Callable]:
+    """open_page(report, hash="", width=...) -> page, ready. A console error or a request fails the test at its end."""
+    contexts, trouble = [], []
+
+    def opened(report: Path, hash_: str = "", width: int = 1280, height: int = 900, **options):
+        context = browser.new_context(viewport={"width": width, "height": height}, accept_downloads=True, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda said: trouble.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: trouble.append(str(error)))
+        page.on("request", lambda sent: None if sent.url.startswith(INSIDE) else trouble.append(sent.url))
+        page.on("dialog", lambda dialog: (trouble.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.goto(f"{(report / 'index.html').as_uri()}{hash_}")
+        page.wait_for_selector("html[data-ready]")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert trouble == []
+
+
+@pytest.fixture(scope="session")
+def axe(tmp_path_factory, missing) -> str:
+    """The source of axe-core, installed by npm into a folder of its own."""
+    npm = shutil.which("npm")
+    if npm is None:
+        missing("npm is not installed")
+    folder = tmp_path_factory.mktemp("npm")
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(HERE / name, folder / name)
+    done = subprocess.run(
+        [str(npm), "ci", "--no-audit", "--no-fund"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    if done.returncode:
+        missing(f"npm ci failed: {done.stderr.strip()[-300:]}")
+    return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")

@@ -118,6 +118,29 @@ CASES = (
 )
 
 
+EVIL = (
+    '<script>window.hurt = 1</script><img src=x onerror="window.hurt = 2">' + "'`|\\n\u202egnp\u2066 ]]>-->{{ 7 * 7 }}"
+)
+HOSTILE = (
+    Made(
+        "evil</script><script>window.hurt=3</script>",
+        "work</script><b>load",
+        EVIL,
+        EVIL,
+        (
+            Step(EVIL, EVIL, (kernel(EVIL, "gemm", 50.0), kernel("x" * 5000, "softmax", 20.0))),
+            Step("=HYPERLINK(1)", None, (kernel("=cmd|' /C calc'!A0", "copy", 5.0),)),
+        ),
+        guesses=((EVIL, EVIL, EVIL, "broken", EVIL), ("kernels", "5", "3", "broken", "x" * 5000)),
+    ),
+    CASES[1],
+)
+HOSTILE_RUNS = (
+    {"run": 'run"><script>window.hurt=4</script>', "kind": "container", "description": EVIL, "device": EVIL},
+    {"run": "plain", "kind": "host", "description": "plain", "device": "NVIDIA H200", "reason": EVIL},
+)
+
+
 def forward(made: Made, factor: float = 1.0) -> tuple[list[dict], list[dict]]:
     """(activities, calls) of one forward; each launch takes 6 µs of CPU, an op around it 2 µs more at either end."""
     acts: list[dict] = []
@@ -336,7 +359,7 @@ def _published(rows: dict, run: str, made: Made) -> None:
 def _measured(rows: dict, folder: Path, run: str, made: Made, factor: float, forwards: int) -> None:
     acts, calls = forward(made, factor)
     keys = {"run": run, "case": made.case, "process": 1}
-    trace = folder.parent / run / made.case / "1" / "trace.json.gz"
+    trace = folder.parent / "traces" / f"{len(rows['cases'])}.json.gz"
     write_trace(trace, made)
     rows["cases"].append(case_row(run, made, acts, calls, trace_path=str(trace)))
     for index in range(forwards):

@@ -64,7 +64,8 @@ def _family_style() -> str:
     """One colour variable and one ink a family, and the hatch that marks what is no kernel."""
     tokens = "".join(f"--f-{f.key}: light-dark({f.light}, {f.dark});" for f in FAMILIES)
     rules = "".join(
-        f".f-{f.key}{{fill:var(--f-{f.key})}}.b-{f.key}{{background-color:var(--f-{f.key})}}.t-{f.key}{{fill:light-dark({f.inks[0]}, {f.inks[1]})}}"
+        f".f-{f.key}{{fill:var(--f-{f.key})}}.b-{f.key}{{background-color:var(--f-{f.key})}}"
+        f".t-{f.key}{{fill:light-dark({f.inks[0]}, {f.inks[1]})}}"
         for f in FAMILIES
     )
     return f":root{{{tokens}}}{rules}\n"
