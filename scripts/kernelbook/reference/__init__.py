@@ -1,0 +1,26 @@
+"""The reference pages of the docs, made from what the code itself goes by: schemas, tables, help texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from kernelbook.reference.commands import commands_page
+from kernelbook.reference.config import config_page, guesses_page
+from kernelbook.reference.summary import summary_page
+from kernelbook.reference.tables import tables_page
+
+NOTE = "<!-- Made by scripts/reference_docs.py; change what it is made from instead. -->\n"
+
+
+def reference_pages(home: Path) -> Mapping[str, str]:
+    """File name -> text of every generated page. home: the checkout."""
+    schemas = home / "workflow" / "schemas"
+    pages = {
+        "config.md": config_page(schemas),
+        "guesses.md": guesses_page(schemas),
+        "tables.md": tables_page(home),
+        "summary.md": summary_page(schemas),
+        "commands.md": commands_page(home / "scripts"),
+    }
+    return {name: NOTE + text for name, text in pages.items()}

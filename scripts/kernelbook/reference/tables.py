@@ -1,0 +1,80 @@
+"""docs/reference/tables.md: the columns of an edition's tables, with the types that a real edition has."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import yaml
+
+from kernelbook.case_tables import Origin, tables_of, write_tables
+from kernelbook.edition import collect
+from kernelbook.reference.markdown import table
+
+CASE = "linear-eager"
+RECORDED = f"resources/recorded/h200-torch2.11/{CASE}/1/measurement.json"
+TYPES = {"string": "text", "int64": "whole number", "double": "number", "bool": "true or false"}
+INTRO = """# Tables
+
+What lies in `reports/<edition>/tables/`, each as Parquet and as CSV. The unit is part of a column's name: `_us` is
+microseconds. An empty cell is what could not be had; it is never a zero. The first columns of most tables are its
+keys:
+
+"""
+
+
+def tables_page(home: Path) -> str:
+    """Every table and column that an edition of the recorded run has."""
+    known = described()
+    keys = known["keys"]
+    found = edition_tables(home)
+    _demand(known, found)
+    parts = [INTRO, table(("column", "meaning"), [(f"`{name}`", text) for name, text in keys.items()])]
+    for name, each in found.items():
+        about = known["tables"][name]
+        own = [field for field in each.schema if field.name not in keys]
+        rows = [(f"`{field.name}`", _type(field.type), about["columns"][field.name]) for field in own]
+        parts.append(f"\n## {name}\n\n{about['about']}\n\n" + table(("column", "type", "meaning"), rows))
+    return "".join(parts)
+
+
+def _demand(known: Mapping[str, Any], found: Mapping[str, pa.Table]) -> None:
+    """Raises ValueError that names every column nothing is written about."""
+    told = {name: {*known["keys"], *about["columns"]} for name, about in known["tables"].items()}
+    untold = [f"{name}.{column}" for name in found for column in found[name].column_names
+              if column not in told.get(name, ())]  # fmt: skip
+    if untold:
+        raise ValueError(f"columns.yaml says nothing of {', '.join(untold)}: describe them there")
+
+
+def described() -> Mapping[str, Any]:
+    """columns.yaml: what is written about each table and column."""
+    return yaml.safe_load((Path(__file__).parent / "columns.yaml").read_text(encoding="utf-8"))
+
+
+def edition_tables(home: Path) -> dict[str, pa.Table]:
+    """The tables of an edition of one recorded case, in the order in which they are described."""
+    spec = json.loads((home / RECORDED).read_text(encoding="utf-8"))["case"] | {"expect": {"kernels": 1}}
+    run = {"name": "recorded", "kind": "recorded", "description": "", "where": "", "source": ""}
+    plan = {"edition": "reference", "report": {}, "left_out": [], "runs": [run], "cases": [spec]}
+    plan["rows"] = [["recorded", CASE, 1]]
+    with tempfile.TemporaryDirectory() as folder:
+        results = Path(folder)
+        status = {"run": "recorded", "status": "ok", "reason": None, "image_digest": None}
+        made = tables_of(Origin("recorded", CASE, 1, status), spec, home / RECORDED)
+        write_tables(made, results / "recorded" / CASE / "1")
+        (results / "recorded" / "run.json").write_text(json.dumps(status), encoding="utf-8")
+        found = collect(plan, results).tables
+    order = list(described()["tables"])
+    named = [name for name in order if name in found] + sorted(set(found) - set(order))
+    return {name: found[name] for name in named if found[name].num_columns}
+
+
+def _type(kind: pa.DataType) -> str:
+    if pa.types.is_list(kind):
+        return f"list of {_type(kind.value_type)}s"
+    return TYPES.get(str(kind), str(kind))
