@@ -1,0 +1,84 @@
+"""Runs profile_case.py as a process of its own, the way the workflow does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FAULTS = "tests/measure/fixtures/faults.py"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one call of profile_case.py left; `measurement` is None if there is no file."""
+
+    status: int
+    stderr: str
+    output: Path
+    measurement: dict[str, Any] | None
+
+
+def _no_constant(word: str) -> None:
+    raise AssertionError(f"{word} is not strict JSON")
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """profile_case.py, started in a folder of the test's own."""
+
+    folder: Path
+
+    @property
+    def output(self) -> Path:
+        return self.folder / "out"
+
+    def start(
+        self,
+        workload: str,
+        device: str = "cpu",
+        env: dict[str, str] | None = None,
+        extra: Sequence[str] = (),
+        **keys: Any,
+    ) -> subprocess.Popen:
+        """Start it. workload: a built-in one, or `:name` for a function of fixtures/faults.py; keys: of the case."""
+        name = FAULTS + workload if workload.startswith(":") else workload
+        case = {"case": "a-case", "workload": name, "annotation": "a_forward", "samples": 20, **keys}
+        case_file = self.folder / "case.json"
+        case_file.write_text(json.dumps(case))
+        script = str(ROOT / "scripts" / "profile_case.py")
+        arguments = ["--case-file", str(case_file), "--output", str(self.output), "--device", device, *extra]
+        environment = {**os.environ, "TMPDIR": str(self.folder), **(env or {})}
+        return subprocess.Popen(
+            [sys.executable, script, *arguments], cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True
+        )
+
+    def finish(self, process: subprocess.Popen) -> Outcome:
+        """Wait for it and read what it left."""
+        _, stderr = process.communicate(timeout=120)
+        file = self.output / "measurement.json"
+        found = json.loads(file.read_text(), parse_constant=_no_constant) if file.exists() else None
+        return Outcome(process.returncode, stderr, self.output, found)
+
+    def __call__(self, workload: str, **keys: Any) -> Outcome:
+        return self.finish(self.start(workload, **keys))
+
+
+@pytest.fixture
+def measure(tmp_path: Path) -> Measuring:
+    """profile_case.py in this test's folder."""
+    return Measuring(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def measure_once(tmp_path_factory: pytest.TempPathFactory) -> Measuring:
+    """The same in a folder that a module's tests share."""
+    return Measuring(tmp_path_factory.mktemp("measured"))

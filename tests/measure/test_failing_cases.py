@@ -1,0 +1,205 @@
+"""Every way of failing that can be made on a CPU leaves a measurement.json that says what happened and what to do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.torch
+
+
+def ended(pid: int) -> bool:
+    """Whether a process is gone (a zombie is)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("workload", "params", "status", "reason"),
+    [
+        (":raises", {}, "failed", "RuntimeError during first call: the workload's own words"),
+        (":refuses", {}, "unsupported", "this device has no such unit: use another variant"),
+        (":needs_package", {}, "unsupported", "a_package_that_is_not_there cannot be imported"),
+        (":leaves", {"status": 7}, "failed", "left with status 7 during first call"),
+        (":returns_nothing", {}, "failed", "must return a Workload, got NoneType"),
+        (":not_a_function", {}, "failed", "must be a function, got int"),
+        (":absent", {}, "failed", 'has no "absent": it has Nested'),
+        (":fine", {"sizes": 8}, "failed", "unexpected keyword argument 'sizes'; it takes size"),
+        ("no/such/file.py:x", {}, "failed", 'there is no file "no/such/file.py"'),
+        ("matmul-add", {}, "failed", "attention, ceiling, linear, matmul_add, mlp, or path/to/file.py:function"),
+    ],
+)
+def test_what_a_workload_does_wrong(measure, workload, params, status, reason):
+    got = measure(workload, params=params)
+    assert got.status == 0
+    assert got.measurement["status"] == status
+    assert reason in got.measurement["reason"]
+    assert got.measurement["attempts"] == 1
+    assert sorted(path.name for path in got.output.iterdir()) == ["measurement.json"]
+
+
+def test_memory_is_tried_twice(measure):
+    got = measure(":out_of_memory")
+    assert got.measurement["status"] == "failed"
+    assert got.measurement["reason"].startswith("the machine ran out of memory during making of the inputs")
+    assert "use smaller cpu_params" in got.measurement["reason"]
+    assert got.measurement["attempts"] == 2
+    assert "trying once more" in got.stderr
+
+
+@pytest.mark.parametrize("name", ["SIGSEGV", "SIGKILL"])
+def test_signals(measure, name):
+    got = measure(":ended_by", params={"name": name}, retries=0)
+    assert got.status == 0
+    assert f"ended by {name} during first call" in got.measurement["reason"]
+    assert got.measurement["device"]["type"] == "cpu"  # known before the end
+    if name == "SIGSEGV":
+        assert any("faults.py" in line for line in got.measurement["log_tail"])  # where it was
+
+
+def test_a_signal_that_does_not_come_back_costs_one_attempt(measure, tmp_path):
+    got = measure(":ended_by_once", params={"name": "SIGKILL", "marker": str(tmp_path / "seen")})
+    assert got.measurement["status"] == "ok"
+    assert got.measurement["attempts"] == 2
+    assert got.measurement["reason"] is None
+
+
+def test_time_limit_ends_the_whole_group_and_says_where_it_hung(measure, tmp_path):
+    pid_file = tmp_path / "pid"
+    started = time.monotonic()
+    got = measure(":hangs_with_a_child", params={"pid_file": str(pid_file)}, timeout_s=8, retries=0)
+    assert time.monotonic() - started < 20
+    assert got.status == 0
+    assert got.measurement["reason"].startswith("stopped at its time limit of 8 s during first call: raise timeout_s")
+    assert any("in action" in line for line in got.measurement["log_tail"])
+    assert ended(int(pid_file.read_text()))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_supervisor_told_to_stop(measure, number):
+    process = measure.start(":hangs")
+    for line in process.stderr:
+        if "first call" in line:
+            break
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    process.send_signal(number)
+    got = measure.finish(process)
+    assert got.status == 128 + number
+    assert got.measurement["status"] == "failed"
+    assert f"stopped from outside by {number.name}" in got.measurement["reason"]
+    assert len(children) == 1
+    assert all(ended(int(pid)) for pid in children)
+
+
+def test_the_child_does_not_outlive_a_killed_supervisor(measure):
+    process = measure.start(":hangs")
+    for line in process.stderr:
+        if "first call" in line:
+            break
+    (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    process.kill()
+    process.communicate(timeout=20)
+    deadline = time.monotonic() + 10
+    while not ended(int(child)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert ended(int(child))
+
+
+def test_full_disk_under_a_trace(measure):
+    measure.output.mkdir()
+    (measure.output / ".trace.json.gz").symlink_to("/dev/full")
+    got = measure(":fine")
+    assert got.status == 0
+    assert got.measurement["reason"].startswith("the disk is full during profile")
+    assert "free some space" in got.measurement["reason"]
+    assert len(got.measurement["forward_times_us"]) == 20  # measured before, and kept
+    assert got.measurement["trace"] is None
+
+
+def test_full_disk_under_everything(measure):
+    """A real file system of 400 KiB: even then measurement.json finds its room."""
+    measure.output.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(measure.output)], capture_output=True, check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip("a small file system needs the right to mount one")
+    try:
+        got = measure(":fills_the_disk", params={"folder": str(measure.output)})
+        assert got.status == 0
+        assert got.measurement["reason"].startswith("the disk is full during first call")
+    finally:
+        subprocess.run(["umount", str(measure.output)], check=True)
+
+
+def test_a_folder_that_cannot_be_made(measure):
+    measure.output.write_text("a file")
+    got = measure.finish(measure.start(":fine", extra=["--output", str(measure.output / "below")]))
+    assert got.status == 2
+    assert "cannot be written" in got.stderr
+
+
+def test_no_torch(measure, tmp_path):
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\")\n")
+    got = measure(":fine", env={"PYTHONPATH": str(tmp_path)})
+    assert got.status == 0
+    assert got.measurement["reason"] == (
+        "a package cannot be imported during import of torch (No module named 'torch'): install it in this environment"
+    )
+
+
+def test_no_compiler(measure, tmp_path):
+    got = measure(
+        "attention",
+        variant="naive",
+        mode="compile",
+        params={"batch": 1, "heads": 1, "seq": 8, "head_dim": 8},
+        extra=["--cache-dir", str(tmp_path / "cache")],
+        env={"CXX": str(tmp_path / "no-such-compiler")},
+    )
+    assert got.measurement["status"] == "failed"
+    assert got.measurement["reason"].startswith("torch.compile found no working compiler during first call")
+    assert "install g++" in got.measurement["reason"]
+    assert got.measurement["inductor_cache"] == "cold"
+
+
+def test_a_gpu_asked_for_and_absent(measure):
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    got = measure(":fine", device="cuda")
+    assert got.status == 0
+    assert got.measurement["status"] == "failed"
+    assert "--device cpu" in got.measurement["reason"]
+    assert got.measurement["environment"]["torch"] == torch.__version__
+
+
+@pytest.mark.parametrize("variant", ["sdpa-efficient", "sdpa-cudnn"])
+def test_backends_that_a_cpu_has_not(measure, variant):
+    got = measure("attention", variant=variant, params={"batch": 1, "heads": 2, "seq": 16, "head_dim": 8})
+    assert got.measurement["status"] == "unsupported"
+    assert "refuses these inputs" in got.measurement["reason"]
+    backends = got.measurement["sdpa_backends"]
+    assert backends["math"] == {"usable": True, "reasons": []}
+    assert backends[variant[5:]]["usable"] is False
+    assert backends[variant[5:]]["reasons"]
+
+
+def test_liger_needs_a_gpu(measure):
+    got = measure("mlp", variant="liger", params={"batch": 1, "seq": 2, "dim": 8, "hidden": 16})
+    assert got.measurement["status"] == "unsupported"
+    assert got.measurement["reason"].endswith("the device is cpu: use --device cuda")
+
+
+def test_a_process_leaves_nothing_in_the_temporary_folder(measure, tmp_path):
+    measure(":fine")
+    left = {path.name for path in tmp_path.iterdir() if not path.name.startswith("torchinductor_")}  # torch's own
+    assert left == {"case.json", "out"}
+    assert os.path.exists(measure.output / "trace.json.gz")

@@ -1,0 +1,206 @@
+"""What a measurement holds, and that its figures are what they say."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import socket
+import statistics
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.torch
+
+ATTENTION = {"batch": 1, "heads": 2, "seq": 16, "head_dim": 8}
+
+
+def events(path: Path) -> list[dict]:
+    return json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+
+
+def named(rows: list[dict], category: str, name: str) -> list[dict]:
+    return [row for row in rows if row.get("cat") == category and row.get("name") == name]
+
+
+@pytest.fixture(scope="module")
+def plain(measure_once):
+    """matmul_add of 32, with cpu_params that differ from params."""
+    return measure_once("matmul_add", params={"size": 4096}, cpu_params={"size": 32}, annotation="matmul_add")
+
+
+def test_status(plain):
+    assert plain.status == 0
+    assert plain.measurement["status"] == "ok"
+    assert plain.measurement["reason"] is None
+    assert plain.measurement["log_tail"] == []
+    assert plain.measurement["attempts"] == 1
+
+
+def test_the_case_is_kept_as_given_and_the_parameters_as_used(plain):
+    assert plain.measurement["case"]["params"] == {"size": 4096}
+    assert "seed" not in plain.measurement["case"]
+    assert plain.measurement["params_used"] == {"size": 32}
+
+
+def test_times(plain):
+    found = plain.measurement
+    assert len(found["forward_times_us"]) == 20
+    assert found["forward_timer"] == "wall"
+    assert all(time > 0 for time in found["forward_times_us"])
+    assert found["first_call_us"] > statistics.median(found["forward_times_us"])
+    assert found["duration_s"] * 1e6 > sum(found["forward_times_us"]) + found["first_call_us"]
+
+
+def test_work_and_bytes_by_hand(plain):
+    found = plain.measurement
+    assert (found["flops"], found["flops_source"]) == (2 * 32**3, "counter")
+    assert found["input_bytes"] == 3 * 32 * 32 * 2
+    assert found["output_bytes"] == 32 * 32 * 2
+    assert found["peak_memory_bytes"] is None
+
+
+def test_bf16_error_has_the_size_of_its_rounding(plain):
+    # bfloat16 keeps 8 significant bits: one rounding errs by at most 2^-9 = 0.2 %, two or three by little more.
+    assert 2**-12 < plain.measurement["relative_error"] < 2**-7
+
+
+def test_the_profile_is_as_planned(plain):
+    rows = events(plain.output / plain.measurement["trace"])
+    assert len(named(rows, "user_annotation", "matmul_add")) == plain.measurement["profiled_forwards"] == 10
+    assert len(named(rows, "cpu_op", "aten::mm")) == 10
+    assert len(named(rows, "cpu_op", "aten::add")) == 10
+    assert not any("Input Dims" in row.get("args", {}) for row in rows)
+    assert not any(row.get("cat") == "python_function" for row in rows)
+
+
+def test_shapes_have_a_trace_of_their_own(plain):
+    rows = events(plain.output / plain.measurement["shapes_trace"])
+    (product,) = named(rows, "cpu_op", "aten::mm")
+    assert product["args"]["Input Dims"] == [[32, 32], [32, 32]]
+    assert product["args"]["Input type"] == ["c10::BFloat16", "c10::BFloat16"]
+
+
+def test_averages_are_torchs(plain):
+    rows = {row["name"]: row for row in plain.measurement["key_averages"]}
+    traced = named(events(plain.output / "trace.json.gz"), "cpu_op", "aten::mm")
+    assert rows["aten::mm"]["count"] == 10
+    assert rows["aten::mm"]["cpu_time_us"] == pytest.approx(sum(row["dur"] for row in traced), rel=0.001, abs=0.1)
+    assert set(rows["aten::mm"]) == {
+        "name", "count", "cpu_time_us", "self_cpu_time_us", "device_time_us", "self_device_time_us",
+    }  # fmt: skip
+
+
+def test_nothing_tells_which_machine_it_was(plain):
+    texts = [gzip.decompress(path.read_bytes()).decode() for path in plain.output.glob("*.gz")]
+    texts.append((plain.output / "measurement.json").read_text())
+    assert len(texts) == 3
+    for text in texts:
+        for secret in (str(plain.output.parent), os.getcwd(), os.path.expanduser("~"), "host_name", "/tmp/"):
+            assert secret not in text
+        assert f'"{socket.gethostname()}"' not in text
+
+
+def test_environment(plain):
+    import torch
+
+    environment = plain.measurement["environment"]
+    assert environment["torch"] == torch.__version__
+    assert environment["threads"] >= 1
+    assert environment["cpu"]
+    assert environment["container"] is None or environment["container"].count("/") == 0
+
+
+def test_only_three_files_are_left(plain):
+    assert sorted(path.name for path in plain.output.iterdir()) == [
+        "measurement.json", "shapes.json.gz", "trace.json.gz",
+    ]  # fmt: skip
+
+
+def test_a_cold_case_profiles_first(measure):
+    got = measure("matmul_add", params={"size": 8}, warmup=0, schedule={"active": 3})
+    stages = [line for line in got.stderr.splitlines() if "a-case:" in line]
+    order = [line.split("a-case: ")[1].split(" (")[0] for line in stages]
+    assert order.index("profile") < order.index("timing without the profiler")
+    assert "first call" not in order
+    assert "warm-up" not in order
+    assert got.measurement["first_call_us"] > 0
+    assert got.measurement["profiled_forwards"] == 3
+    assert len(named(events(got.output / "trace.json.gz"), "user_annotation", "a_forward")) == 3
+
+
+def test_compiled(measure, tmp_path):
+    folder = ["--cache-dir", str(tmp_path / "cache")]
+    keys = {"mode": "compile", "params": {"size": 16}, "compile_options": {"fullgraph": True, "dynamic": False}}
+    cold = measure("matmul_add", extra=folder, **keys).measurement
+    shared = measure("matmul_add", extra=folder, **keys).measurement
+    assert (cold["status"], cold["inductor_cache"]) == ("ok", "cold")
+    assert (shared["status"], shared["inductor_cache"]) == ("ok", "shared")
+    assert cold["flops"] == 2 * 16**3  # counted on the eager twin
+    assert any("addmm" in row["name"] for row in cold["key_averages"])
+    assert (tmp_path / "cache" / "inductor").is_dir()
+
+
+def test_a_compile_backend_is_passed_on(measure):
+    got = measure("matmul_add", mode="compile", params={"size": 16}, compile_options={"backend": "no-such-backend"})
+    assert got.measurement["status"] == "failed"
+    assert "no-such-backend" in got.measurement["reason"]
+
+
+def test_a_pair_is_a_workload_and_its_own_float64_the_reference(measure):
+    got = measure(":returns_a_pair", dtype="float32")
+    assert got.measurement["status"] == "ok"
+    assert got.measurement["relative_error"] == 0.0  # doubling is exact
+    assert (got.measurement["flops"], got.measurement["flops_source"]) == (None, None)
+
+
+def test_a_nested_name(measure):
+    assert measure(":Nested.inner", params={"size": 4}).measurement["status"] == "ok"
+
+
+def test_an_error_is_found(measure):
+    got = measure(":wrong", dtype="float64")
+    assert got.measurement["relative_error"] == pytest.approx(0.01, rel=1e-9)
+
+
+def test_a_result_that_is_no_number(measure):
+    got = measure(":not_a_number")
+    assert got.measurement["status"] == "ok"
+    assert got.measurement["relative_error"] is None
+
+
+def test_a_reference_that_fails_costs_only_its_figure(measure):
+    got = measure(":takes_no_float64")
+    assert got.measurement["status"] == "ok"
+    assert got.measurement["relative_error"] is None
+    assert got.measurement["notes"] == ["no relative error: RuntimeError: float64 is not for this device"]
+
+
+def test_a_warm_up_that_was_too_short_is_noticed(measure):
+    check = measure(":slow_at_first", samples=50).measurement["warmup_check"]
+    assert check["still_falling"] is True
+    assert "raise warmup" in check["message"]
+
+
+def test_an_earlier_measurement_does_not_survive(measure):
+    assert measure(":fine").measurement["status"] == "ok"
+    got = measure(":raises")
+    assert got.measurement["status"] == "failed"
+    assert sorted(path.name for path in got.output.iterdir()) == ["measurement.json"]
+
+
+def test_backends_are_surveyed_for_every_attention(measure):
+    backends = measure("attention", variant="inplace", params=ATTENTION).measurement["sdpa_backends"]
+    assert {name: found["usable"] for name, found in backends.items()} == {
+        "math": True, "flash": True, "efficient": False, "cudnn": False,
+    }  # fmt: skip
+
+
+def test_seeds(measure):
+    def error(seed: int) -> float:
+        return measure("matmul_add", params={"size": 16}, seed=seed).measurement["relative_error"]
+
+    first = error(0)
+    assert error(0) == first
+    assert error(1) != first

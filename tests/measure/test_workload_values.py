@@ -1,0 +1,193 @@
+"""Every variant of a workload computes the same function, judged against float64 written out here."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from workloads import Context, Unsupported  # noqa: E402
+from workloads.harness import accuracy, building, timing  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+CPU = torch.device("cpu")
+SHAPE = {"batch": 2, "heads": 3, "seq": 33, "head_dim": 16}
+
+
+def make(workload: str, variant: str = "plain", dtype: str = "float32", **params):
+    case = {"workload": workload, "variant": variant, "dtype": dtype, "seed": 3}
+    return building.build(case, params, CPU)
+
+
+def distance(got: torch.Tensor, wanted: torch.Tensor) -> float:
+    return float((got.double() - wanted).norm() / wanted.norm())
+
+
+def attention_by_loops(q, k, v):
+    """Causal attention one row at a time."""
+    out = torch.zeros(q.shape, dtype=torch.float64)
+    for batch in range(q.shape[0]):
+        for head in range(q.shape[1]):
+            for row in range(q.shape[2]):
+                seen = k[batch, head, : row + 1].double()
+                weights = torch.exp(seen @ q[batch, head, row].double() / math.sqrt(q.shape[3]))
+                out[batch, head, row] = (weights / weights.sum()) @ v[batch, head, : row + 1].double()
+    return out
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("variant", ["naive", "inplace", "flex", "sdpa-math", "sdpa-flash", "sdpa-auto"])
+@torch.no_grad()
+def test_attention(variant, dtype):
+    made = make("attention", variant, dtype, **SHAPE)
+    wanted = attention_by_loops(*made.inputs[:3])
+    before = [tensor.clone() for tensor in made.inputs]
+    if made.pinned:
+        with made.pinned:
+            got = made.forward(*made.inputs)
+    else:
+        got = made.forward(*made.inputs)
+    assert got.dtype == getattr(torch, dtype)
+    assert distance(got, wanted) < {"float32": 1e-5, "bfloat16": 1e-2}[dtype]
+    assert distance(made.reference(*made.inputs), wanted) < 1e-12
+    assert all(torch.equal(old, new) for old, new in zip(before, made.inputs, strict=True))
+
+
+@torch.no_grad()
+def test_the_mlp():
+    made = make("mlp", "torch", "float32", batch=2, seq=5, dim=12, hidden=20)
+    (x,) = made.inputs
+    model = made.forward
+    gate = torch.nn.functional.linear(x.double(), model.gate_proj.weight.double())
+    up = torch.nn.functional.linear(x.double(), model.up_proj.weight.double())
+    hidden = torch.nn.functional.gelu(gate, approximate="tanh") * up
+    wanted = torch.nn.functional.linear(hidden, model.down_proj.weight.double())
+    assert distance(made.forward(x), wanted) < 1e-5
+    assert distance(made.reference(x), wanted) < 1e-12
+    assert [name for name, _ in model.named_parameters()] == [
+        "gate_proj.weight", "up_proj.weight", "down_proj.weight",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@torch.no_grad()
+def test_linear(bias):
+    made = make("linear", batch=7, in_features=5, out_features=3, bias=bias)
+    (x,) = made.inputs
+    wanted = torch.stack(
+        [sum(x[:, i].double() * w for i, w in enumerate(row)) for row in made.forward.weight.double()], 1
+    )
+    if bias:
+        wanted = wanted + made.forward.bias.double()
+    assert distance(made.forward(x), wanted) < 1e-6
+    assert distance(made.reference(x), wanted) < 1e-12
+
+
+@torch.no_grad()
+def test_matmul_add():
+    made = make("matmul_add", size=6)
+    a, b, c = made.inputs
+    wanted = torch.tensor(
+        [[sum(float(a[i, k]) * float(b[k, j]) for k in range(6)) for j in range(6)] for i in range(6)]
+    )
+    assert distance(made.forward(a, b, c), wanted.double() + c.double()) < 1e-6
+
+
+@torch.no_grad()
+def test_ceilings():
+    product = make("ceiling", "matmul", size=8)
+    assert distance(product.forward(*product.inputs), product.inputs[0].double() @ product.inputs[1].double()) < 1e-6
+    copy = make("ceiling", "copy", "bfloat16", bytes=4096)
+    target, source = copy.inputs
+    result = copy.forward(target, source)
+    assert torch.equal(result, source)
+    assert accuracy.least_bytes(copy, result) == {"input_bytes": 4096, "output_bytes": 4096}
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_inplace_attention_refuses_inputs_that_require_grad(which):
+    made = make("attention", "inplace", **SHAPE)
+    made.inputs[which].requires_grad_()
+    with pytest.raises(ValueError, match="backward would read scores that were overwritten"):
+        made.forward(*made.inputs)
+
+
+@torch.no_grad()
+def test_inplace_attention_makes_fewer_tensors_than_naive():
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Calls(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            names.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    seen = {}
+    for variant in ("naive", "inplace"):
+        made, names = make("attention", variant, **SHAPE), []
+        with Calls():
+            made.forward(*made.inputs)
+        seen[variant] = names
+    assert any("masked_fill_." in name for name in seen["inplace"])
+    assert not any("clone" in name for name in seen["inplace"])
+    assert len(seen["inplace"]) <= len(seen["naive"])
+
+
+def test_inputs_are_seeded_random_and_never_zeros():
+    first, again = make("matmul_add", size=16), make("matmul_add", size=16)
+    assert all(torch.equal(a, b) for a, b in zip(first.inputs, again.inputs, strict=True))
+    assert all(0.7 < float(tensor.std()) < 1.3 for tensor in first.inputs)
+    assert not torch.equal(first.inputs[0], first.inputs[1])
+
+
+def test_an_unknown_variant_lists_the_known_ones():
+    with pytest.raises(ValueError, match='no variant "fast" here: use one of flex, hub-flash, inplace, naive'):
+        make("attention", "fast", **SHAPE)
+
+
+@pytest.mark.parametrize(("workload", "variant"), [("attention", "hub-flash"), ("mlp", "hub-liger"), ("mlp", "liger")])
+def test_what_needs_a_gpu_says_so(workload, variant):
+    with pytest.raises(Unsupported, match="the device is cpu"):
+        make(workload, variant)
+
+
+def test_a_missing_package_says_how_to_get_it():
+    context = Context("plain", CPU, torch.float32, 0)
+    with pytest.raises(Unsupported, match="pip install left-pad"):
+        context.package("left_pad_is_not_here", "left-pad")
+
+
+@torch.no_grad()
+def test_flops():
+    # Two products of (heads · seq · head_dim · seq) multiply-adds each, per batch entry.
+    made = make("attention", "sdpa-flash", **SHAPE)
+    assert accuracy.flops(made) == (2 * 2 * (2 * 3) * 33 * 33 * 16, "formula")
+    assert accuracy.flops(make("mlp", "torch", batch=2, seq=5, dim=12, hidden=20)) == (3 * 2 * 10 * 12 * 20, "counter")
+    assert accuracy.flops(make("ceiling", "copy", bytes=64)) == (None, None)
+
+
+@torch.no_grad()
+def test_relative_error_is_the_ratio_of_norms():
+    made = make("matmul_add", size=2)._replace(reference=lambda *_: torch.tensor([3.0, 4.0]))
+    assert accuracy.relative_error(torch.tensor([3.0, 4.5]), made) == pytest.approx(0.1)
+    assert accuracy.relative_error(torch.tensor([3.0, math.nan]), made) is None
+
+
+@pytest.mark.parametrize(
+    ("times", "falling"),
+    [
+        ([10.0] * 50, False),
+        ([20.0] * 10 + [10.0] * 40, True),
+        ([10.5] * 10 + [10.0] * 40, False),
+        ([100.0] + [10.0] * 49, False),  # one slow forward is no trend
+        ([8.0] * 10 + [10.0] * 40, False),  # getting slower is another matter
+    ],
+)
+def test_warmup_check(times, falling):
+    assert timing.warmup_check(times)["still_falling"] is falling
+
+
+def test_warmup_check_needs_enough_times():
+    assert timing.warmup_check([10.0] * 19) is None
