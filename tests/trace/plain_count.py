@@ -1,7 +1,7 @@
 """The counts of a trace in the plainest Python possible: a second opinion that shares nothing with the engine.
 
-It computes with exact decimals, knows sound files only, and takes its definitions from the project's rulings: what a launch is, what attributed
-means, busy time as a union per device, ranges, and the innermost op around a launch.
+It computes with exact decimals, knows sound files only, and takes its definitions from the project's rulings: what a
+launch is, what attributed means, busy time as a union per device, ranges, and the innermost op around a launch.
 """
 
 import bisect

@@ -206,7 +206,7 @@ class ColumnBuilder:
         kind[step] = ANNOTATION  # the old schema calls the step an operator
         thread, threads = self._merged_threads(thread)
         rows = DeviceRows(*device)
-        order = np.lexsort((rows.device, rows.start))
+        order = np.lexsort((rows.stream, rows.device, rows.start))
         rows = DeviceRows(*(column[order] for column in vars(rows).values()))
         return Columns(
             cpu=CpuRows(kind, name, thread, start, end, correlation, step, ordinal, threads),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -72,9 +73,18 @@ _INPUTS = {field.name: field.encode_name for field in msgspec.structs.fields(Inp
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
-# Both decode strict JSON with the usual types and raise what `STRICT_FAILURES` lists for anything else.
-decode_document = msgspec.json.Decoder(Document).decode
-decode_inputs = msgspec.json.Decoder(InputDocument).decode
+class Decoder(NamedTuple):
+    """Decoders of strict JSON with the usual types; both raise what `STRICT_FAILURES` lists for anything else.
+
+    events: an array of events. document: an object that holds the last of them, and the tail of the file.
+    """
+
+    events: Callable[[bytes], list[Event]]
+    document: Callable[[bytes], Document]
+
+
+PLAIN = Decoder(msgspec.json.Decoder(list[Event]).decode, msgspec.json.Decoder(Document).decode)
+WITH_INPUTS = Decoder(msgspec.json.Decoder(list[InputEvent]).decode, msgspec.json.Decoder(InputDocument).decode)
 # A UnicodeDecodeError is a ValueError, and so are msgspec's errors.
 STRICT_FAILURES = (ValueError, RecursionError)
 

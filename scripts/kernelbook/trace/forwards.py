@@ -12,7 +12,7 @@ import pyarrow as pa
 from kernelbook.trace.arrow import microseconds, numbers, strings, texts
 from kernelbook.trace.attribution import Attribution
 from kernelbook.trace.columns import ANNOTATION, KERNEL, OP, RUNTIME, Columns, cpu_kind
-from kernelbook.trace.events import InputArgs, decode_inputs
+from kernelbook.trace.events import WITH_INPUTS, InputArgs
 from kernelbook.trace.nesting import NONE
 from kernelbook.trace.reader import EventReader
 from kernelbook.trace.tables import whole
@@ -108,7 +108,7 @@ def _inputs(path: Path, ordinals: Iterable[int]) -> dict[int, Inputs]:
     wanted = {int(ordinal) for ordinal in ordinals}
     found: dict[int, Inputs] = {}
     ordinal = 0
-    for events in EventReader(path, decode=decode_inputs).batches() if wanted else ():
+    for events in EventReader(path, decode=WITH_INPUTS).batches() if wanted else ():
         for event in events:
             if event.ph != "X" or cpu_kind(event.cat) is None:
                 continue

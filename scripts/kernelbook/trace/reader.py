@@ -7,13 +7,13 @@ only a piece that fails goes to `salvage`. A wrong cut cannot do harm: both of i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from kernelbook.trace.events import STRICT_FAILURES, Document, Event, decode_document
+from kernelbook.trace.events import PLAIN, STRICT_FAILURES, Decoder, Document, Event
 from kernelbook.trace.model import TraceError
 from kernelbook.trace.salvage import Salvage, UnreadableError, read_object, salvage
 from kernelbook.trace.source import Source
@@ -23,7 +23,6 @@ _SMALL = 64 << 10
 _BORDER = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|args|pid|tid|ts|dur|id|s|bp)"\s*:)')
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*')
 _HEAD_KEYS = re.compile(rb'"(?:schemaVersion|deviceProperties|traceEvents|displayTimeUnit|baseTimeNanoseconds)"')
-Decode = Callable[[bytes], Document]
 _OPEN = b'{"traceEvents":['
 _BETWEEN = b", \t\r\n"
 
@@ -31,7 +30,7 @@ _BETWEEN = b", \t\r\n"
 class EventReader:
     """Iterate `batches()` once; the other attributes are complete after it."""
 
-    def __init__(self, path: str | Path, block: int = BLOCK, decode: Decode = decode_document) -> None:
+    def __init__(self, path: str | Path, block: int = BLOCK, decode: Decoder = PLAIN) -> None:
         self.path = Path(path)
         self._decode = decode
         self.block = block
@@ -96,11 +95,11 @@ class EventReader:
     def _piece(self, piece: bytes) -> Iterator[list[Event]]:
         """The events between two borders."""
         try:
-            document = self._decode(b"".join((_OPEN, piece, b"]}")))
+            events = self._decode.events(b"".join((b"[", piece, b"]")))
         except STRICT_FAILURES:
             yield from self._damaged(piece)
         else:
-            yield self._count(document.traceEvents)
+            yield self._count(events)
 
     def _damaged(self, piece: bytes) -> Iterator[list[Event]]:
         """Narrow the damage down to small parts, then salvage those."""
@@ -109,11 +108,11 @@ class EventReader:
         while start < len(piece):
             border = _BORDER.search(piece, start + _SMALL)
             end = border.start() + 1 if border else len(piece)
-            part = carried + piece[start:end].lstrip(_BETWEEN)
+            part = carried + piece[start:end] if carried else piece[start:end].lstrip(_BETWEEN)
             carried = b""
             start = end
             try:
-                yield self._count(self._decode(b"".join((_OPEN, part, b"]}"))).traceEvents)
+                yield self._count(self._decode.events(b"".join((b"[", part, b"]"))))
             except STRICT_FAILURES:
                 found = salvage(part.decode("utf-8", "surrogateescape"), final=False)
                 yield self._take(found)
@@ -121,14 +120,14 @@ class EventReader:
                     self._tail.append(piece[start:].decode("utf-8", "replace"))
                     return
                 if found.rest:
-                    carried = found.rest.encode("utf-8", "surrogateescape") + b","
+                    carried = found.rest.encode("utf-8", "surrogateescape")
         if carried:
             self._rest = carried + self._rest
 
     def _last(self, data: bytes) -> Iterator[list[Event]]:
         """The last events with the tail of the file."""
         try:
-            document = self._decode(b"".join((_OPEN, data, b"}" if self._array else b"")))
+            document = self._decode.document(b"".join((_OPEN, data, b"}" if self._array else b"")))
         except STRICT_FAILURES:
             found = salvage(data.decode("utf-8", "surrogateescape"), final=True)
             yield self._take(found)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from isal import isal_zlib
 
@@ -12,7 +12,8 @@ from kernelbook.trace.model import TraceError
 
 _GZIP = b"\x1f\x8b"
 _WINDOW_GZIP = 31  # zlib's wbits for a gzip wrapper
-_READ = 1 << 18
+_READ = 1 << 16
+_AT_ONCE = 1 << 16  # plain bytes; where a stream is damaged, at most so many before the damage are lost
 
 
 class Source:
@@ -54,27 +55,25 @@ class Source:
         if held:
             yield b"".join(held)
 
-    def _unzipped(self, file) -> Iterator[bytes]:
+    def _unzipped(self, file: BinaryIO) -> Iterator[bytes]:
         """Every member of a gzip file; bytes after the last member that are no member are padding."""
         member = None
         data = b""
-        while True:
-            data = data or file.read(_READ)
-            if not data:
-                break
+        while data := data or file.read(_READ):
             if member is None:
+                data = data if len(data) > 1 else data + file.read(_READ)
                 if not data.startswith(_GZIP):
                     return
                 member = isal_zlib.decompressobj(wbits=_WINDOW_GZIP)
-            try:
-                plain = member.decompress(data)
-            except (isal_zlib.error, zlib.error):
                 self.complete = False
+            try:
+                plain = member.decompress(data, _AT_ONCE)
+            except isal_zlib.error:
                 return
             if plain:
                 yield plain
-            data = member.unused_data
+            data = member.unconsumed_tail
             if member.eof:
+                data = member.unused_data
                 member = None
-                data = data if len(data) > 1 else data + file.read(_READ)
-        self.complete = member is None
+                self.complete = True

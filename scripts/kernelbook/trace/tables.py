@@ -115,6 +115,12 @@ def occurrence(codes: np.ndarray) -> np.ndarray:
     return result
 
 
+def _spelling(codes: np.ndarray, names: list[str]) -> np.ndarray:
+    """Per name its place in the alphabet among the others, so that ties do not hang on the order of events."""
+    place = {name: index for index, name in enumerate(sorted({names[code] for code in codes.tolist()}))}
+    return np.array([place[names[code]] for code in codes.tolist()], dtype=np.int64)
+
+
 def _numeric(values: Iterable[int | str]) -> np.ndarray:
     return np.array([value if isinstance(value, int) else MISSING for value in values], dtype=np.int64)
 
@@ -130,7 +136,7 @@ def kernel_table(columns: Columns) -> pa.Table:
     last = first + count - 1
     total = np.add.reduceat(length, first) if len(keys) else length
     median = (length[first + (count - 1) // 2] + length[first + count // 2]) / 2 if len(keys) else length
-    ranked = np.lexsort((keys, -total))
+    ranked = np.lexsort((keys % 3, _spelling(keys // 3, columns.names), -total))
     return pa.table(
         {
             "name": texts(keys[ranked] // 3, columns.names),
@@ -168,7 +174,7 @@ def op_table(columns: Columns, found: Attribution) -> pa.Table:
     calls = np.bincount(rows.name[counted], minlength=count)
     cpu_time = by_name(forest.length, counted)
     present = np.flatnonzero(calls)
-    present = present[np.lexsort((present, -cpu_time[present]))]
+    present = present[np.lexsort((_spelling(present, columns.names), -cpu_time[present]))]
     nothing = np.full(len(present), not len(device.start))
 
     def device_figure(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:

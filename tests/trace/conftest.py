@@ -1,0 +1,24 @@
+"""A reading of events given inline."""
+
+import made_trace
+import pytest
+
+from kernelbook.trace import read_trace
+
+
+@pytest.fixture
+def read(tmp_path):
+    def of(events, **head):
+        return read_trace(made_trace.write(tmp_path / "made.json", events, **head))
+
+    return of
+
+
+@pytest.fixture
+def read_bytes(tmp_path):
+    def of(data, name="made.json"):
+        path = tmp_path / name
+        path.write_bytes(data)
+        return read_trace(path)
+
+    return of

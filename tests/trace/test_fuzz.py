@@ -1,0 +1,197 @@
+"""Properties that hold for any trace: order, nesting, streams, cuts, damage.
+
+KERNELBOOK_FUZZ_EXAMPLES=N makes N examples of each property (40 by default; `make fuzz` takes more).
+"""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import made_trace
+import plain_count
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kernelbook.trace import TraceError, read_trace
+from kernelbook.trace.reader import EventReader
+
+pytestmark = pytest.mark.filterwarnings("error")
+settings.register_profile(
+    "trace",
+    max_examples=int(os.environ.get("KERNELBOOK_FUZZ_EXAMPLES", "40")),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+trace_settings = settings.get_profile("trace")
+NAMES = ["aten::mm", "aten::add", "aten::to", "step", "loss", '}, {"ph": "X"', 'naïve \\ "quoted"', "", "=1+1"]
+
+
+@st.composite
+def nests(draw, start, length, depth):
+    """CPU rows inside [start, start + length), in ns; neighbours never touch. Kinds are drawn by chance."""
+    rows = []
+    position = start
+    while depth and length > 40 and draw(st.booleans()):
+        begin = position + draw(st.integers(2, 20))
+        size = draw(st.integers(0, max(start + length - begin - 2, 0)))
+        if begin + size >= start + length:
+            break
+        kind = draw(st.sampled_from(["op", "op", "annotation", "call"]))
+        rows.append((kind, draw(st.sampled_from(NAMES)), begin, size))
+        if kind != "call":
+            rows += draw(nests(begin, size, depth - 1))
+        position = begin + size
+    return rows
+
+
+@st.composite
+def traces(draw):
+    """Events of a trace: threads with nested rows, calls with correlation ids, activities on devices and streams."""
+    events, correlation, scale = [], 0, 2000  # ns times 2000: all is more than the tolerance of 1 µs apart
+    for thread in range(draw(st.integers(1, 3))):
+        for kind, name, start, length in draw(nests(1000, 2000, 4)):
+            ts, dur = start * scale / 1000, length * scale / 1000
+            if kind == "call":
+                correlation += 1
+                events.append(made_trace.launch(correlation, ts, dur, "cudaLaunchKernel", tid=thread))
+            else:
+                events.append(getattr(made_trace, kind)(name, ts, dur, tid=thread))
+    for _ in range(draw(st.integers(0, 12))):
+        category = draw(st.sampled_from(["kernel", "gpu_memcpy", "gpu_memset"]))
+        ts, dur = draw(st.integers(0, 9000)) / 2, draw(st.integers(0, 900)) / 4
+        of = draw(st.integers(1, correlation + 2))
+        where = {"device": draw(st.integers(0, 1)), "stream": draw(st.integers(7, 9))}
+        events.append(made_trace.activity(category, draw(st.sampled_from(NAMES)), ts, dur, of, **where))
+    return events
+
+
+def text_of(events, draw_format):
+    return made_trace.kineto(events) if draw_format else json.dumps(made_trace.document(events))
+
+
+def in_a_file(use, data):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "made.json"
+        path.write_bytes(data)
+        return use(path)
+
+
+def read_events(data, block=4 << 20):
+    def use(path):
+        reader = EventReader(path, block)
+        return [(e.ph, e.cat, e.name, e.ts, e.dur) for batch in reader.batches() for e in batch], reader
+
+    return in_a_file(use, data)
+
+
+@trace_settings
+@given(traces())
+def test_totals_are_those_of_a_plain_count(events):
+    reading, plain = in_a_file(lambda path: (read_trace(path), plain_count.count(path)), text_of(events, True).encode())
+    totals = reading.totals
+    if not plain["activities"]:
+        assert set(vars(totals).values()) == {None}
+        return
+    assert totals.attributed + totals.unattributed == plain["activities"] == reading.activities.num_rows
+    for name in ("kernels", "memcpys", "memsets", "attributed", "unattributed", "launches"):
+        assert getattr(totals, name) == plain[name]
+    assert totals.device_time_us == pytest.approx(plain["device_time_us"], abs=1e-6)
+    assert totals.device_busy_us == pytest.approx(plain["device_busy_us"], abs=1e-6)
+    assert totals.device_busy_us <= totals.device_time_us
+    found = {row["name"]: row["self_device_time_us"] for row in reading.ops.to_pylist() if row["self_device_time_us"]}
+    assert found == pytest.approx(plain["self_device_us"])
+
+
+@trace_settings
+@given(traces())
+def test_every_range_has_the_work_of_its_own_thread(events):
+    reading, plain = in_a_file(lambda path: (read_trace(path), plain_count.count(path)), text_of(events, True).encode())
+    rows = reading.ranges.to_pylist()
+    assert len(rows) == plain["ranges"]
+    own = sorted((name, kernels) for name, kernels, _ in plain["per_range"])
+    if plain["activities"] and not any(row["inferred"] for row in rows):
+        assert sorted((row["annotation"], row["kernels"]) for row in rows) == own
+    top = [row for row in rows if row["parent"] is None]
+    counted = sum((row["kernels"] or 0) + (row["memcpys"] or 0) + (row["memsets"] or 0) for row in top)
+    assert counted == len([row for row in reading.activities["range"].to_pylist() if row is not None])
+
+
+@trace_settings
+@given(traces())
+def test_times_of_ops_add_up(events):
+    """Self times of all rows of a thread cover exactly its outermost rows."""
+    reading = in_a_file(read_trace, text_of(events, True).encode())
+    forest = reading._attribution.forest
+    top = forest.length[forest.parent == -1].sum()
+    assert forest.self_time.sum() == top
+    assert (forest.self_time >= 0).all()
+
+
+@trace_settings
+@given(traces(), st.randoms(use_true_random=False), st.booleans())
+def test_the_order_of_events_does_not_matter(events, random, spelled):
+    shuffled = random.sample(events, len(events))
+    facts = [
+        in_a_file(lambda p: made_trace.facts(read_trace(p)), text_of(e, spelled).encode()) for e in (events, shuffled)
+    ]
+    for each in facts:
+        each["activities"].sort(key=repr)
+        each["ranges"].sort(key=lambda row: repr({k: v for k, v in row.items() if k not in ("parent", "index")}))
+        for row in each["activities"]:
+            row.pop("range")  # rows of equal start may change places in `ranges`
+        for row in each["ranges"]:
+            row["parent"] = row["parent"] is None
+            row.pop("index")
+    assert facts[0] == facts[1]
+
+
+@trace_settings
+@given(traces(), st.booleans(), st.sampled_from([64, 999, 4 << 20]), st.data())
+def test_a_cut_gives_the_events_before_it(events, spelled, block, data):
+    text = text_of(events, spelled).rstrip().encode()
+    whole, _ = read_events(text)
+    cut = data.draw(st.integers(text.index(b"traceEvents") + 16, len(text) - 1))
+    found, reader = read_events(text[:cut], block)
+    assert found == whole[: len(found)]
+    assert len(whole) - len(found) <= text[cut:].count(b'"ph"') + 1
+    assert reader.truncated
+    assert reader.lost == 0
+
+
+@trace_settings
+@given(traces(), st.booleans(), st.sampled_from([64, 999, 4 << 20]), st.data())
+def test_a_byte_of_damage_costs_little_and_invents_nothing(events, spelled, block, data):
+    text = bytearray(text_of(events, spelled).encode())
+    place = data.draw(st.integers(0, len(text) - 1))
+    change = data.draw(
+        st.sampled_from([b"", b'"', b"\\", b"\x00", b"\xff", b"{", b"}", b"]", b",", b" ", b"NaN", b'\\"'])
+    )
+    text[place : place + data.draw(st.integers(0, 1))] = change
+    try:
+        found, _ = read_events(bytes(text), block)
+    except TraceError:
+        return
+    assert len(found) <= len(events)
+    if change in (b'"', b"\\", b"\x00"):
+        assert len(found) >= len(events) - 2  # the damaged one, and its neighbour where the border between them is hit
+
+
+@trace_settings
+@given(st.binary(max_size=400), st.sampled_from([b"", b'{"traceEvents": [', b"[", b"\x1f\x8b\x08\x00"]))
+def test_any_bytes_at_all(noise, prefix):
+    try:
+        in_a_file(read_trace, prefix + noise)
+    except TraceError as error:
+        message = str(error)
+        assert "\n" not in message
+
+
+def test_a_cut_at_every_byte_of_one_trace():
+    text = made_trace.kineto(made_trace.forward()).rstrip().encode()
+    whole, _ = read_events(text)
+    for cut in range(text.index(b"traceEvents") + 16, len(text)):
+        found, reader = read_events(text[:cut], 300)
+        assert found == whole[: len(found)]
+        assert reader.truncated
