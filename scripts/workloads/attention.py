@@ -75,7 +75,7 @@ def _flex(context: Context, seq: int) -> Forward:
 
 def _hub_flash(context: Context) -> Forward:
     context.need_cuda("FlashAttention")
-    flash = context.package("kernels", "kernels").get_kernel("kernels-community/flash-attn2")
+    flash = context.package("kernels", "kernels").get_kernel("kernels-community/flash-attn2", version=2)
 
     def forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         # The hub's kernel wants (batch, seq, heads, head_dim): views, nothing is copied.

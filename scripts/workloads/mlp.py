@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import torch
 from torch.nn import functional
@@ -27,25 +28,27 @@ class GeGLU(torch.nn.Module):
         return self.down_proj(self.gate(self.gate_proj(x), self.up_proj(x)))
 
 
-def _torch_gate(context: Context) -> Gate:
-    return lambda gate, up: functional.gelu(gate, approximate="tanh") * up
+def _torch(context: Context, dim: int, hidden: int) -> torch.nn.Module:
+    return GeGLU(dim, hidden, lambda gate, up: functional.gelu(gate, approximate="tanh") * up)
 
 
-def _liger_gate(context: Context) -> Gate:
+def _liger(context: Context, dim: int, hidden: int) -> torch.nn.Module:
     context.need_cuda("Liger's Triton kernel")
-    return context.package("liger_kernel.ops.geglu", "liger-kernel").LigerGELUMulFunction.apply
+    return GeGLU(dim, hidden, context.package("liger_kernel.ops.geglu", "liger-kernel").LigerGELUMulFunction.apply)
 
 
-def _hub_liger_gate(context: Context) -> Gate:
+def _hub_liger(context: Context, dim: int, hidden: int) -> torch.nn.Module:
     context.need_cuda("Liger's Triton kernel")
-    hub = context.package("kernels", "kernels")
-    return hub.get_kernel("kernels-community/liger_kernels").layers.LigerGELUMulFunction.apply
+    layers = context.package("kernels", "kernels").get_kernel("kernels-community/liger-kernels", version=1).layers
+    return layers.LigerGEGLUMLP(
+        SimpleNamespace(hidden_size=dim, intermediate_size=hidden, hidden_act="gelu_pytorch_tanh")
+    )
 
 
 def mlp(context: Context, batch: int = 64, seq: int = 128, dim: int = 768, hidden: int = 3072) -> Workload:
     """Variants: `torch`; `liger`, its gate one Triton kernel; `hub-liger`, the same from the Hugging Face hub."""
-    build = context.choose({"torch": _torch_gate, "liger": _liger_gate, "hub-liger": _hub_liger_gate})
-    model = GeGLU(dim, hidden, build(context)).to(context.device, context.dtype)
+    build = context.choose({"torch": _torch, "liger": _liger, "hub-liger": _hub_liger})
+    model = build(context, dim, hidden).to(context.device, context.dtype)
 
     def reference(x: torch.Tensor) -> torch.Tensor:
         x = x.double()

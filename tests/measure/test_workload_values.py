@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import pytest
 
@@ -151,6 +152,47 @@ def test_an_unknown_variant_lists_the_known_ones():
 def test_what_needs_a_gpu_says_so(workload, variant):
     with pytest.raises(Unsupported, match="the device is cpu"):
         make(workload, variant)
+
+
+class Hub:
+    """Stands in for the package `kernels`: the hub's kernels as they are called, computed by torch."""
+
+    class layers:  # noqa: N801
+        class LigerGEGLUMLP(torch.nn.Module):
+            def __init__(self, config):
+                super().__init__()
+                assert config.hidden_act == "gelu_pytorch_tanh"
+                wide, narrow = config.intermediate_size, config.hidden_size
+                self.gate_proj = torch.nn.Linear(narrow, wide, bias=False)
+                self.up_proj = torch.nn.Linear(narrow, wide, bias=False)
+                self.down_proj = torch.nn.Linear(wide, narrow, bias=False)
+
+            def forward(self, x):
+                gate = torch.nn.functional.gelu(self.gate_proj(x), approximate="tanh")
+                return self.down_proj(gate * self.up_proj(x))
+
+    @staticmethod
+    def get_kernel(name, version):
+        assert name in ("kernels-community/liger-kernels", "kernels-community/flash-attn2")
+        return Hub
+
+    @staticmethod
+    def flash_attn_func(q, k, v, causal):
+        assert q.shape == (SHAPE["batch"], SHAPE["seq"], SHAPE["heads"], SHAPE["head_dim"])
+        q, k, v = (tensor.transpose(1, 2) for tensor in (q, k, v))
+        out = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        return out.transpose(1, 2)
+
+
+@torch.no_grad()
+def test_the_hubs_kernels_are_called_as_they_want_to_be(monkeypatch):
+    monkeypatch.setitem(sys.modules, "kernels", Hub)
+    monkeypatch.setattr(Context, "need_cuda", lambda self, what: None)
+    for made in (
+        make("mlp", "hub-liger", batch=2, seq=5, dim=12, hidden=20),
+        make("attention", "hub-flash", **SHAPE),
+    ):
+        assert distance(made.forward(*made.inputs), made.reference(*made.inputs)) < 1e-5
 
 
 def test_a_missing_package_says_how_to_get_it():

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,18 @@ def say(message: str) -> None:
     print(f"{PROGRESS}{message}", file=sys.stderr, flush=True)
 
 
+@dataclass
+class Result:
+    """How it went: what the last child wrote down, why it failed (None: it did not) and the last lines of its log."""
+
+    record: dict[str, Any] = field(default_factory=dict)
+    failure: failures.Failure | None = None
+    log: list[str] = field(default_factory=list)
+    attempts: int = 0
+    other_gpu_processes: list[dict[str, Any]] | None = None
+    exit_status: int = 0
+
+
 def supervise(
     given: dict[str, Any], case: dict[str, Any], device: str, output: Path, cache: Path | None, image: str | None = None
 ) -> int:
@@ -78,47 +91,57 @@ def supervise(
     reserve = output / ".reserve"
     reserve.write_bytes(os.urandom(RESERVE_BYTES))  # room for measurement.json on a disk that fills up meanwhile
     started, clock = datetime.now(timezone.utc), time.monotonic()  # noqa: UP017 - Python 3.9
-    scrub = Scrubber(output=output, cache=cache)
-    exit_status, attempts, record, log = 0, 0, {}, []
-    failure = failures.outside_container(image, gpu.container()) if image else None
-    retries = -1 if failure else case["retries"]
-    card = gpu.visible_gpu() if device != "cpu" else None
-    others = None
-    try:
-        with _stoppable(), gpu.lock(card, say) as locked:
-            others = gpu.other_processes(card)
-            while attempts <= retries:
-                attempts += 1
-                record, failure, log = _attempt(case, device, output, cache)
-                if failure is None or not failure.retry or attempts > retries:
-                    break
-                say(f"{case['case']}: {failure.fact}; trying once more")
-            others = gpu.seen_together(others, gpu.other_processes(card))
-            if card and not locked:
-                record.setdefault("notes", []).append("the GPU could not be locked: another measurement may have run")
-    except Interrupted as stop:
-        failure = failures.Failure("failed", f"stopped from outside by {stop}", "run it again")
-        exit_status = 128 + stop.number
+    result = Result(failure=failures.outside_container(image, gpu.container()) if image else None)
+    if result.failure is None:
+        _measure(case, device, output, cache, result)
     reserve.unlink(missing_ok=True)
     (output / ".child.json").unlink(missing_ok=True)
     measurement = {
         "schema": 1,
         "case": given,
-        "status": failure.status if failure else "ok",
-        "reason": scrub(failure.reason) if failure else None,
-        "log_tail": [scrub(line) for line in log] if failure else [],
-        "attempts": attempts,
+        **_outcome(result, Scrubber(output=output, cache=cache)),
         "started_utc": started.strftime("%Y-%m-%dT%H:%M:%SZ"),
         "duration_s": round(time.monotonic() - clock, 3),
-        **{key: record.get(key, blank) for key, blank in BLANK.items()},
-        "other_gpu_processes": others,
+        **{key: result.record.get(key, blank) for key, blank in BLANK.items()},
+        "other_gpu_processes": result.other_gpu_processes,
     }
     for key, name in (("trace", "trace.json.gz"), ("shapes_trace", "shapes.json.gz")):
         if measurement[key] is None:
             (output / name).unlink(missing_ok=True)
     write_json(output / "measurement.json", measurement)
-    say(f"{case['case']}: {measurement['status']}" + (f": {measurement['reason']}" if failure else ""))
-    return exit_status
+    say(f"{case['case']}: {measurement['status']}" + (f": {measurement['reason']}" if result.failure else ""))
+    return result.exit_status
+
+
+def _outcome(result: Result, scrub: Scrubber) -> dict[str, Any]:
+    failure = result.failure
+    return {
+        "status": failure.status if failure else "ok",
+        "reason": scrub(failure.reason) if failure else None,
+        "log_tail": [scrub(line) for line in result.log] if failure else [],
+        "attempts": result.attempts,
+    }
+
+
+def _measure(case: dict[str, Any], device: str, output: Path, cache: Path | None, result: Result) -> None:
+    """Attempt the case, alone on its GPU, once more after a failure that may not come back; fills `result`."""
+    card = gpu.visible_gpu() if device != "cpu" else None
+    try:
+        with _stoppable(), gpu.lock(card, say) as locked:
+            before = gpu.other_processes(card)
+            while True:
+                result.attempts += 1
+                result.record, result.failure, result.log = _attempt(case, device, output, cache)
+                if not (result.failure and result.failure.retry and result.attempts <= case["retries"]):
+                    break
+                say(f"{case['case']}: {result.failure.fact}; trying once more")
+            result.other_gpu_processes = gpu.seen_together(before, gpu.other_processes(card))
+            if card and not locked:
+                notes = result.record.setdefault("notes", [])
+                notes.append("the GPU could not be locked: another measurement may have run on it")
+    except Interrupted as stop:
+        result.failure = failures.Failure("failed", f"stopped from outside by {stop}", "run it again")
+        result.exit_status = 128 + stop.number
 
 
 @contextlib.contextmanager
