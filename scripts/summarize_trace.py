@@ -19,7 +19,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kernelbook.trace.batch import find_jobs, run_jobs
+from kernelbook.trace.batch import Failure, find_jobs, run_jobs
 from kernelbook.trace.progress import progress_bar
 from kernelbook.trace.ranks import assign_ranks, rank_warnings
 from kernelbook.trace.summary import Summary
@@ -32,10 +32,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     with progress_bar(len(jobs)) as progress:
         results = list(run_jobs(jobs, args.annotation, progress)) if jobs else []
     status = 0
-    for job, result in zip(jobs, results, strict=True):
-        if isinstance(result, str):
-            print(f"skipped: {result}" if job.optional else result, file=sys.stderr)
-            status = status if job.optional else 2
+    for failure in (result for result in results if isinstance(result, Failure)):
+        print(f"skipped: {failure.message}" if failure.skippable else failure.message, file=sys.stderr)
+        status = status if failure.skippable else 2
     summaries = [result for result in results if isinstance(result, Summary)]
     if not summaries and not status:
         print(f"{', '.join(map(str, args.trace))}: no trace found; name a file or another folder", file=sys.stderr)

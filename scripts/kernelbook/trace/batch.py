@@ -25,6 +25,14 @@ class Job:
     output: Path | None = None
 
 
+@dataclass(frozen=True)
+class Failure:
+    """Why there is no summary: one line. skippable: the file came with a folder and is no trace."""
+
+    message: str
+    skippable: bool
+
+
 def find_jobs(paths: Sequence[Path], output: Path | None) -> list[Job]:
     """A job a file; of a folder every *.json and *.json.gz below it. No two jobs write into one folder."""
     found: list[tuple[Path, bool]] = []
@@ -51,29 +59,33 @@ def _free_name(path: Path, taken: set[str]) -> str:
     return name
 
 
-def run_job(job: Job, annotation: str) -> Summary | str:
-    """Read one trace and write its tables; the text of the error where it cannot be read."""
+def run_job(job: Job, annotation: str) -> Summary | Failure:
+    """Read one trace and write its tables."""
     try:
         reading = read_trace(job.path)
     except TraceError as error:
-        return str(error)
+        return Failure(str(error), skippable=job.optional)
     if job.output is not None:
         from kernelbook.report.tables import write_tables  # a slow import that most calls do without
 
         tables = {name: getattr(reading, name) for name in ("ranges", "kernels", "ops", "activities")}
-        write_tables(tables, job.output)
+        try:
+            write_tables(tables, job.output)
+        except OSError as error:
+            message = f"{job.output}: the tables cannot be written: {error.strerror or error}; name another --output"
+            return Failure(message, skippable=False)
     return summarize(reading, annotation)
 
 
 def run_jobs(
     jobs: Sequence[Job], annotation: str, progress: Callable[[int], None] | None = None
-) -> Iterator[Summary | str]:
+) -> Iterator[Summary | Failure]:
     """Results in the order of the jobs. `progress` is called with the number of files done, a few times a second."""
     workers = min(len(jobs), os.cpu_count() or 1)
     pool: Executor = ProcessPoolExecutor(workers) if workers > 1 else ThreadPoolExecutor(1)
     with pool:
         futures = [pool.submit(run_job, job, annotation) for job in jobs]
-        waiting: set[Future[Summary | str]] = set(futures)
+        waiting: set[Future[Summary | Failure]] = set(futures)
         while waiting:
             _, waiting = wait(waiting, timeout=_POLL_S, return_when=FIRST_COMPLETED)
             if progress is not None:

@@ -1,0 +1,304 @@
+"""The command summarize_trace: JSON, tables for people, folders, ranks, exit statuses, written tables."""
+
+import csv
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pyarrow.parquet as pq
+import pytest
+from made_trace import annotation, forward, kernel, kineto, op, write
+
+import summarize_trace
+from kernelbook.trace.ranks import assign_ranks, rank_warnings
+from kernelbook.trace.summary import summarize
+
+COMMAND = Path(summarize_trace.__file__)
+INTEGER, NUMBER = {"type": ["integer", "null"]}, {"type": ["number", "null"]}
+
+
+def exactly(**properties):
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def rows(**properties):
+    return {"type": "array", "items": exactly(**properties)}
+
+
+TEXT, WHOLE, TIME, FLAG = {"type": "string"}, {"type": "integer"}, {"type": "number"}, {"type": "boolean"}
+COUNTS = {"kernels": INTEGER, "memcpys": INTEGER, "memsets": INTEGER, "launches": INTEGER}
+DEVICE = {"device_time_us": NUMBER, "device_busy_us": NUMBER}
+OP_TIMES = {"cpu_time_us": TIME, "self_cpu_time_us": TIME, "device_time_us": NUMBER, "self_device_time_us": NUMBER}
+SCHEMA = exactly(
+    schema={"const": 1},
+    source=TEXT,
+    device={"type": ["string", "null"]},
+    truncated=FLAG,
+    warnings=rows(code=TEXT, count=WHOLE, message=TEXT),
+    totals=exactly(**COUNTS, attributed=INTEGER, unattributed=INTEGER, **DEVICE),
+    ranges=rows(annotation=TEXT, index=WHOLE, **COUNTS, cpu_time_us=TIME, **DEVICE, inferred=FLAG),
+    kernels=rows(
+        name=TEXT,
+        category={"enum": ["kernel", "memcpy", "memset"]},
+        count=WHOLE,
+        **dict.fromkeys(("total_us", "median_us", "min_us", "max_us"), TIME),
+    ),
+    ops=rows(name=TEXT, count=WHOLE, **OP_TIMES, kernels=INTEGER),
+)
+
+
+def refuse(word):
+    raise AssertionError(f"{word} is not strict JSON")
+
+
+@pytest.fixture
+def run(capsys):
+    """Run the command: (exit status, lines on stdout, lines on stderr)."""
+
+    def of(*args):
+        status = summarize_trace.main([str(arg) for arg in args])
+        out, err = capsys.readouterr()
+        return status, out.splitlines(), err.splitlines()
+
+    return of
+
+
+@pytest.fixture
+def trace(tmp_path):
+    return write(tmp_path / "made.json", forward())
+
+
+def load(line):
+    found = json.loads(line, parse_constant=refuse)
+    jsonschema.validate(found, SCHEMA)
+    return found
+
+
+def test_json(run, trace):
+    status, (line,), err = run(trace, "--json")
+    found = load(line)
+    assert (status, err) == (0, [])
+    assert found["source"] == str(trace)
+    assert found["totals"]["kernels"] == 2
+    assert found["kernels"][0] == {
+        "name": "gemm", "category": "kernel", "count": 1, "total_us": 20.0, "median_us": 20.0, "min_us": 20.0,
+        "max_us": 20.0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [],
+        [op("aten::add", 0, 1)],
+        [op("\ud800\x00<b>", 0, 1)],
+        [kernel("k", 0, 1, 1, **{"est. achieved occupancy %": "nan"})],
+    ],
+)
+def test_json_is_strict_after_the_schema_whatever_the_trace(run, tmp_path, events):
+    _, (line,), _ = run(write(tmp_path / "made.json", events), "--json")
+    load(line)
+
+
+def test_annotations_are_chosen_by_glob(run, tmp_path):
+    path = write(tmp_path / "made.json", [annotation(name, 0, 5) for name in ("mlp_fwd", "mlp_bwd", "attn_fwd")])
+    for glob, names in (("mlp_*", ["mlp_fwd", "mlp_bwd"]), ("attn_fwd", ["attn_fwd"]), ("none", []), ("*", 3)):
+        _, (line,), _ = run(path, "--json", "--annotation", glob)
+        found = [row["annotation"] for row in load(line)["ranges"]]
+        assert found == names or len(found) == names
+
+
+def test_the_table_for_people(run, trace):
+    status, lines, _ = run(trace)
+    text = "\n".join(lines)
+    assert status == 0
+    assert "Made GPU: 2 kernels, 0 memcpys, 1 memsets, 3 launches; device time 31.0 µs, busy 31.0 µs" in text
+    step = next(line for line in lines if line.startswith("step"))
+    # ranges, kernels, memcpys, memsets, launches, CPU time, device time, busy share (31 of 100 µs), median delay
+    assert step.split() == ["step", "1", "2", "0", "1", "3", "100", "µs", "31.0", "µs", "31", "%", "12.0", "µs"]
+    assert "\x1b" not in text
+
+
+def test_no_device_activity_is_not_available(run, tmp_path):
+    _, lines, _ = run(write(tmp_path / "made.json", [annotation("step", 0, 10), op("aten::add", 1, 2)]))
+    step = next(line for line in lines if line.startswith("step"))
+    assert step.split() == ["step", "1", *["n/a"] * 4, "10.0", "µs", *["n/a"] * 3]
+    assert any(line.startswith("warning no_launches") for line in lines)
+
+
+def test_names_cannot_command_the_terminal(run, tmp_path):
+    events = [op("\x1b[31mred [bold]markup[/bold]\r\n", 0, 5), kernel("\x9b2J", 1, 1, 1)]
+    _, lines, _ = run(write(tmp_path / "made.json", events))
+    text = "\n".join(lines)
+    assert not set(text) & {"\x1b", "\x9b", "\r"}
+    assert "[bold]markup[/bold]" in text
+
+
+def test_a_bad_file_among_several(run, tmp_path, trace):
+    bad = tmp_path / "bad.json"
+    bad.write_text("{}")
+    status, out, err = run(bad, trace, tmp_path / "absent.json", "--json")
+    assert status == 2
+    assert [load(line)["source"] for line in out] == [str(trace)]
+    assert len(err) == 2
+    assert "bad.json: not a torch trace: found an empty JSON object" in err[0]
+    assert "absent.json: cannot be read" in err[1]
+
+
+def test_in_a_folder_what_is_no_trace_is_skipped_with_a_note(run, tmp_path):
+    (tmp_path / "deep").mkdir()
+    write(tmp_path / "deep" / "a.json", forward())
+    write(tmp_path / "b.pt.trace.json", forward())
+    (tmp_path / "measurement.json").write_text('{"schema": 1}')
+    (tmp_path / "notes.txt").write_text("no trace")
+    status, out, err = run(tmp_path, "--json")
+    assert status == 0
+    assert [Path(load(line)["source"]).name for line in out] == ["b.pt.trace.json", "a.json"]
+    assert len(err) == 1
+    assert err[0].startswith("skipped: ")
+    assert "measurement.json" in err[0]
+
+
+def test_a_folder_without_traces(run, tmp_path):
+    status, out, err = run(tmp_path)
+    assert (status, out) == (2, [])
+    assert "no trace found" in err[0]
+
+
+def test_written_tables(run, tmp_path):
+    events = [*forward(), op("=HYPERLINK(1)", 2000, 5), op("+1", 2010, 5), op("-1", 2020, 5), op("@x", 2030, 5)]
+    run(write(tmp_path / "made.json", events), "--output", tmp_path / "tables")
+    folder = tmp_path / "tables" / "made"
+    names = ("activities", "kernels", "ops", "ranges")
+    assert sorted(path.name for path in folder.iterdir()) == [
+        f"{n}.{ending}" for n in names for ending in ("csv", "parquet")
+    ]
+    with (folder / "ops.csv").open(encoding="utf-8") as stream:
+        cells = [row["name"] for row in csv.DictReader(stream)]
+    assert {"'=HYPERLINK(1)", "'+1", "'-1", "'@x"} <= set(cells)
+    assert "=HYPERLINK(1)" in pq.read_table(folder / "ops.parquet")["name"].to_pylist()
+    assert pq.read_table(folder / "activities.parquet").num_rows == 3
+
+
+def test_files_of_one_name_overwrite_nothing(run, tmp_path):
+    for number in (1, 2, 3):
+        (tmp_path / str(number)).mkdir()
+        write(tmp_path / str(number) / "trace.json", [op(f"aten::op{number}", 0, 5)])
+    run(tmp_path / "1", tmp_path / "2", tmp_path / "3", "--output", tmp_path / "tables")
+    found = {
+        path.name: pq.read_table(path / "ops.parquet")["name"].to_pylist() for path in (tmp_path / "tables").iterdir()
+    }
+    assert found == {"trace": ["aten::op1"], "trace-2": ["aten::op2"], "trace-3": ["aten::op3"]}
+
+
+@pytest.fixture
+def ranks_of(read):
+    """(ranks, warning codes with counts per trace) of traces with such names and such distributedInfo."""
+
+    def of(*traces):
+        found = []
+        for name, info in traces:
+            reading = read([op("aten::add", 0, 1)], **({"distributedInfo": info} if info else {}))
+            found.append(summarize(reading).__class__(**vars(summarize(reading)) | {"source": name}))
+        ranks = assign_ranks(found)
+        return ranks, [{w.code: w.count for w in each} for each in rank_warnings(found, ranks)]
+
+    return of
+
+
+def test_ranks_from_distributed_info_before_the_name(ranks_of):
+    ranks, warnings = ranks_of(("rank9.json", {"rank": 1, "world_size": 2}), ("rank7.json", {"rank": 0}))
+    assert (ranks, warnings) == ([1, 0], [{}, {}])
+
+
+def test_ranks_from_the_name_else_the_order(ranks_of):
+    assert ranks_of(("a_rank1.json.gz", None), ("b.json", None), ("rank-2.json", {"backend": "nccl"}))[0] == [1, 0, 2]
+
+
+def test_missing_and_duplicate_ranks(ranks_of):
+    ranks, warnings = ranks_of(("a", {"rank": 0, "world_size": 4}), ("b", {"rank": 2}), ("c", {"rank": 2}))
+    assert ranks == [0, 2, 2]
+    both = {"missing_rank": 2, "duplicate_rank": 2}
+    assert warnings == [{"missing_rank": 2}, both, both]
+
+
+def test_unrelated_traces_and_a_single_one_have_no_ranks(ranks_of):
+    assert ranks_of(("a.json", None), ("b.json", None)) == ([None, None], [{}, {}])
+    assert ranks_of(("rank5.json", {"rank": 5, "world_size": 8})) == ([None], [{}])
+
+
+def test_duplicate_ranks_are_in_the_json(run, tmp_path):
+    paths = [write(tmp_path / f"{n}.json", forward(), distributedInfo={"rank": 0, "world_size": 2}) for n in "ab"]
+    _, out, _ = run(*paths, "--json", "--output", tmp_path / "tables")
+    codes = [{warning["code"]: warning["count"] for warning in load(line)["warnings"]} for line in out]
+    assert codes == [{"missing_rank": 1, "duplicate_rank": 2}] * 2
+    assert len(list((tmp_path / "tables").iterdir())) == 2
+
+
+def shell(*args, **more):
+    return subprocess.run([sys.executable, COMMAND, *args], capture_output=True, text=True, timeout=60, **more)
+
+
+def test_no_traceback_for_bad_arguments_and_bad_files(tmp_path):
+    for args in ([], ["--unknown"], [tmp_path / "absent.json"]):
+        found = shell(*args)
+        assert found.returncode == 2
+        assert "Traceback" not in found.stderr
+
+
+def test_help_has_an_example():
+    found = shell("--help")
+    assert found.returncode == 0
+    assert "python scripts/summarize_trace.py trace.json.gz" in found.stdout
+
+
+def test_an_output_folder_that_cannot_be_written(tmp_path, trace):
+    (tmp_path / "file").write_text("")
+    found = shell(trace, "--output", tmp_path / "file")
+    assert found.returncode == 2
+    assert "Traceback" not in found.stderr
+    assert "file" in found.stderr
+
+
+def test_a_closed_pipe_is_no_error(trace):
+    command = f"'{sys.executable}' '{COMMAND}' '{trace}' --json | true; exit ${{PIPESTATUS[0]}}"
+    found = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    assert (found.returncode, found.stderr) == (0, "")
+
+
+def test_needs_no_torch(trace):
+    code = (
+        "import sys; sys.modules['torch'] = None; sys.path.insert(0, sys.argv[1]); import summarize_trace;"
+        "sys.exit(summarize_trace.main(sys.argv[2:]))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code, COMMAND.parent, trace], capture_output=True, text=True, timeout=60
+    )
+    assert (found.returncode, found.stderr) == (0, "")
+
+
+def test_in_a_terminal_there_are_colours_and_a_progress_bar(tmp_path):
+    paths = [tmp_path / f"{number}.json" for number in range(3)]
+    for path in paths:
+        path.write_text(kineto(forward()))
+    main, child = pty.openpty()
+    environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "CI")} | {"TERM": "xterm"}
+    process = subprocess.Popen([sys.executable, COMMAND, *paths], stdout=child, stderr=child, env=environment)
+    os.close(child)
+    seen = b""
+    while True:
+        try:
+            data = os.read(main, 65536)
+        except OSError:  # how Linux says that the other end is closed
+            break
+        if not data:
+            break
+        seen += data
+    os.close(main)
+    assert process.wait(timeout=60) == 0
+    assert b"reading traces" in seen
+    assert b"\x1b[1m" in seen
