@@ -141,6 +141,38 @@ HOSTILE_RUNS = (
 )
 
 
+FINDINGS = (
+    (
+        "sdpa-math-eager",
+        "fp32-gemm",
+        "high",
+        957.8,
+        0.36,
+        "GEMMs compute in fp32 on CUDA cores.",
+        "Cast once, or use a fused backend.",
+    ),
+    (
+        "sdpa-math-eager",
+        "mask-rebuilt",
+        "high",
+        421.0,
+        0.16,
+        "The causal mask is made anew in each call.",
+        "Build it once.",
+    ),
+    (
+        "attention-naive-eager",
+        "out-of-place",
+        "medium",
+        128.0,
+        0.12,
+        "masked_fill clones its input.",
+        "Use masked_fill_.",
+    ),
+    ("attention-naive-eager", "low-occupancy", "info", 900.0, 0.8, "A kernel for information alone.", ""),
+)
+
+
 def forward(made: Made, factor: float = 1.0) -> tuple[list[dict], list[dict]]:
     """(activities, calls) of one forward; each launch takes 6 µs of CPU, an op around it 2 µs more at either end."""
     acts: list[dict] = []
@@ -308,7 +340,7 @@ def build(folder: Path, cases=CASES, runs=RUNS, edition: str = "test", factors=(
     """Write an edition folder with those cases on those runs; published runs have only the headline's two figures."""
     folder.mkdir(parents=True, exist_ok=True)
     rows: dict[str, list[dict]] = {k: [] for k in ("cases", "activities", "calls", "ranges", "ops", "samples")}
-    rows |= {"expectations": [], "published": []}
+    rows |= {"expectations": [], "published": [], "findings": _findings(cases, runs)}
     for i, run in enumerate(runs):
         for made in cases:
             if run["kind"] == "published":
@@ -340,6 +372,15 @@ PUBLISHED = {
     "sdpa-math-eager": (20, 0, 7239.0),
     "linear-eager": (1, 0, None),
 }
+
+
+def _findings(cases, runs) -> list[dict]:
+    names = ("case", "rule", "severity", "time_us", "share", "text", "remedy")
+    present = {made.case for made in cases}
+    first = runs[0]["run"]
+    return [
+        {"run": first, "evidence": ""} | dict(zip(names, row, strict=True)) for row in FINDINGS if row[0] in present
+    ]
 
 
 def _published(rows: dict, run: str, made: Made) -> None:

@@ -221,9 +221,10 @@ def test_page_prints_on_white_without_its_controls(open_page, report):
     assert page.evaluate("getComputedStyle(document.body).color").startswith("rgb(28")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious(browser, axe, two_runs, scheme):
-    context = browser.new_context(color_scheme=scheme, bypass_csp=True, reduced_motion="reduce")
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 390)])
+def test_axe_finds_nothing_serious(browser, axe, two_runs, scheme, width):
+    screen = {"width": width, "height": 900}
+    context = browser.new_context(color_scheme=scheme, viewport=screen, bypass_csp=True, reduced_motion="reduce")
     page = context.new_page()
     page.goto((two_runs / "index.html").as_uri() + "#case-sdpa-math-eager")
     page.wait_for_selector("html[data-ready]")

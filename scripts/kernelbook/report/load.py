@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kernelbook.report import forwards
-from kernelbook.report.model import CaseRun, CaseSpec, Edition, Finding, Judged, PublishedFigure, Run
+from kernelbook.report.model import CaseRun, CaseSpec, Edition, Finding, Judged, PublishedFigure, Run, Warned
 
 Row = Mapping[str, Any]
 Key = tuple[str, str]
@@ -176,11 +176,9 @@ def _case_run(folder: Path, rows: list[Row], **parts: Any) -> CaseRun:
     return _make(CaseRun, {**first, **parts})
 
 
-def _warnings(value: Any) -> tuple[str, ...]:
-    if not value:
-        return ()
-    listed = json.loads(value) if isinstance(value, str) else value
-    return tuple(str(item.get("message", item)) if isinstance(item, Mapping) else str(item) for item in listed)
+def _warnings(value: Any) -> tuple[Warned, ...]:
+    listed = json.loads(value) if isinstance(value, str) else value or ()
+    return tuple(Warned(str(item.get("code", "")), str(item.get("message", ""))) for item in listed)
 
 
 def _trace_file(folder: Path, value: Any) -> Path | None:

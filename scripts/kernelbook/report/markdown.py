@@ -68,7 +68,11 @@ def _total(row: CaseRun) -> float:
 
 def _figures(work: views.WorkloadView, folder: Path) -> list[tuple[str, Markdown]]:
     """(title, path) of each figure of a workload. Paths are made of slugs and need no escaping."""
-    if work.figure is None:
-        return []
-    path = figures.write(folder, f"strips-{slug(work.name)}", figures.strips_svg(work.figure))
-    return [(f"Kernel strips of {work.name}", Markdown(path))]
+    made = []
+    if work.figure:
+        path = figures.write(folder, f"strips-{slug(work.name)}", figures.strips_svg(work.figure))
+        made.append((f"Kernel strips of {work.name}", Markdown(path)))
+    if work.spreads:
+        path = figures.write(folder, f"forward-times-{slug(work.name)}", figures.spreads_svg(work.spreads))
+        made.append((f"Forward times of {work.name}, one by one", Markdown(path)))
+    return made

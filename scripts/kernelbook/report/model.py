@@ -87,6 +87,14 @@ class Call:
 
 
 @dataclass(frozen=True)
+class Warned:
+    """What the reading of a trace warns of."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True)
 class CaseRun:
     """One case on one run: counts of process 1, times as medians over its processes."""
 
@@ -113,7 +121,7 @@ class CaseRun:
     params: str | None = None
     dtype: str | None = None
     started_utc: str | None = None
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Warned, ...] = ()
     trace: Path | None = None
     activities: tuple[Activity, ...] = ()
     calls: tuple[Call, ...] = ()

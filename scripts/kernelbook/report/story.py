@@ -10,7 +10,7 @@ from kernelbook.report.model import Activity, CaseRun, Edition, Finding, Judged,
 
 HEADLINE_FAST = "attention-inplace-eager"
 HEADLINE_SLOW = "sdpa-math-eager"
-SEVERITIES = {"high": 0, "medium": 1, "low": 2}
+SEVERITIES = ("high", "medium", "low", "info")
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,14 @@ def headlines(edition: Edition) -> tuple[Headline, ...]:
 
 
 def costliest(findings: Iterable[Finding], limit: int = 3) -> tuple[Finding, ...]:
-    """The findings that cost most time; those without a time come after, by severity. One of each rule and case."""
-    ranked = sorted(findings, key=lambda f: (-(f.time_us or 0.0), SEVERITIES.get(f.severity, 3)))
+    """The findings that cost most time, one of each rule and case; what is for information alone comes after."""
+
+    def rank(finding: Finding) -> tuple[bool, float, int]:
+        known = finding.severity in SEVERITIES
+        severity = SEVERITIES.index(finding.severity) if known else len(SEVERITIES)
+        return finding.severity == "info", -(finding.time_us or 0.0), severity
+
+    ranked = sorted(findings, key=rank)
     distinct: dict[tuple[str, str], Finding] = {}
     for finding in ranked:
         distinct.setdefault((finding.rule, finding.case), finding)

@@ -67,7 +67,7 @@ def _case(row: CaseRun) -> dict[str, Any]:
         "flops": row.flops,
         "relative_error": row.relative_error,
         "kernel_names": [act.name for act in row.activities if act.category == "kernel"],
-        "warnings": list(row.warnings),
+        "warnings": [{"code": warned.code, "message": warned.message} for warned in row.warnings],
     }
 
 

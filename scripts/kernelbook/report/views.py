@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kernelbook.report import strips
-from kernelbook.report.model import CaseRun, CaseSpec, Edition, Judged, PublishedFigure, Run
+from kernelbook.report.model import CaseRun, CaseSpec, Edition, Finding, Judged, PublishedFigure, Run
+from kernelbook.report.spreads import Spread, spreads
 from kernelbook.report.text import slug
 
 
@@ -62,6 +63,7 @@ class CaseView:
     anchor: str
     cells: tuple[CellView | None, ...]  # in the order of the edition's runs; None where the run has no such case
     guesses: tuple[GuessLine, ...]
+    findings: tuple[Finding, ...] = ()
 
     @property
     def present(self) -> tuple[CellView, ...]:
@@ -116,6 +118,7 @@ class WorkloadView:
     name: str
     anchor: str
     figure: strips.Figure | None
+    spreads: tuple[Spread, ...]
     cases: tuple[CaseView, ...]
 
     @property
@@ -148,6 +151,7 @@ def workloads(edition: Edition) -> tuple[WorkloadView, ...]:
             name,
             f"w-{anchors.of(name)}",
             strips.figure(edition, name),
+            spreads(edition, name),
             tuple(case for case in cases if case.spec.workload == name),
         )
         for name in edition.workloads()
@@ -177,6 +181,7 @@ def case_views(edition: Edition) -> tuple[CaseView, ...]:
             f"case-{cases.of(spec.case)}",
             tuple(cell(spec, run) for run in edition.runs),
             guess_lines(judged.get(spec.case, ())),
+            tuple(found for found in edition.findings if found.case == spec.case),
         )
         for spec in edition.cases
     )

@@ -1,7 +1,6 @@
 // Forward times one by one: every unprofiled sample as a dot around its own median, with the 5 to 95 % interval.
 
 const SPREAD_ROW = 26;
-const SPREAD_LEFT = 0;
 
 // A fixed scatter, so that the same data draws the same picture.
 const scatter = (number) => (((number * 2654435761) >>> 0) / 2 ** 32 - 0.5) * 12;
@@ -16,8 +15,9 @@ function spreadOf(cell) {
 }
 
 function spreadLimits(spreads) {
-  const parts = spreads.flatMap(({ low, high, median }) => [low / median, high / median]);
-  const reach = clamp(Math.max(0.02, ...parts.map((part) => Math.abs(part - 1))) * 1.6, 0.03, 1.5);
+  // four times the usual interval: one restless case must not flatten all the others
+  const reaches = spreads.map(({ low, high, median }) => Math.max(high / median - 1, 1 - low / median)).sort((a, b) => a - b);
+  const reach = clamp(quantile(reaches, 0.5) * 4, 0.03, 1);
   return { from: Math.max(1 - reach, 0), to: 1 + reach };
 }
 

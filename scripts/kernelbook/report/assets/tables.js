@@ -79,6 +79,17 @@ function sortable(table) {
   }
 }
 
+// A table that is wider than its box can be scrolled by keys as well.
+function reachable(box, name) {
+  new ResizeObserver(() => {
+    const wide = box.scrollWidth > box.clientWidth + 1;
+    for (const [key, value] of [["tabindex", "0"], ["role", "region"], ["aria-label", `Table ${name}, scrolls sideways`]]) {
+      if (wide) box.setAttribute(key, value);
+      else box.removeAttribute(key);
+    }
+  }).observe(box);
+}
+
 function enhanceTable(box) {
   const table = $("table", box);
   if (!table || box.dataset.ready) return;
@@ -101,6 +112,7 @@ function enhanceTable(box) {
     button("CSV", (event) => copy(toCsv(tableRows(table)), "Table as CSV", event.target), { "aria-label": `Copy ${name} as CSV` }),
   );
   if (rowsOf(table).length > 1) sortable(table);
+  reachable(box, name);
   box.before(tools);
 }
 

@@ -1,0 +1,173 @@
+"""An edition folder read: representative forwards, medians over processes, and what is missing stays missing."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import made_edition
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kernelbook.report import figures, page, spreads, story, strips, traces
+from kernelbook.report.families import FAMILIES, contrast, family_of
+from kernelbook.report.load import read_edition
+from kernelbook.report.views import case_views, guess_lines
+
+
+@pytest.fixture(scope="module")
+def edition(edition_dir):
+    return read_edition(edition_dir)
+
+
+def test_one_forward_is_drawn_on_a_clock_of_its_own(edition):
+    row = edition.by_key()["h200", "attention-inplace-eager"]
+    assert [act.category for act in row.activities] == ["memset", "kernel", "kernel", "kernel", "kernel", "kernel"]
+    # made_edition starts the first launch 5 + 5.5 + 4 + ... µs into the forward and the device 30 µs into it
+    assert row.activities[0].start_us == pytest.approx(30.0)
+    assert row.calls[0].name == "aten::transpose"
+    assert row.calls[0].start_us == pytest.approx(5.0)
+
+
+def test_times_are_medians_over_processes_and_missing_ones_stay_missing(tmp_path):
+    folder = made_edition.build(tmp_path / "edition")
+    rows = pq.read_table(folder / "cases.parquet").to_pylist()
+    first = next(row for row in rows if row["run"] == "h200")
+    times = (10.0, 40.0, float("nan"), None, 30.0)
+    more = [
+        first | {"process": 2 + i, "forward_time_us": time, "peak_memory_bytes": None} for i, time in enumerate(times)
+    ]
+    others = [row for row in rows if row is not first]
+    pq.write_table(pa.Table.from_pylist([first | {"forward_time_us": 20.0}, *more, *others]), folder / "cases.parquet")
+    row = read_edition(folder).by_key()[first["run"], first["case"]]
+    assert row.forward_time_us == 25.0
+    assert row.processes == 6
+    published = read_edition(folder).by_key()["a100-published", "linear-eager"]
+    assert published.device_time_us is None
+
+
+def test_a_failed_process_leaves_the_others_to_speak(tmp_path):
+    folder = made_edition.build(tmp_path / "edition")
+    rows = pq.read_table(folder / "cases.parquet").to_pylist()
+    bad = rows[0] | {"process": 0, "status": "failed", "reason": "killed", "kernels": None}
+    pq.write_table(pa.Table.from_pylist([bad, *rows]), folder / "cases.parquet")
+    row = read_edition(folder).case_runs[0]
+    assert row.status == "ok"
+    assert row.kernels == 5
+
+
+def test_empty_tables_and_no_tables_make_a_report(tmp_path):
+    folder = tmp_path / "edition"
+    folder.mkdir()
+    about = {
+        "schema": 1,
+        "edition": "none",
+        "created_utc": "2026-01-01T00:00:00Z",
+        "runs": [],
+        "left_out": [],
+        "cases": [],
+    }
+    (folder / "edition.json").write_text(json.dumps(about))
+    edition = read_edition(folder)
+    assert "No guess was judged." in page.render(edition, "now", {})
+
+
+def test_summary_follows_its_schema(report):
+    schema = json.loads((page.HERE / "summary.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(json.loads((report / "summary.json").read_text()), schema)
+
+
+def test_verdict_counts_only_what_was_judged(edition):
+    verdict = story.verdict(edition.judged)
+    assert (verdict.held, verdict.judged) == (6, 7)
+    assert [row.word for row in verdict.broken] == ["kernels"]
+
+
+def test_costliest_findings_come_by_time_and_information_last(edition):
+    found = story.costliest(edition.findings, limit=9)
+    assert [f.rule for f in found] == ["fp32-gemm", "mask-rebuilt", "out-of-place", "low-occupancy"]
+
+
+def test_runs_that_saw_the_same_share_a_line():
+    from kernelbook.report.model import Judged
+
+    rows = [Judged(run, "c", "kernels", "5", seen, "broken") for run, seen in (("a", "6"), ("b", "7"), ("c", "6"))]
+    assert [(line.observed, line.runs) for line in guess_lines(rows)] == [("6", ("a", "c")), ("7", ("b",))]
+
+
+def test_same_kernels_share_a_number(edition):
+    same = {view.spec.case: [cell.same_as for cell in view.present] for view in case_views(edition)}
+    naive, inplace = same["attention-naive-eager"][0], same["attention-inplace-eager"][0]
+    assert naive == inplace  # by hand: the memcpy is no kernel, the five kernels have the same names
+    assert same["sdpa-math-eager"][0] != inplace
+
+
+def test_strips_are_to_scale(edition):
+    figure = strips.figure(edition, "attention")
+    math = next(strip for strip in figure.strips if strip.row.case == "sdpa-math-eager")
+    assert math.part == 1.0
+    assert sum(segment.width for segment in math.segments) == pytest.approx(1.0)
+    # by hand: 540.7 of 26.0+26.1+26.2 + 2*17.4 + 4.16 + 540.7 + 402.2 + 282.1 + 415.3 + 186.2 + 417.1
+    assert math.segments[6].width == pytest.approx(540.7 / 2360.86, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        (2360, (0, 500, 1000, 1500, 2000)),
+        (2.72, (0, 1, 2)),
+        (100, (0, 20, 40, 60, 80, 100)),
+        (0.5, (0, 0.1, 0.2, 0.3, 0.4, 0.5)),
+    ],
+)
+def test_ticks_are_round(limit, expected):
+    assert strips.nice_ticks(limit) == pytest.approx(expected)
+
+
+def test_text_on_every_family_reads_well_on_both_themes():
+    for family in FAMILIES:
+        light, dark = family.inks
+        assert contrast(family.light, light) >= 4.5, family
+        assert contrast(family.dark, dark) >= 4.5, family
+
+
+def test_contrast_is_that_of_wcag():
+    assert contrast("#000000", "#ffffff") == pytest.approx(21.0)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)  # the well-known grey that just fails
+
+
+@pytest.mark.parametrize(
+    ("category", "family", "key"),
+    [
+        ("kernel", "GEMM", "gemm"),
+        ("kernel", "copy/cast", "copy"),
+        ("memcpy", "copy/cast", "memcpy"),
+        ("kernel", "?", "unknown"),
+    ],
+)
+def test_families(category, family, key):
+    assert family_of(category, family).key == key
+
+
+def test_figures_are_the_same_bytes_each_time(edition):
+    figure = strips.figure(edition, "attention")
+    assert figures.strips_svg(figure) == figures.strips_svg(figure)
+    shown = spreads.spreads(edition, "attention")
+    assert figures.spreads_svg(shown) == figures.spreads_svg(shown)
+
+
+def test_large_traces_lie_beside_the_page_and_small_ones_inside(edition, tmp_path):
+    sizes = sorted(row.trace.stat().st_size for row in edition.case_runs if row.trace)
+    links = traces.place(edition, tmp_path, each=sizes[-1] - 1)
+    outside = [link["href"] for link in links.values() if "href" in link]
+    assert len(outside) == 1
+    assert (tmp_path / outside[0]).stat().st_size == sizes[-1]
+    assert sum("gz" in link for link in links.values()) == len(sizes) - 1
+
+
+def test_the_page_has_a_limit_for_all_traces_together(edition, tmp_path):
+    sizes = sorted(row.trace.stat().st_size for row in edition.case_runs if row.trace)
+    links = traces.place(edition, tmp_path, page=sizes[0] + sizes[1])
+    assert sum("gz" in link for link in links.values()) == 2

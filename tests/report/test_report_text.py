@@ -1,0 +1,158 @@
+"""Names made harmless, and numbers as a reader sees them."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+
+import made_edition
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from kernelbook.report import page, page_data, render_report, text
+
+NASTY = st.text(alphabet=st.sampled_from("ab|`<>&\\*_[]()!#~$\n\r\t\u202e\u2066\u200f\"'=+-@ :/www."), max_size=40)
+MARKDOWN = MarkdownIt("gfm-like", {"linkify": False})
+
+
+def rendered_cell(cell: str) -> str:
+    """What a reader of a one-cell Markdown table sees, after a parser that is not ours."""
+    page_ = MARKDOWN.render(f"| h | i |\n| --- | --- |\n| {cell} | end |\n")
+    cells = re.findall(r"<td>(.*?)</td>", page_, re.DOTALL)
+    assert len(cells) == 2
+    assert cells[1] == "end"
+    return cells[0]
+
+
+@given(NASTY)
+def test_text_in_a_markdown_cell_is_read_back_as_it_was(value):
+    cell = rendered_cell(text.markdown(value))
+    assert not re.search(r"<(?!/?(p|br)\b)", cell)
+    assert html.unescape(cell).split() == text.visible(value).split()
+
+
+@given(NASTY)
+def test_name_in_a_markdown_cell_is_one_code_span(value):
+    shown = text.visible(value)
+    if not shown.strip():
+        return
+    cell = rendered_cell(text.code(value))
+    inner = re.fullmatch(r"<code>(.*)</code>", cell, re.DOTALL)
+    assert inner, cell
+    assert html.unescape(inner[1]).split() == shown.split()
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("=1+1", "'=1+1"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("-2", "'-2"),
+        ("\tx", "'\tx"),
+        ("aten::mm", "aten::mm"),
+        (-2.5, -2.5),
+        (None, None),
+    ],
+)
+def test_no_csv_cell_is_a_formula(value, expected):
+    assert text.csv_cell(value) == expected
+
+
+def test_hidden_characters_are_spelled_out():
+    assert text.visible("a\u202eb\u200f\x00\ud800") == "a[U+202E]b[U+200F][U+0000][U+D800]"
+    assert text.visible("two\nlines\u2028here") == "two lines here"
+    assert text.visible("naïve µs 中") == "naïve µs 中"
+
+
+def test_long_names_keep_both_ends():
+    short = text.clip("head" + "x" * 5000 + "tail", 40)
+    assert len(short) == 40
+    assert short.startswith("head")
+    assert short.endswith("tail")
+
+
+@pytest.mark.parametrize(
+    ("us", "expected"),
+    [
+        (None, "n/a"),
+        (0, "0"),
+        (0.736, "0.74 µs"),
+        (2.72, "2.72 µs"),
+        (945.2, "945 µs"),
+        (2634, "2.63 ms"),
+        (3.2e7, "32.0 s"),
+    ],
+)
+def test_durations(us, expected):
+    assert text.duration(us) == expected
+
+
+@given(st.recursive(st.text() | st.none() | st.integers(), st.lists, max_leaves=8))
+def test_data_in_a_script_element_cannot_close_it(value):
+    written = page_data.script_json(value)
+    assert "<" not in written
+    assert json.loads(written) == value
+
+
+def test_slug_collisions_get_anchors_of_their_own():
+    from kernelbook.report.views import Anchors
+
+    anchors = Anchors()
+    given_ = [anchors.of(name) for name in ("a b", "a-b", "A B", "a b")]
+    assert given_ == ["a-b", "a-b-2", "a-b-3", "a-b"]
+
+
+def test_policy_names_the_hash_of_the_one_script_and_nothing_from_outside(report):
+    import base64
+    import hashlib
+
+    written = (report / "index.html").read_text(encoding="utf-8")
+    scripts = re.findall(r"<script>(.*?)</script>", written, re.DOTALL)
+    assert len(scripts) == 1
+    digest = base64.b64encode(hashlib.sha256(scripts[0].encode()).digest()).decode()
+    policy = html.unescape(re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', written)[1])
+    assert f"script-src 'sha256-{digest}'" in policy
+    assert "default-src 'none'" in policy
+    assert not re.search(r"\son\w+=", re.sub(r"<script.*?</script>", "", written, flags=re.DOTALL))
+    assert "src=" not in re.sub(r"<script.*?</script>", "", written, flags=re.DOTALL)
+
+
+def test_every_script_of_the_page_is_on_disk():
+    on_disk = {path.name for path in (page.HERE / "assets").iterdir()}
+    assert on_disk == {*page.SCRIPTS, *page.STYLES}
+
+
+def test_hostile_names_are_harmless_in_markdown_and_csv(tmp_path):
+    folder = made_edition.build(tmp_path / "edition", made_edition.HOSTILE, made_edition.HOSTILE_RUNS)
+    render_report(folder, tmp_path / "report")
+    shown = MARKDOWN.render((tmp_path / "report" / "report.md").read_text(encoding="utf-8"))
+    allowed = {
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "p",
+        "code",
+        "strong",
+        "ol",
+        "ul",
+        "li",
+        "h1",
+        "h2",
+        "h3",
+        "img",
+        "br",
+    }
+    inert = re.sub(r"<details><summary>.*?</summary>|</details>", "", shown, flags=re.DOTALL)
+    assert {name.lower() for name in re.findall(r"</?(\w+)", inert)} <= allowed
+    assert set(re.findall(r'<img src="([^"]*)"', inert)) <= {
+        f"figures/{path.name}" for path in (tmp_path / "report" / "figures").iterdir()
+    }
+    for path in (tmp_path / "report" / "tables").glob("*.csv"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            assert not re.search(r'(^|,)"?[=@]', line)
