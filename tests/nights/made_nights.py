@@ -27,7 +27,8 @@ def row(edition: str, run: str, case: str, process: int, **changes: object) -> d
         "workload": case, "variant": "default", "mode": "eager", "dtype": "bfloat16", "params": "{}", "status": "ok",
         "device": "NVIDIA H200", "device_type": "cuda", "driver": "580.95.05", "torch": "2.13.0", "cuda": "13.0",
         "cudnn": "91002", "image": "docker://example/torch:nightly", "image_digest": "sha256:" + "a" * 64,
-        "started_utc": f"{edition[:10]}T02:00:00Z", "kernels": [GEMM, ADD], "kernel_count": 2, "memcpys": 0, "memsets": 1, "launches": 3,
+        "started_utc": f"{edition[:10]}T02:00:00Z", "kernels": [GEMM, ADD], "kernel_count": 2,
+        "memcpys": 0, "memsets": 1, "launches": 3,
         "ops": ["aten::linear", "aten::addmm", "aten::add"], "warnings": [], "sm_clock_mhz": 1980.0,
         "forward_time_us": 100.0, "device_time_us": 80.0, "cpu_time_us": 60.0,
     }  # fmt: skip
@@ -65,6 +66,6 @@ def night(
                 times["cpu_time_us"] = 60.0 * (1 + 0.01 * rng.standard_normal())
                 if samples:
                     times["forward_times_us"] = list(100.0 * own * (1 + 0.01 * rng.standard_normal(samples)))
-                rows.append(row(edition, run, case, process, **times, **extra))
+                rows.append(row(edition, run, case, process, **times | extra))
         tables[run] = table_of(rows)
     return tables

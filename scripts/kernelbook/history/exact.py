@@ -39,20 +39,22 @@ def _identity_event(histories: Histories, series: Series, at: int, names: Names,
     brief: list[str] = []
     for column, noun in (("kernels", "kernel"), ("ops", "op")):
         if f"{column}_id" in changed:
-            old, new = (_names(histories, series, position, names, column) for position in (at - 1, at))
+            before = _known_before(series, f"{column}_id", at)
+            old, new = (_names(histories, series, position, names, column) for position in (before, at))
             why += causes.sequence_changes(old, new, noun)
             brief += causes.sequence_changes(old, new, noun, brief=True)
     why += causes.count_changes(series, at, ("memcpys", "memsets", "launches")) if kind != "warnings" else []
     if "warnings" in changed:
-        old, new = (set(series.facts["warnings"][position] or ()) for position in (at - 1, at))
+        before = _known_before(series, "warnings", at)
+        old, new = (set(series.facts["warnings"][position]) for position in (before, at))
         why += [f"warning gone: {code}" for code in sorted(old - new)] + [
             f"new warning: {code}" for code in sorted(new - old)
         ]
     versions = causes.version_changes(series, at)
     metric = "forward_time_us"
     past, now = series.before(metric, at, effect_nights), float(series.values[metric][at])
-    before = float(np.median(past)) if len(past) and np.isfinite(now) else None
-    effect = now / before - 1 if before else None
+    usual = float(np.median(past)) if len(past) and np.isfinite(now) else None
+    effect = now / usual - 1 if usual else None
     return Event(
         kind=kind,
         night=histories.nights[series.nights[at]],
@@ -62,16 +64,21 @@ def _identity_event(histories: Histories, series: Series, at: int, names: Names,
         text=_identity_text(brief or why or [f"other {kind}"], effect),
         causes=tuple(why + versions),
         metric=metric if effect is not None else None,
-        before=before,
+        before=usual,
         after=now if effect is not None else None,
         change=effect,
     )
 
 
 def _differs(series: Series, name: str, at: int) -> bool:
-    """Only where both nights know it: a column that an older night did not record is no change."""
-    old, new = series.facts[name][at - 1], series.facts[name][at]
-    return old is not None and new is not None and old != new
+    """Whether a night has another value than the last night that has one; missing values are no change."""
+    new, before = series.facts[name][at], _known_before(series, name, at)
+    return before is not None and new is not None and series.facts[name][before] != new
+
+
+def _known_before(series: Series, name: str, at: int) -> int | None:
+    """The last position before `at` where the fact is known."""
+    return next((position for position in range(at - 1, -1, -1) if series.facts[name][position] is not None), None)
 
 
 def _names(histories: Histories, series: Series, at: int, names: Names, column: str) -> tuple[str, ...]:

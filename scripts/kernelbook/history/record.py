@@ -123,9 +123,6 @@ def _parsed(text: str | None, default: Any) -> Any:
 
 
 def sm_clock(clocks: Mapping[str, Any]) -> float | None:
-    """The SM clock in MHz, mean of before and after; None where it was not readable."""
-    found = []
-    for moment in clocks.values():
-        if isinstance(moment, Mapping):
-            found += [float(v) for k, v in moment.items() if "sm" in k.lower() and isinstance(v, int | float)][:1]
-    return sum(found) / len(found) if found else None
+    """The SM clock in MHz, the higher of before and after (an idle GPU lowers it); None where it was not readable."""
+    found = [moment.get("sm_mhz") for moment in clocks.values() if isinstance(moment, Mapping)]
+    return max((float(clock) for clock in found if clock), default=None)

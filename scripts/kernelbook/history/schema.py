@@ -57,7 +57,7 @@ _COLUMNS: dict[str, pa.DataType] = {
     "cpu_time_us": pa.float64(),  # per forward, profiled
     "first_call_us": pa.float64(),
     "peak_memory_bytes": pa.int64(),
-    "sm_clock_mhz": pa.float64(),  # mean of before and after
+    "sm_clock_mhz": pa.float64(),  # the higher of before and after
 }
 SCHEMA = pa.schema(list(_COLUMNS.items()), metadata={VERSION_KEY: str(VERSION).encode()})
 SERIES_KEY = ("workload", "variant", "mode", "params", "dtype", "device", "driver", "line")

@@ -1,0 +1,261 @@
+"""What a night says, and what it does not: causes, once each, back and forth, failures, gaps and marks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from made_nights import ADD, GEMM, GEMM_2, editions, night, row
+
+from kernelbook.history.events import Event, Judgement, event_of, exit_status
+from kernelbook.history.judge import Rules, judge, rules_of
+from kernelbook.history.schema import table_of
+from kernelbook.history.store import Store
+
+TRITON = "triton_poi_fused_add_gelu_mul_0"
+Change = Callable[[str, str], dict]
+
+
+class Nights:
+    """Plays nights of one case one after the other; each is judged and remembered."""
+
+    def __init__(self, folder: Path, noise: float = 0.004) -> None:
+        self.store, self.rng, self.noise = Store(folder), np.random.default_rng(11), noise
+        self.dates = iter(editions(400))
+
+    def play(self, count: int, rules: Rules | None = None, skip: int = 0, **change: object) -> list[Judgement]:
+        for _ in range(skip):
+            next(self.dates)
+        found = []
+        for _ in range(count):
+            date = next(self.dates)
+            tables = night(date, ["host"], ["case"], self.rng, noise=self.noise, change=lambda run, case: change)
+            self.store.add_night(date, tables)
+            found.append(self.judge(date, rules))
+        return found
+
+    def judge(self, date: str, rules: Rules | None = None) -> Judgement:
+        judged, _ = self.store.read_events()
+        found = judge(self.store.read(until=date), date, judged, self.store.names, rules)
+        self.store.write_events(date, found.as_json("2026-01-01T00:00:00Z"))
+        return found
+
+
+@pytest.fixture
+def nights(tmp_path: Path) -> Nights:
+    return Nights(tmp_path)
+
+
+def events(judgements: list[Judgement]) -> list[Event]:
+    return [event for judgement in judgements for event in judgement.events]
+
+
+@pytest.mark.parametrize(
+    ("after", "kind", "cause"),
+    [
+        ({"kernels": [GEMM_2, ADD]}, "kernels", "kernel replaced: GEMM"),
+        ({"kernels": [GEMM, TRITON, ADD], "kernel_count": 3}, "kernels", "kernel added: "),
+        ({"kernels": [GEMM], "kernel_count": 1}, "kernels", "kernel removed: "),
+        ({"kernels": [ADD, GEMM]}, "kernels", "the same kernels in another order"),
+        ({"memcpys": 1}, "kernels", "memcpys 0 → 1"),
+        ({"launches": 4}, "launches", "launches 3 → 4"),
+        ({"ops": ["aten::linear", "aten::addmm"]}, "ops", "op removed: aten::add"),
+        ({"warnings": ["unattributed"]}, "warnings", "new warning: unattributed"),
+    ],
+)
+def test_what_ran_is_compared_exactly_the_same_night(nights: Nights, after: dict, kind: str, cause: str) -> None:
+    assert events(nights.play(3)) == []
+    (event,) = events(nights.play(3, **after))
+    assert (event.kind, event.night, event.found) == (kind, "2026-01-04", "2026-01-04")
+    assert any(line.startswith(cause) for line in event.causes), event.causes
+
+
+def test_warnings_that_come_and_go_with_noise_are_no_change(nights: Nights) -> None:
+    assert events([*nights.play(2), *nights.play(1, warnings=["slow_first"]), *nights.play(2)]) == []
+
+
+def test_one_process_that_ran_something_else_is_no_change(nights: Nights) -> None:
+    nights.play(3)
+    date = next(nights.dates)
+    rows = [
+        row(date, "host", "case", process, kernels=[GEMM_2] if process == 2 else [GEMM, ADD]) for process in range(1, 6)
+    ]
+    nights.store.add_night(date, {"host": table_of(rows)})
+    assert nights.judge(date).events == ()
+
+
+def test_a_new_build_that_is_slower_is_told_with_the_build(nights: Nights) -> None:
+    nights.play(20)
+    news = {"torch": "2.14.0.dev20260121", "image_digest": "sha256:" + "b" * 64}
+    found = events(nights.play(6, factor=1.06, **news))
+    (event,) = found
+    assert (event.kind, event.direction, event.night) == ("time", "slower", "2026-01-21")
+    assert event.causes[:2] == ("torch 2.13.0 → 2.14.0.dev20260121", "image aaaaaaaaaaaa → bbbbbbbbbbbb")
+
+
+def test_an_improvement_is_news_too(nights: Nights) -> None:
+    nights.play(20)
+    judgements = nights.play(6, factor=0.9)
+    (event,) = events(judgements)
+    assert (event.kind, event.direction) == ("time", "faster")
+    assert event.change == pytest.approx(-0.1, abs=0.01)
+    assert [judgement.exit_status for judgement in judgements].count(3) == 1
+
+
+def test_lower_clocks_are_the_cause(nights: Nights) -> None:
+    nights.play(20)
+    (event,) = events(nights.play(6, factor=1.1, sm_clock_mhz=1800.0))
+    assert event.causes == ("SM clock lower by 9.1 %",)  # 1800 / 1980
+
+
+def test_only_cpu_time_changed(nights: Nights, tmp_path: Path) -> None:
+    nights.play(20)
+    found = []
+    for _ in range(5):
+        date = next(nights.dates)
+        rows = [row(date, "host", "case", process, forward_time_us=110.0 + process / 10) for process in range(1, 6)]
+        nights.store.add_night(date, {"host": table_of(rows)})
+        found += nights.judge(date).events
+    (event,) = found
+    assert event.metric == "forward_time_us"
+    assert event.causes == ("only CPU time changed: the device works as long as before",)
+
+
+def test_a_replaced_kernel_that_is_slower_is_one_change_not_two(nights: Nights) -> None:
+    nights.play(20)
+    (event,) = events(nights.play(10, factor=1.08, kernels=[GEMM_2, ADD]))
+    assert event.kind == "kernels"
+    assert event.change == pytest.approx(0.08, abs=0.02)
+    assert "forward time +" in event.text
+
+
+def test_a_slowdown_the_night_after_a_harmless_kernel_change_is_told(nights: Nights) -> None:
+    nights.play(20)
+    found = events([*nights.play(1, kernels=[GEMM_2, ADD]), *nights.play(8, factor=1.15, kernels=[GEMM_2, ADD])])
+    assert [event.kind for event in found] == ["kernels", "time"]
+
+
+def test_two_steps_a_week_apart_are_two_changes(nights: Nights) -> None:
+    nights.play(20)
+    found = events([*nights.play(7, factor=1.06), *nights.play(8, factor=1.12)])
+    assert [(event.kind, event.night) for event in found] == [("time", "2026-01-21"), ("time", "2026-01-28")]
+
+
+def test_an_old_change_is_not_told_when_a_history_is_judged_for_the_first_time(nights: Nights) -> None:
+    for factor, count in ((1.0, 20), (1.2, 20)):
+        for _ in range(count):
+            date = next(nights.dates)
+            tables = night(
+                date, ["host"], ["case"], nights.rng, change=lambda run, case, factor=factor: {"factor": factor}
+            )
+            nights.store.add_night(date, tables)
+    assert nights.judge(date).events == ()
+
+
+def test_with_little_history_time_is_not_judged_but_kernels_are(nights: Nights) -> None:
+    judgements = nights.play(5) + nights.play(6, factor=1.5, kernels=[GEMM_2, ADD])
+    assert [event.kind for event in events(judgements)] == ["kernels"]
+    assert (judgements[-1].insufficient, judgements[-1].compared) == (1, 0)
+    last = nights.play(1, factor=1.5, kernels=[GEMM_2, ADD])[0]
+    assert (last.insufficient, last.compared) == (0, 1)
+
+
+def test_back_and_forth_alerts_twice_and_is_a_suspect_then(nights: Nights) -> None:
+    nights.play(3)
+    judgements = []
+    for turn in range(6):
+        judgements += nights.play(1, kernels=[GEMM_2, ADD] if turn % 2 == 0 else [GEMM, ADD])
+    assert len(events(judgements)) == 2
+    assert all("goes back and forth" in judgement.suspects[0].text for judgement in judgements[2:])
+    assert [judgement.exit_status for judgement in judgements] == [3, 3, 0, 0, 0, 0]
+
+
+def test_a_single_slow_night_is_a_suspect_and_never_an_alert(nights: Nights) -> None:
+    nights.play(20)
+    (slow,) = nights.play(1, factor=1.12)
+    assert slow.events == ()
+    assert slow.exit_status == 0
+    assert slow.suspects[0].change == pytest.approx(0.12, abs=0.02)
+    assert events(nights.play(6)) == []
+
+
+def test_another_gpu_is_a_series_of_its_own_and_coming_back_is_no_news(nights: Nights) -> None:
+    nights.play(3)
+    (event,) = events([*nights.play(2, device="NVIDIA A100"), *nights.play(2), *nights.play(1, device="NVIDIA A100")])
+    assert (event.kind, event.case) == ("series", "case")
+    assert event.causes == ("device NVIDIA H200 → NVIDIA A100",)
+
+
+def test_other_parameters_start_a_new_series(nights: Nights) -> None:
+    nights.play(2)
+    (event,) = events(nights.play(2, params='{"batch": 64}'))
+    assert event.causes == ('params {} → {"batch": 64}',)
+
+
+def test_a_case_that_fails_is_told_when_it_begins_and_counts_every_night(nights: Nights) -> None:
+    nights.play(3)
+    judgements = []
+    for _ in range(3):
+        date = next(nights.dates)
+        rows = [row(date, "host", "case", 1), row(date, "host", "other", 1, status="failed", reason="out of memory")]
+        nights.store.add_night(date, {"host": table_of(rows)})
+        judgements.append(nights.judge(date))
+    (event,) = events(judgements)
+    assert (event.kind, event.case, event.night) == ("failure", "other", judgements[0].edition)
+    assert [judgement.exit_status for judgement in judgements] == [4, 4, 4]
+
+
+def test_unsupported_and_left_out_are_well(nights: Nights) -> None:
+    date = next(nights.dates)
+    rows = [row(date, "host", "flex", 1, status="unsupported", reason="needs CUDA")]
+    left = [
+        {"edition": date, "night": date, "run": "ngc", "line": "ngc", "status": "left out", "reason": "no container"}
+    ]
+    nights.store.add_night(date, {"host": table_of(rows), "ngc": table_of(left)})
+    judgement = nights.judge(date)
+    assert (judgement.failed, judgement.events, judgement.exit_status) == ((), (), 0)
+
+
+def test_a_missing_night_is_told_once_and_a_weekly_rhythm_has_none(nights: Nights, tmp_path: Path) -> None:
+    judgements = [*nights.play(5), *nights.play(1, skip=2), *nights.play(3)]
+    (event,) = events(judgements)
+    assert event.text == "2 nights missing after 2026-01-05"
+    weekly = Nights(tmp_path / "weekly")
+    assert events([weekly.play(1, skip=6)[0] for _ in range(10)]) == []
+
+
+def test_a_night_without_a_kernel_record_is_no_change(nights: Nights) -> None:
+    blind = {"kernels": None, "device_time_us": None, "memcpys": None, "memsets": None, "launches": None}
+    assert events([*nights.play(2), *nights.play(2, **blind), *nights.play(2), *nights.play(1, **blind)]) == []
+    (event,) = events(nights.play(2, kernels=[GEMM_2, ADD]))
+    assert event.causes[0].startswith("kernel replaced")
+
+
+def test_what_makes_the_exit_status_is_configured(nights: Nights) -> None:
+    rules = rules_of({"alert_on": ["time"], "folder": "elsewhere"})
+    assert rules.alert_on == ("time",)
+    nights.play(3, rules)
+    (judgement,) = nights.play(1, rules, kernels=[GEMM_2, ADD])
+    assert len(judgement.events) == 1
+    assert judgement.exit_status == 0
+
+
+@pytest.mark.parametrize(
+    ("changed", "failed", "status"), [(False, False, 0), (True, False, 3), (False, True, 4), (True, True, 5)]
+)
+def test_exit_statuses_are_the_documented_ones(changed: bool, failed: bool, status: int) -> None:
+    assert exit_status(changed=changed, failed=failed) == status
+
+
+def test_an_event_survives_being_remembered(nights: Nights) -> None:
+    nights.play(3)
+    (event,) = events(nights.play(1, launches=4))
+    assert event_of(event.as_json() | {"a later key": 1}) == event
+
+
+def test_a_night_that_is_not_recorded_cannot_be_judged(nights: Nights) -> None:
+    nights.play(1)
+    with pytest.raises(ValueError, match="record it first"):
+        judge(nights.store.read(), "2026-05-05", {}, nights.store.names)
