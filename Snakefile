@@ -2,6 +2,7 @@
 import json
 import os
 import shlex
+import subprocess
 import sys
 from glob import glob
 from pathlib import Path
@@ -21,9 +22,12 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 from kernelbook.config import ConfigError, load_config
 from kernelbook.containers import add_arguments, prepare_environment, thread_limits
+from kernelbook.history.nights import finished, for_target
 from kernelbook.plan import TABLES, host_python, make_plan
 
 CONTAINERS_ON = DeploymentMethod.APPTAINER in workflow.deployment_settings.deployment_method
+# targets are not known yet while Snakemake reads this file; the command line is
+config = for_target(config, sys.argv[1:], os.environ, main_process=workflow.is_main_process)
 try:
     CONFIG = load_config(config, ROOT / "workflow" / "schemas", Path(workflow.configfiles[-1]).name)
 except ConfigError as error:
@@ -51,10 +55,14 @@ include: "workflow/rules/common.smk"
 include: "workflow/rules/profile.smk"
 include: "workflow/rules/extract.smk"
 include: "workflow/rules/report.smk"
+include: "workflow/rules/history.smk"
+include: "workflow/rules/publish.smk"
 
 
 localrules:
     report,
+    nightly,
+    publish,
 
 
 rule report:
@@ -69,4 +77,4 @@ onstart:
 
 
 onsuccess:
-    shell("{PYTHON:q} {SCRIPTS:q}/edition_status.py --edition-dir {RESULTS}/edition --report {REPORT}/index.html")
+    sys.exit(exit_status())
