@@ -7,11 +7,10 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
+from insight_recorded import facts_of_folder
 
-from kernelbook.case_facts import CaseFacts, case_facts
-from kernelbook.case_tables import Origin, tables_of
+from kernelbook.case_facts import CaseFacts
 
 #: The further traces: name of the file -> (case, annotation, mode). The parameters are those of the cases.
 SHARED = {
@@ -35,18 +34,6 @@ SIZES = {
     "attention": {"batch": 8, "heads": 16, "seq": 1024, "head_dim": 64},
     "sdpa": {"batch": 8, "heads": 16, "seq": 1024, "head_dim": 64},
 }
-
-
-def facts_of_folder(run: str, folder: Path) -> dict[str, CaseFacts]:
-    """Case -> facts of all cases under a folder of <case>/<process>/measurement.json."""
-    parts: dict[str, list[pa.Table]] = {}
-    for measurement in sorted(folder.glob("*/*/measurement.json")):
-        case, process = measurement.parent.parent.name, int(measurement.parent.name)
-        made = tables_of(Origin(run, case, process, {}), {}, measurement)
-        for name, table in made.items():
-            parts.setdefault("cases" if name == "case" else name, []).append(table)
-    tables = {name: pa.concat_tables(found, promote_options="default") for name, found in parts.items()}
-    return {facts.case: facts for facts in case_facts(tables).values()}
 
 
 @pytest.fixture(scope="session")

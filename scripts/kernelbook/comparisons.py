@@ -1,0 +1,249 @@
+"""Two cases, or one case in two runs, compared: what else ran, what that costs, and how sure the ratio is.
+
+The ratio is that of median unprofiled forward times. Its interval is the percentile bootstrap (Efron and Tibshirani,
+1993) over processes, and over forwards within them; the test is that of Mann and Whitney over the medians of
+processes, since forwards of one process are not independent. A change counts with p < 0.002 and 3 % or more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from kernelbook.alignment import OpStep, Step, align, align_ops
+from kernelbook.case_facts import Activity, CaseFacts, median
+from kernelbook.findings.registry import micro, plural
+
+MIN_PROCESSES = 7
+P_BELOW = 0.002
+LEAST_EFFECT = 0.03
+BOOTSTRAPS = 2000
+MOST_STEPS = 6
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Forward time of b over that of a: the ratio of medians, its 95 % interval, and what a test says."""
+
+    ratio: float
+    low: float | None
+    high: float | None
+    p_value: float | None
+    verdict: str  # slower, faster, no difference shown, not tested
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """b against a. ``refused`` says why times may not be compared; ``sentences`` say what was found."""
+
+    a: CaseFacts
+    b: CaseFacts
+    refused: str | None
+    steps: tuple[Step, ...]
+    op_steps: tuple[OpStep, ...]
+    device_ratio: float | None
+    ratio: Ratio | None
+    sentences: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """Which two."""
+        if self.a.case == self.b.case:
+            return f"{self.b.case}: {self.b.run} against {self.a.run}"
+        runs = "" if self.a.run == self.b.run else f" ({self.b.run} against {self.a.run})"
+        return f"{self.b.case} against {self.a.case}{runs}"
+
+
+def compare(a: CaseFacts, b: CaseFacts) -> Comparison:
+    """All that can be said of b against a; where times may not be compared, kernels still are."""
+    refused = refusal(a, b)
+    steps = tuple(align(a.activities, b.activities)) if a.on_device and b.on_device else ()
+    op_steps = tuple(align_ops(a.ops, b.ops))
+    both = None if refused or not a.device_time_us or not b.device_time_us else b.device_time_us / a.device_time_us
+    ratio = None if refused else ratio_of(_samples(a), _samples(b))
+    sentences = tuple(_sentences(a, b, refused, steps, both, ratio))
+    return Comparison(a, b, refused, steps, op_steps, both, ratio, sentences)
+
+
+def refusal(a: CaseFacts, b: CaseFacts) -> str | None:
+    """Why the times of the two may not be compared; None where they may."""
+    for facts in (a, b):
+        if facts.status != "ok":
+            return f"{facts.case} of {facts.run} {facts.status}: {facts.reason or 'no reason given'}"
+    for what, name in (("device", "GPU"), ("driver", "driver"), ("dtype", "element type"), ("params", "parameters")):
+        mine, theirs = getattr(a, what), getattr(b, what)
+        if what == "device" and a.device_type == b.device_type == "cpu":
+            continue
+        if mine != theirs and (a.workload == b.workload or what != "params"):
+            return f"the {name} differs: {_shown(mine)} and {_shown(theirs)}"
+    return None
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {inner}" for key, inner in value.items()) or "none"
+    return str(value) if value is not None else "unknown"
+
+
+# --- times -----------------------------------------------------------------------------------------------------------
+
+
+def _samples(facts: CaseFacts) -> list[np.ndarray]:
+    good = [p for p in facts.processes if p.status == "ok" and p.forward_times_us]
+    return [np.asarray(process.forward_times_us, dtype=float) for process in good]
+
+
+def ratio_of(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> Ratio | None:
+    """Ratio of medians with its interval and test, from the raw forward times of each process; None of none."""
+    if not a or not b:
+        return None
+    centre = _median_of(b) / _median_of(a)
+    low, high = _interval(a, b)
+    if min(len(a), len(b)) < MIN_PROCESSES:
+        return Ratio(centre, low, high, None, "not tested")
+    medians = [float(np.median(x)) for x in a], [float(np.median(x)) for x in b]
+    p_value = float(stats.mannwhitneyu(*medians, alternative="two-sided").pvalue)
+    shown = p_value < P_BELOW and abs(centre - 1) >= LEAST_EFFECT
+    verdict = ("slower" if centre > 1 else "faster") if shown else "no difference shown"
+    return Ratio(centre, low, high, p_value, verdict)
+
+
+def _median_of(processes: Sequence[np.ndarray]) -> float:
+    return float(np.median([np.median(times) for times in processes]))
+
+
+def _interval(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> tuple[float | None, float | None]:
+    """95 % of the ratios of resampled medians; None where a side has a single forward."""
+    if min(sum(map(len, a)), sum(map(len, b))) < 2:
+        return None, None
+    random = np.random.default_rng(0)
+    ratios = _resampled(b, random) / _resampled(a, random)
+    low, high = np.percentile(ratios, [2.5, 97.5])
+    return float(low), float(high)
+
+
+def _resampled(processes: Sequence[np.ndarray], random: np.random.Generator) -> np.ndarray:
+    """BOOTSTRAPS medians: processes drawn with replacement, and in each the forwards."""
+    chosen = random.integers(len(processes), size=(BOOTSTRAPS, len(processes)))
+    medians = np.empty(chosen.shape)
+    for which, times in enumerate(processes):
+        places = np.argwhere(chosen == which)
+        draws = times[random.integers(len(times), size=(len(places), len(times)))]
+        medians[places[:, 0], places[:, 1]] = np.median(draws, axis=1)
+    return np.median(medians, axis=1)
+
+
+# --- words -----------------------------------------------------------------------------------------------------------
+
+
+def _sentences(
+    a: CaseFacts,
+    b: CaseFacts,
+    refused: str | None,
+    steps: Sequence[Step],
+    device_ratio: float | None,
+    ratio: Ratio | None,
+) -> list[str]:
+    said = []
+    if a.on_device and b.on_device:
+        said.append(f"{plural(b.kernels or 0, 'kernel')} against {a.kernels}" + _device_ratio(device_ratio) + ".")
+        said += _identity(a, b)
+        said += _costliest(steps, a.device_time_us)
+    if refused:
+        said.append(f"Times are not compared: {refused}.")
+    elif ratio:
+        said.append(ratio_text(ratio))
+    return said
+
+
+def _costliest(steps: Sequence[Step], whole_us: float | None) -> list[str]:
+    """The steps that move the time most, in their order; the rest as one sum."""
+    different = [step for step in steps if step.kind != "same"]
+    kept = sorted(different, key=lambda step: -abs(step.delta_us))[:MOST_STEPS]
+    said = [step_text(step, whole_us) for step in different if step in kept]
+    rest = [step for step in different if step not in kept]
+    if rest:
+        said.append(
+            f"And {plural(len(rest), 'smaller difference')}, {sum(step.delta_us for step in rest):+.1f} µs in all."
+        )
+    return said
+
+
+def _device_ratio(ratio: float | None) -> str:
+    return f", {ratio:.2f} x the device time" if ratio is not None else ""
+
+
+def _identity(a: CaseFacts, b: CaseFacts) -> list[str]:
+    mine, theirs = (Counter(k.name for k in f.activities if k.category == "kernel") for f in (a, b))
+    if mine and mine == theirs:
+        return [f"Byte for byte the same {_many(sum(mine.values()), 'kernel')}."]
+    gemms = [Counter(k.name for k in f.activities if k.family == "GEMM") for f in (a, b)]
+    if gemms[0] and gemms[0] == gemms[1]:
+        return [f"Byte for byte the same {_many(sum(gemms[0].values()), 'GEMM')}."]
+    return []
+
+
+def _many(count: int, noun: str) -> str:
+    return noun if count == 1 else _number(count, noun)
+
+
+def _number(count: int, noun: str) -> str:
+    if count == 1:
+        return f"one {noun}"
+    return f"{NUMBERS[count] if count < len(NUMBERS) else count} {noun}s"
+
+
+def step_text(step: Step, whole_us: float | None) -> str:
+    """``Removed: Memcpy DtoD, 127.6 µs, 11.9 %.``; empty for what is the same."""
+    if step.kind == "same":
+        return ""
+    share = f", {abs(step.delta_us) / whole_us:.1%}".replace("%", " %") if whole_us else ""
+    mine, theirs = _labels(step.a), _labels(step.b)
+    if step.kind in ("removed", "added"):
+        return f"{step.kind.capitalize()}: {mine or theirs}, {micro(abs(step.delta_us))}{share}."
+    saved = f"{micro(abs(step.delta_us))} {'less' if step.delta_us < 0 else 'more'}{share}"
+    if step.kind == "fused":
+        return f"Fused: {_activities(step.a)} ({mine}) into {theirs}, {saved}."
+    if step.kind == "changed":
+        return f"Changed: {mine}, {micro(step.time_a_us)} to {micro(step.time_b_us)}{share}."
+    return f"Replaced: {mine} by {theirs}, {saved}."
+
+
+def _activities(activities: Sequence[Activity]) -> str:
+    kernels = sum(activity.category == "kernel" for activity in activities)
+    others = Counter(activity.category for activity in activities if activity.category != "kernel")
+    parts = [_number(kernels, "kernel"), *(_number(n, category) for category, n in others.items())]
+    return " and ".join(parts[0 if kernels else 1 :])
+
+
+def _labels(activities: Sequence[Activity]) -> str:
+    return ", ".join(brief(activity) for activity in activities)
+
+
+def brief(activity: Activity) -> str:
+    """The op of an ATen kernel (gelu), else the label, cut where it is long."""
+    decoded = activity.decoded
+    if decoded.library == "ATen" and decoded.fused_ops:
+        return decoded.fused_ops[0]
+    return activity.label if len(activity.label) <= 46 else activity.label[:43] + "..."
+
+
+def ratio_text(ratio: Ratio) -> str:
+    """The ratio with its interval and what may be concluded."""
+    interval = f" (95 % interval {ratio.low:.3f} to {ratio.high:.3f})" if ratio.low is not None else ""
+    said = f"Unprofiled forward time: {ratio.ratio:.3f} x{interval}"
+    if ratio.verdict == "not tested":
+        return f"{said}; not tested: under {MIN_PROCESSES} processes a side."
+    if ratio.verdict == "no difference shown":
+        return f"{said}; no difference shown (p = {ratio.p_value:.3g})."
+    return f"{said}: {ratio.verdict} (p = {ratio.p_value:.2g})."
+
+
+def typical(facts: CaseFacts) -> float | None:
+    """Median over processes of the unprofiled forward time."""
+    return median(process.forward_time_us for process in facts.processes)

@@ -1,0 +1,228 @@
+"""All that is said about an edition beyond its figures: guesses judged, findings, comparisons, costs, and words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import pyarrow as pa
+
+from kernelbook.case_facts import CaseFacts
+from kernelbook.clock import Clock, clock_of
+from kernelbook.comparisons import Comparison, compare, step_text
+from kernelbook.cost_model import Ceilings, ForwardCost, GemmCost, ceilings_of, forward_cost, gemm_costs
+from kernelbook.expectations import Judgement, judge, words_for
+from kernelbook.findings import Finding, find
+from kernelbook.findings.registry import Scene
+from kernelbook.opening import Said, opening_words
+from kernelbook.trade_off import trade_off
+
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class CaseCost:
+    """Cost and clock of one case, with what it buys against the fastest of its peers."""
+
+    forward: ForwardCost
+    gemms: tuple[GemmCost, ...]
+    clock: Clock
+    trade_off: str | None
+
+
+@dataclass(frozen=True)
+class Insight:
+    """Everything by (run, case), in the order of the cases given; ``words`` is the report's first paragraph."""
+
+    expectations: tuple[tuple[Key, Judgement], ...]
+    findings: tuple[tuple[Key, Finding], ...]
+    comparisons: tuple[Comparison, ...]
+    costs: Mapping[Key, CaseCost]
+    ceilings: Mapping[str, Ceilings]
+    words: tuple[str, ...]
+
+    def tables(self) -> dict[str, pa.Table]:
+        """The tables ``expectations``, ``findings``, ``comparisons``, ``costs`` and ``clock`` of an edition."""
+        return {
+            "expectations": _keyed(self.expectations, Judgement),
+            "findings": _keyed(self.findings, Finding),
+            "comparisons": _table(row for c in self.comparisons for row in comparison_rows(c)),
+            "costs": _table(row for key, cost in self.costs.items() for row in cost_rows(key, cost)),
+            "clock": _table({**_key(key), **asdict(cost.clock)} for key, cost in self.costs.items()),
+        }
+
+
+def judge_edition(
+    cases: Mapping[Key, CaseFacts],
+    expect: Mapping[str, Mapping[str, Any]],
+    headline: Sequence[str] = (),
+    baseline_run: str = "",
+    published: Iterable[str] = (),
+) -> Insight:
+    """Judge, find, compare and count over all cases of an edition.
+
+    ``expect``: case -> its guesses. ``headline``: two cases, the first of which is compared with the second in the
+    opening words. ``baseline_run``: the run with which others are compared case by case; the first one by default.
+    ``published``: runs that are figures from elsewhere, about which nothing is judged. Raises ValueError for a word
+    of an expectation that nobody knows.
+    """
+    skipped = set(published)
+    measured = {key: facts for key, facts in cases.items() if facts.run not in skipped}
+    runs = _by_run(measured)
+    judged = tuple(
+        (key, j) for key, f in measured.items() for j in judge(f.case, expect.get(f.case, {}), f, runs[f.run])
+    )
+    findings = tuple((key, found) for key, f in measured.items() for found in find(f, runs[f.run]))
+    ceilings = {run: ceilings_of(of_run) for run, of_run in runs.items()}
+    costs = {key: _cost(f, runs[f.run], ceilings[f.run]) for key, f in measured.items() if f.status == "ok"}
+    comparisons = tuple(compare(a, b) for a, b in pairs(runs, expect, headline, baseline_run))
+    words = opening_words(Said(runs, judged, findings, comparisons, tuple(headline)))
+    return Insight(judged, findings, comparisons, costs, ceilings, tuple(words))
+
+
+def _by_run(cases: Mapping[Key, CaseFacts]) -> dict[str, dict[str, CaseFacts]]:
+    runs: dict[str, dict[str, CaseFacts]] = {}
+    for (run, case), facts in cases.items():
+        runs.setdefault(run, {})[case] = facts
+    return runs
+
+
+def _cost(facts: CaseFacts, of_run: Mapping[str, CaseFacts], ceilings: Ceilings) -> CaseCost:
+    scene = Scene(facts, of_run)
+    return CaseCost(
+        forward=forward_cost(facts, ceilings),
+        gemms=tuple(gemm_costs(facts, ceilings)),
+        clock=clock_of(facts),
+        trade_off=trade_off(facts, scene.peers()) if facts.on_device else None,
+    )
+
+
+# --- which are compared ----------------------------------------------------------------------------------------------
+
+
+def pairs(
+    runs: Mapping[str, Mapping[str, CaseFacts]],
+    expect: Mapping[str, Mapping[str, Any]],
+    headline: Sequence[str],
+    baseline_run: str,
+) -> list[tuple[CaseFacts, CaseFacts]]:
+    """(a, b), b to be compared with a: the headline, compiled cases with their eager twins, the cases that guesses
+    compare with, and each case with the same one of the baseline run. Failed cases are left out."""
+    found: dict[tuple[Key, Key], tuple[CaseFacts, CaseFacts]] = {}
+
+    def add(a: CaseFacts | None, b: CaseFacts | None) -> None:
+        if a and b and a.key != b.key and a.status == b.status == "ok":
+            found.setdefault((a.key, b.key), (a, b))
+
+    for of_run in runs.values():
+        if len(headline) == 2:
+            add(of_run.get(headline[1]), of_run.get(headline[0]))
+        for case, facts in of_run.items():
+            add(Scene(facts, of_run).eager_twin(), facts)
+            for other in _named(words_for(expect.get(case, {}), facts)):
+                add(of_run.get(other), facts)
+    baseline = baseline_run if baseline_run in runs else next(iter(runs), "")
+    for run, of_run in runs.items():
+        for case, facts in of_run.items():
+            if run != baseline:
+                add(runs[baseline].get(case), facts)
+    return list(found.values())
+
+
+def _named(words: Mapping[str, Any]) -> list[str]:
+    """Cases that the words compare with."""
+    named: list[str] = []
+    for word, value in words.items():
+        if word.endswith(("_as", "_than")):
+            named += [value] if isinstance(value, str) else [str(name) for name in value]
+    return named
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+
+def _key(key: Key) -> dict[str, str]:
+    return {"run": key[0], "case": key[1]}
+
+
+def _keyed(rows: Iterable[tuple[Key, Any]], kind: type) -> pa.Table:
+    names = [field.name for field in fields(kind) if field.name != "positions"]
+    table = _table({**_key(key), **{name: getattr(row, name) for name in names}} for key, row in rows)
+    return (
+        table if table.num_columns else pa.table({name: pa.array([], pa.string()) for name in ("run", "case", *names)})
+    )
+
+
+def _table(rows: Iterable[dict[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows))
+
+
+def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
+    """A row of summary, then one for each difference of activities and one for each of ops."""
+    a, b, ratio = comparison.a, comparison.b, comparison.ratio
+    pair = {"run_a": a.run, "case_a": a.case, "run_b": b.run, "case_b": b.case}
+    empty = dict.fromkeys(("a", "b", "time_a_us", "time_b_us", "delta_us", "share"))
+    nothing = dict.fromkeys(("ratio", "ratio_low", "ratio_high", "p_value", "verdict"))
+    summary = {
+        **pair,
+        "scope": "summary",
+        "kind": "refused" if comparison.refused else "ratio",
+        **empty,
+        "time_a_us": a.device_time_us,
+        "time_b_us": b.device_time_us,
+        **nothing,
+        "text": f"{comparison.title}: {' '.join(comparison.sentences)}",
+    }
+    if ratio:
+        summary |= {"ratio": ratio.ratio, "ratio_low": ratio.low, "ratio_high": ratio.high}
+        summary |= {"p_value": ratio.p_value, "verdict": ratio.verdict}
+    rows = [summary]
+    for step in comparison.steps:
+        if step.kind != "same":
+            times = {"time_a_us": step.time_a_us, "time_b_us": step.time_b_us, "delta_us": step.delta_us}
+            share = step.delta_us / a.device_time_us if a.device_time_us else None
+            names = {"a": _labels(step.a), "b": _labels(step.b)}
+            text = step_text(step, a.device_time_us)
+            rows.append(
+                {
+                    **pair,
+                    "scope": "activity",
+                    "kind": step.kind,
+                    **names,
+                    **times,
+                    "share": share,
+                    **nothing,
+                    "text": text,
+                }
+            )
+    for op in comparison.op_steps:
+        side = "a" if op.kind == "removed" else "b"
+        sign = -1 if op.kind == "removed" else 1
+        more = {side: ", ".join(op.names), f"time_{side}_us": op.self_us, "delta_us": sign * op.self_us}
+        rows.append(
+            {
+                **pair,
+                "scope": "op",
+                "kind": op.kind,
+                **empty,
+                **more,
+                **nothing,
+                "text": f"{op.kind}: {', '.join(op.names)}",
+            }
+        )
+    return rows
+
+
+def _labels(activities: Iterable[Any]) -> str | None:
+    return ", ".join(activity.label for activity in activities) or None
+
+
+def cost_rows(key: Key, cost: CaseCost) -> list[dict[str, Any]]:
+    """A row for the forward, then one for each product of it."""
+    gemm_names = [field.name for field in fields(GemmCost)]
+    forward = {**_key(key), "scope": "forward", **asdict(cost.forward), "trade_off": cost.trade_off}
+    rows = [{**forward, **{name: forward.get(name) for name in gemm_names}}]
+    for gemm in cost.gemms:
+        rows.append({**dict.fromkeys(rows[0]), **_key(key), "scope": "GEMM", **asdict(gemm)})
+    return rows

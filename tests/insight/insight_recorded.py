@@ -1,0 +1,22 @@
+"""Facts of cases from folders of recorded results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from kernelbook.case_facts import CaseFacts, case_facts
+from kernelbook.case_tables import Origin, tables_of
+
+
+def facts_of_folder(run: str, folder: Path) -> dict[str, CaseFacts]:
+    """Case -> facts of all cases under a folder of <case>/<process>/measurement.json."""
+    parts: dict[str, list[pa.Table]] = {}
+    for measurement in sorted(folder.glob("*/*/measurement.json")):
+        case, process = measurement.parent.parent.name, int(measurement.parent.name)
+        made = tables_of(Origin(run, case, process, {}), {}, measurement)
+        for name, table in made.items():
+            parts.setdefault("cases" if name == "case" else name, []).append(table)
+    tables = {name: pa.concat_tables(found, promote_options="default") for name, found in parts.items()}
+    return {facts.case: facts for facts in case_facts(tables).values()}

@@ -1,0 +1,64 @@
+"""The clock: profiled against unprofiled time, busy and idle, on recorded cases and on forwards made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kernelbook.case_facts import Activity, CaseFacts, Forward
+from kernelbook.clock import bound_of, clock_of, profiled_forward_us
+
+BASE = CaseFacts("r", "c", device_type="cuda", kernels=1, device_busy_us=90.0, forward_time_us=100.0, cpu_time_us=95.0)
+
+
+@pytest.mark.parametrize(
+    ("busy", "whole", "cpu", "bound"),
+    [
+        (100.0, 105.0, 500.0, "gpu"),
+        (100.0, 110.0, 500.0, "gpu"),  # a tenth is within what is not explained
+        (100.0, 111.0, 500.0, "launches"),
+        (100.0, 150.0, 60.0, "unclear"),  # the CPU is not busy for so long
+        (None, 100.0, 10.0, "unknown"),
+        (100.0, None, 10.0, "unknown"),
+    ],
+)
+def test_what_bounds_a_forward(busy: float | None, whole: float | None, cpu: float, bound: str) -> None:
+    facts = replace(BASE, device_busy_us=busy, forward_time_us=whole, cpu_time_us=cpu)
+    assert bound_of(facts)[0] == bound
+
+
+def test_profiled_time_is_from_end_to_end_of_successive_forwards() -> None:
+    def forward(index: int, start: float) -> Forward:
+        two = (Activity(0, "kernel", "a", start, 30.0), Activity(1, "kernel", "b", start + 50.0, 20.0))
+        return Forward(1, index, 40.0, 50.0, 50.0, start, two)
+
+    facts = replace(BASE, forwards=(forward(0, 0.0), forward(1, 200.0), forward(2, 410.0), forward(4, 5000.0)))
+    assert profiled_forward_us(facts) == 205.0  # the median of 200 and 210; between 2 and 4 one is missing
+    clock = clock_of(facts)
+    assert clock.device_gaps_us == 20.0  # 70 µs from first start to last end, 50 of them busy
+    assert clock.device_idle_us == pytest.approx(10.0)
+    assert clock.overhead_share == pytest.approx(1.05)
+
+
+def test_a_gpu_bound_case_agrees_and_a_launch_bound_one_says_why(shared_facts: dict[str, CaseFacts]) -> None:
+    agrees = clock_of(shared_facts["attention-inplace-eager"])
+    assert agrees.bound == "gpu"
+    assert agrees.text.endswith("the two agree.")
+    assert abs(agrees.overhead_share or 1.0) < 0.1
+    differs = clock_of(shared_facts["linear-eager"])
+    assert differs.bound == "launches"
+    assert (differs.overhead_share or 0.0) > 0.1
+    assert "launch-bound" in differs.text
+    slowed = clock_of(shared_facts["mlp-eager"])
+    assert slowed.bound == "gpu"
+    assert "the profiler slows the launches" in slowed.text
+
+
+def test_without_a_device_the_cpu_is_why() -> None:
+    forwards = tuple(Forward(1, i, 80.0, start_us=200.0 * i) for i in range(3))
+    clock = clock_of(CaseFacts("r", "c", device_type="cpu", forward_time_us=100.0, cpu_time_us=80.0, forwards=forwards))
+    assert clock.profiled_forward_us == 200.0
+    assert "on the CPU" in clock.text
+    assert (clock.device_busy_us, clock.launch_delay_us) == (None, None)
+    assert "cannot be compared" in clock_of(CaseFacts("r", "c")).text
