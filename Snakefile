@@ -23,6 +23,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 from kernelbook.config import ConfigError, load_config
 from kernelbook.containers import add_arguments, prepare_environment, thread_limits
 from kernelbook.history.nights import finished, for_target
+from kernelbook.images import ImageError
 from kernelbook.plan import TABLES, host_python, make_plan
 
 CONTAINERS_ON = DeploymentMethod.APPTAINER in workflow.deployment_settings.deployment_method
@@ -30,9 +31,9 @@ CONTAINERS_ON = DeploymentMethod.APPTAINER in workflow.deployment_settings.deplo
 config = for_target(config, sys.argv[1:], os.environ, main_process=workflow.is_main_process)
 try:
     CONFIG = load_config(config, ROOT / "workflow" / "schemas", Path(workflow.configfiles[-1]).name)
-except ConfigError as error:
-    sys.exit(f"{error}\n{len(error.problems)} mistake(s); nothing was run.")
-PLAN = make_plan(CONFIG, Path.cwd(), ROOT, CONTAINERS_ON)
+    PLAN = make_plan(CONFIG, Path.cwd(), ROOT, CONTAINERS_ON)
+except (ConfigError, ImageError) as error:
+    sys.exit(f"{error}\nNothing was run.")
 prepare_environment(os.environ, CONFIG.visible_devices)
 add_arguments(workflow.deployment_settings, PLAN.start_arguments())
 EDITION = CONFIG.edition
@@ -52,6 +53,7 @@ wildcard_constraints:
 
 
 include: "workflow/rules/common.smk"
+include: "workflow/rules/images.smk"
 include: "workflow/rules/profile.smk"
 include: "workflow/rules/extract.smk"
 include: "workflow/rules/report.smk"

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kernelbook.images import ImageError, runtime
+from kernelbook.images import ImageError, last_words, runtime
 
 START_LIMIT_S = 900  # the first import of torch from a network file system takes minutes
 MARK = "kernelbook: "
@@ -137,7 +137,7 @@ def look_inside(image: Path, python: str, arguments: Sequence[str], where: str, 
 
 def _why_not(said: str, where: str, python: str, run: str) -> str:
     lines = [line.strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", said).splitlines() if line.strip()]
-    last = re.sub(r"^(FATAL|ERROR)\s*:\s*", "", lines[-1]) if lines else "it said nothing"
+    last = last_words(lines)
     for pattern, fact, remedy in START_FAILURES:
         if re.search(pattern, "\n".join(lines), re.IGNORECASE):
             return f"{where} does not start: {fact.format(python=python)} ({last}): {remedy.format(run=run)}"

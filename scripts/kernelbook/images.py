@@ -178,7 +178,7 @@ def _said(command: Sequence[str]) -> tuple[int, list[str]]:
 
 
 def _why(image: Image, key: str, lines: Sequence[str]) -> str:
-    last = re.sub(r"^(FATAL|ERROR)\s*:\s*", "", lines[-1]) if lines else "it said nothing"
+    last = last_words(lines)
     if image.kind == "definition":
         said = next((line for line in reversed(lines[:-1]) if not line.startswith(("INFO", "WARNING"))), "")
         said = f" after {said!r}" if said else ""
@@ -188,6 +188,14 @@ def _why(image: Image, key: str, lines: Sequence[str]) -> str:
         if re.search(pattern, text, re.IGNORECASE):
             return f"{image.where} cannot be pulled: {fact} ({last}): {remedy.format(key=key)}"
     return f"{image.where} cannot be pulled ({last}): correct {key}, or pull it by hand to {image.file}"
+
+
+def last_words(lines: Sequence[str]) -> str:
+    """What a container runtime said last, without its prefixes."""
+    prefixes = (
+        r"^(FATAL|ERROR)\s*:\s*|While [a-z ]+: (?=.)|error fetching image to cache: |failed to get checksum for \S+: "
+    )
+    return re.sub(prefixes, "", lines[-1]) if lines else "it said nothing"
 
 
 def _note_file(image: Image) -> Path:

@@ -15,7 +15,7 @@ from typing import Any
 
 from kernelbook.config import CaseSpec, Config, RunSpec, matches, trace_case
 from kernelbook.containers import start_arguments
-from kernelbook.images import Image, image_of, stamp_of
+from kernelbook.images import Image, image_of, runtime, stamp_of
 from kernelbook.recorded import MEASUREMENT, is_trace, recorded_cases
 
 TABLES = ("case", "ranges", "activities", "calls", "ops", "kernels")  # what extract_case.py leaves of one process
@@ -214,8 +214,11 @@ def make_plan(config: Config, root: Path, home: Path, containers_on: bool) -> Pl
     """Sort the runs of `config` into those that take part and those left out, with the reason.
 
     root: the working folder; home: the project's checkout, often the same.
-    containers_on: whether Snakemake runs rules in their containers (--use-singularity).
+    containers_on: whether Snakemake runs rules in their containers (--use-singularity). Raises ImageError where it
+    should, and nothing that starts containers is installed.
     """
+    if containers_on and any(run.kind == "container" for run in config.runs):
+        runtime()
     plan = Plan(config, (), (), installed_torch(), root, home)
     kept, left_out = [], []
     for run in config.runs:

@@ -33,12 +33,17 @@ def pinned_address(address: str) -> tuple[str, str | None]:
     if not address.startswith("docker://"):
         return address, None
     name, _, digest = address.removeprefix("docker://").partition("@")
-    host, path, tag = _parts(name)
-    if not digest:
-        digest = _asked(host, path, tag) or ""
+    digest = digest or _asked(*_parts(name)) or ""
     if not DIGEST.fullmatch(digest):
         return address, None
-    return f"docker://{name.removesuffix(f':{tag}')}@{digest}", digest
+    return with_digest(address, digest), digest
+
+
+def with_digest(address: str, digest: str) -> str:
+    """The same image by its digest: docker://nvcr.io/nvidia/pytorch@sha256:..."""
+    name = address.partition("@")[0]
+    folder, slash, last = name.rpartition("/")
+    return f"{folder}{slash}{last.partition(':')[0]}@{digest}"
 
 
 def _parts(name: str) -> tuple[str, str, str]:

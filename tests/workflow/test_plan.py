@@ -23,7 +23,8 @@ RAW = {
 
 
 @pytest.fixture
-def plan_of(root, tmp_path):
+def plan_of(root, tmp_path, monkeypatch):
+    monkeypatch.setattr("kernelbook.plan.runtime", lambda: "apptainer")  # as on a machine that has one
     for process in ("1", "3", "notes"):
         folder = tmp_path / "recorded/old/linear-eager" / process
         folder.mkdir(parents=True)

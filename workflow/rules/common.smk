@@ -31,3 +31,9 @@ def only_in(wildcards):
     """The argument by which a measurement is refused outside the container of its run."""
     image = PLAN.container_of(wildcards.run)
     return f"--require-container {Path(image).name}" if image else ""
+
+
+def minutes_of(case):
+    """How long a measurement may take on a cluster: each try up to its limit, and the start of the container."""
+    spec = CONFIG.case(case).measurement
+    return 10 + int(spec["timeout_s"] * (1 + spec["retries"]) / 60)

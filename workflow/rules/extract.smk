@@ -1,6 +1,10 @@
 # Extraction: one process of one case becomes tables; a run that was lost leaves its rows all the same.
 
 
+localrules:
+    extract_case,
+
+
 rule extract_case:
     input:
         run=f"{RESULTS}/{{run}}/run.json",

@@ -6,6 +6,11 @@ HISTORY = NIGHTS["history"].get("folder", "history")
 NIGHT = f"{RESULTS}/night"
 
 
+localrules:
+    record_night,
+    detect_changes,
+
+
 rule record_night:
     input:
         edition=f"{RESULTS}/edition",

@@ -1,6 +1,10 @@
 # Measuring: which runs can be measured here, and the measurement of each case, a process each.
 
 
+localrules:
+    probe_run,
+
+
 checkpoint probe_run:
     output:
         run=f"{RESULTS}/{{run}}/run.json",
@@ -10,11 +14,12 @@ checkpoint probe_run:
         "../envs/host.yaml"
     params:
         python=PYTHON,
+        scripts=SCRIPTS,
         spec=lambda wildcards: PLAN.run_json(wildcards.run),
     message:
         "Looking at run {wildcards.run}"
     shell:
-        "{params.python:q} {SCRIPTS:q}/probe_run.py --run-spec {params.spec:q} --output {output.run:q} 2> {log:q}"
+        "{params.python:q} {params.scripts:q}/probe_run.py --run-spec {params.spec:q} --output {output.run:q} 2> {log:q}"
 
 
 rule profile_case:
@@ -30,11 +35,13 @@ rule profile_case:
     container:
         lambda wildcards: PLAN.container_of(wildcards.run)
     # the machine is the measurement's alone
-    threads: workflow.cores or 1
+    threads: workflow.resource_settings.cores or 1
     resources:
         gpu=int(CONFIG.device != "cpu"),
+        runtime=lambda wildcards: minutes_of(wildcards.case),
     params:
         python=measuring_python,
+        scripts=SCRIPTS,
         build=build_of,
         only_in=only_in,
         spec=lambda wildcards: PLAN.case_json(wildcards.run, wildcards.case, wildcards.process),
@@ -45,5 +52,5 @@ rule profile_case:
         "Measuring {wildcards.case} on {wildcards.run}, process {wildcards.process}"
     shell:
         "printf '%s' {params.spec:q} > {output.case:q} && "
-        "{params.python} {SCRIPTS:q}/profile_case.py --case-file {output.case:q} --device {params.device}"
+        "{params.python} {params.scripts:q}/profile_case.py --case-file {output.case:q} --device {params.device}"
         " --output {params.folder:q} --cache-dir {params.cache:q} {params.only_in} 2> {log:q}"

@@ -6,6 +6,12 @@ PUBLISH_SITE = (
 )
 
 
+localrules:
+    publish_night,
+    publish,
+    nightly,
+
+
 rule publish_night:
     input:
         f"{NIGHT}/changes.json",
@@ -50,7 +56,7 @@ rule nightly:
 def exit_status():
     """How the workflow ends: as the night was judged, or 4 where a report lost a whole run."""
     targets = workflow.dag_settings.targets
-    if "publish" in targets:
+    if "publish" in targets or "pull_images" in targets:
         return 0
     night = ["--night", f"{NIGHT}/changes.json"] if "nightly" in targets else []
     command = [PYTHON, f"{SCRIPTS}/edition_status.py", "--edition-dir", f"{RESULTS}/edition"]

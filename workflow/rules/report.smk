@@ -1,6 +1,11 @@
 # The edition's tables brought together and judged, and the report of them.
 
 
+localrules:
+    collect_edition,
+    render_report,
+
+
 rule collect_edition:
     input:
         runs=[f"{RESULTS}/{run.name}/run.json" for run in PLAN.runs_with_cases()],

@@ -1,0 +1,19 @@
+# All images at hand before anything is measured: for nodes that reach no registry, run this where one is reached.
+
+
+localrules:
+    pull_images,
+
+
+rule pull_images:
+    input:
+        [f"{RESULTS}/{run.name}/run.json" for run in CONFIG.runs if run.kind == "container"],
+    conda:
+        "../envs/host.yaml"
+    params:
+        python=PYTHON,
+        scripts=SCRIPTS,
+    message:
+        "What the images hold"
+    shell:
+        "{params.python:q} {params.scripts:q}/pull_images.py {input:q}"
