@@ -20,7 +20,7 @@ def reference_pages(home: Path) -> Mapping[str, str]:
         "config.md": config_page(schemas),
         "guesses.md": guesses_page(schemas),
         "tables.md": tables_page(home),
-        "summary.md": summary_page(schemas),
+        "summary.md": summary_page(home / "scripts"),
         "commands.md": commands_page(home / "scripts"),
     }
     return {name: NOTE + text for name, text in pages.items()}

@@ -61,7 +61,7 @@ class Resolver:
         }
 
     def follow(self, schema: Schema) -> Schema:
-        """The schema itself, or what it refers to, with its own keys on top."""
+        """The schema itself, or what it refers to, with its own keys on top; `schemas` is the folder of other files."""
         reference = schema.get("$ref")
         if reference is None:
             return schema

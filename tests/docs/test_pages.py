@@ -1,0 +1,99 @@
+"""What the pages say is tried: commands run, outputs are as shown, links lead somewhere."""
+
+import re
+import subprocess
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from doc_pages import blocks, normal, pages
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = {page.relative_to(ROOT).as_posix(): page for page in pages(ROOT)}
+SHELL = ("sh", "bash", "console")
+RUN = [name for name, page in PAGES.items() if any(block.mark == "run" for block in blocks(page))]
+# README's commands have no marks; where each is tried.
+README = {
+    "make report": "tests/first_contact",
+    "make test": "tests/first_contact",
+    "make setup TORCH_INDEX=URL": "tests/first_contact",
+    "snakemake --cores 1 --use-singularity": "dry run",
+    "snakemake --cores 1 --config only_runs=host only_cases='linear-*,mlp-*'": "dry run",
+    "python scripts/summarize_trace.py trace.json.gz": "run",
+    "python scripts/summarize_trace.py --json traces/": "run",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.parametrize("name", RUN)
+def test_the_commands_of_a_page_work_from_top_to_bottom(checkout, name):
+    printed = ""
+    for block in blocks(PAGES[name]):
+        if block.mark == "run":
+            printed = checkout.shell(block.text)
+        elif block.mark and block.mark.startswith("file "):
+            file = checkout.path / block.mark.removeprefix("file ")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(block.text, encoding="utf-8")
+        elif block.mark == "shows":
+            missing = [line for line in block.text.splitlines() if normal(line) not in normal(printed)]
+            assert not missing, f"{name}, line {block.line}: not printed: {missing}\n{printed}"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_shell_block_says_how_it_is_tested(name):
+    if name == "README.md":
+        commands = [line for block in blocks(PAGES[name]) for line in block.text.splitlines() if _is_command(line)]
+        assert set(commands) <= set(README), "tell in README above where the new command is tried"
+        return
+    for block in blocks(PAGES[name]):
+        if block.kind in SHELL:
+            assert block.mark, f"{name}, line {block.line}: mark the block: see tests/docs/doc_pages.py"
+            subprocess.run(["bash", "-n", "-c", block.text], check=True)
+            if block.mark.startswith("elsewhere: "):
+                _files_exist(block)
+
+
+def _is_command(line):
+    return line.startswith(("make ", "snakemake ", "python "))
+
+
+def _files_exist(block):
+    named = re.findall(r"(?<![\w/.])(?:scripts|profiles|containers|workflow|\.ci|resources)/[\w./-]+", block.text)
+    missing = [path for path in named if not (ROOT / path).exists()]
+    assert not missing, f"line {block.line} names files that are not there: {missing}"
+
+
+def test_the_commands_of_readme_run_or_run_dry(checkout):
+    checkout.shell(
+        "mkdir traces; cp resources/recorded/h200-torch2.11/linear-eager/1/trace.json.gz traces;"
+        "cp traces/trace.json.gz ."
+    )
+    for command, how in README.items():
+        if how == "run":
+            assert "linear_fwd" in checkout.shell(command)
+        elif how == "dry run":
+            assert "This was a dry-run" in checkout.shell(f"{command} --dry-run")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_lead_to_files_of_the_project(name):
+    page = PAGES[name]
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        if not re.match(r"https?:|#", target):
+            path = (page.parent / unquote(target.partition("#")[0])).resolve()
+            assert path.exists(), f"{name}: {target} leads nowhere"
+            assert path.is_relative_to(ROOT)
+
+
+def test_every_page_can_be_reached_from_the_index():
+    reached, ahead = set(), [ROOT / "README.md"]
+    while ahead:
+        page = ahead.pop()
+        if page in reached or page.suffix != ".md":
+            continue
+        reached.add(page)
+        links = re.findall(r"\]\(([^)\s#]+)", page.read_text(encoding="utf-8"))
+        ahead += [(page.parent / link).resolve() for link in links if "://" not in link]
+    assert {page for page in PAGES.values() if page not in reached} == set()
