@@ -230,7 +230,7 @@ def test_axe_finds_nothing_serious(browser, axe, two_runs, scheme, width):
     page.wait_for_selector("html[data-ready]")
     page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     page.evaluate("document.querySelector('#compare').scrollIntoView()")
-    page.wait_for_selector(".compare-title")
+    page.wait_for_selector(".compare-title", state="attached")
     page.evaluate(axe)
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']}).then(r => r.violations)")
     told = [
@@ -248,7 +248,7 @@ def test_a_hostile_trace_is_only_text(open_page, tmp_path):
     page = open_page(tmp_path / "report")
     page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     page.evaluate("document.querySelector('#compare').scrollIntoView()")
-    page.wait_for_selector(".compare-title")
+    page.wait_for_selector(".compare-title", state="attached")
     assert page.evaluate("window.hurt") is None
     assert page.locator("img").count() == 0
     blocks = len(made_edition.HOSTILE) * len(made_edition.HOSTILE_RUNS)

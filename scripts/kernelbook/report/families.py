@@ -50,10 +50,10 @@ FAMILIES = (
     Family("fill", "fill / mask", "#85639f", "#a989c4"),
     Family("reduction", "reduction", "#8a9a3c", "#aaba5c"),
     Family("communication", "communication", "#b83a6f", "#db6797"),
-    Family("other", "other", "#8f7458", "#b19678"),
+    Family("other", "other", "#86694d", "#b19678"),
     Family("memcpy", "memcpy", "#c4522f", "#e27a58", hatched=True),
     Family("memset", "memset", "#5d6675", "#8b94a3", hatched=True),
-    Family("unknown", "unknown", "#7d7f86", "#989aa2"),
+    Family("unknown", "unknown", "#6d6f76", "#989aa2"),
 )
 BY_KEY = {family.key: family for family in FAMILIES}
 

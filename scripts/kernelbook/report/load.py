@@ -18,7 +18,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kernelbook.report import forwards
-from kernelbook.report.model import CaseRun, CaseSpec, Edition, Finding, Judged, PublishedFigure, Run, Warned
+from kernelbook.report.model import (
+    CaseRun,
+    CaseSpec,
+    Clock,
+    Compared,
+    Cost,
+    Edition,
+    Finding,
+    Judged,
+    Product,
+    PublishedFigure,
+    Run,
+    Warned,
+)
 
 Row = Mapping[str, Any]
 Key = tuple[str, str]
@@ -32,6 +45,8 @@ TABLES = (
     "findings",
     "comparisons",
     "costs",
+    "clock",
+    "kernels",
     "samples",
     "published",
 )
@@ -80,7 +95,11 @@ def read_edition(folder: Path, tables: Mapping[str, pa.Table] | None = None) -> 
         findings=tuple(_make(Finding, row, text=("text", "evidence", "remedy")) for row in _rows(tables, "findings")),
         published=tuple(_make(PublishedFigure, row) for row in _rows(tables, "published")),
         words=tuple(str(line) for line in about.get("words") or ()),
-        extra_tables={name: tuple(_rows(tables, name)) for name in ("comparisons", "costs")},
+        costs=tuple(_make(Cost, row) for row in _rows(tables, "costs") if row["scope"] == "forward"),
+        products=tuple(_make(Product, row) for row in _rows(tables, "costs") if row["scope"] == "GEMM"),
+        clocks=tuple(_make(Clock, row) for row in _rows(tables, "clock")),
+        compared=tuple(_make(Compared, row) for row in _rows(tables, "comparisons") if row["scope"] == "summary"),
+        **_wishes(about.get("report") or {}),
         folder=folder,
     )
 
@@ -103,6 +122,15 @@ def _run(row: Row) -> Run:
     if isinstance(source, Mapping):
         source = ", ".join(str(source[key]) for key in ("publisher", "title", "year", "url") if source.get(key))
     return _make(Run, {**row, "source": source})
+
+
+def _wishes(report: Row) -> dict[str, Any]:
+    """The report's own settings; what is not set takes the default."""
+    wishes = {name: report[name] for name in ("title", "baseline_run") if report.get(name)}
+    headline = report.get("headline")
+    if headline and len(headline) == 2:
+        wishes["headline"] = tuple(headline)
+    return wishes
 
 
 def _rows(tables: Mapping[str, pa.Table], name: str) -> list[dict[str, Any]]:

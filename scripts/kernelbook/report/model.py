@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+HEADLINE = ("sdpa-math-eager", "attention-inplace-eager")
+
 
 @dataclass(frozen=True)
 class Run:
@@ -170,6 +172,66 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Cost:
+    """One forward against its floor: what the measured ceilings of its device allow at best."""
+
+    run: str
+    case: str
+    bound: str = ""
+    tflops: float | None = None
+    gb_per_s: float | None = None
+    share_of_compute: float | None = None
+    share_of_memory: float | None = None
+    floor_us: float | None = None
+    times_floor: float | None = None
+    trade_off: str = ""
+
+
+@dataclass(frozen=True)
+class Product:
+    """One matrix product of a forward, (batch x) m x k times k x n."""
+
+    run: str
+    case: str
+    position: int
+    label: str
+    m: int
+    n: int
+    k: int
+    batch: int = 1
+    time_us: float | None = None
+    tflops: float | None = None
+    share_of_ceiling: float | None = None
+    tile: str = ""
+    tiles: int | None = None
+    waves: float | None = None
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Where the time of a forward goes, medians over forwards."""
+
+    run: str
+    case: str
+    launch_delay_us: float | None = None
+    device_gaps_us: float | None = None
+    device_idle_us: float | None = None
+    overhead_share: float | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What was said of b against a."""
+
+    run_a: str
+    case_a: str
+    run_b: str
+    case_b: str
+    text: str
+
+
+@dataclass(frozen=True)
 class PublishedFigure:
     run: str
     case: str
@@ -193,7 +255,13 @@ class Edition:
     findings: tuple[Finding, ...]
     published: tuple[PublishedFigure, ...]
     words: tuple[str, ...] = ()
-    extra_tables: Mapping[str, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
+    costs: tuple[Cost, ...] = ()
+    products: tuple[Product, ...] = ()
+    clocks: tuple[Clock, ...] = ()
+    compared: tuple[Compared, ...] = ()
+    title: str = "Kernelbook"
+    headline: tuple[str, str] = HEADLINE  # two cases, the slower first
+    baseline_run: str = ""
     folder: Path = Path()
 
     def by_key(self) -> dict[tuple[str, str], CaseRun]:

@@ -85,6 +85,7 @@ def build(
         "edition": edition.edition,
         "runs": [{"run": r.run, "kind": r.kind, "device": r.device, "driver": r.driver} for r in edition.runs],
         "cases": [{"case": c.case, "workload": c.workload} for c in edition.cases],
+        "compared": [[c.run_a, c.case_a, c.run_b, c.case_b, c.text] for c in edition.compared],
         "cells": [_cell(row) | {"anchor": anchors.get(i)} for i, row in enumerate(edition.case_runs)],
     }
     return script_json(index), [script_json(block) for block in blocks]

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from kernelbook.report import text
 from kernelbook.report.model import Activity, CaseRun, Edition, Finding, Judged, Run
 
-HEADLINE_FAST = "attention-inplace-eager"
-HEADLINE_SLOW = "sdpa-math-eager"
 SEVERITIES = ("high", "medium", "low", "info")
 
 
@@ -37,7 +35,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Headline:
-    """In-place attention against SDPA's math backend on one run; times are device time of a forward."""
+    """The faster of the two headline cases against the slower on one run; times are device time of a forward."""
 
     run: Run
     fast_us: float
@@ -46,6 +44,11 @@ class Headline:
     @property
     def ratio(self) -> float:
         return self.slow_us / self.fast_us
+
+
+def short_name(case: str) -> str:
+    """The headline's words for its usual two cases; another case keeps its own name."""
+    return {"attention-inplace-eager": "In-place attention", "sdpa-math-eager": "SDPA’s math backend"}.get(case, case)
 
 
 def verdict(judged: Iterable[Judged]) -> Verdict:
@@ -60,7 +63,7 @@ def headlines(edition: Edition) -> tuple[Headline, ...]:
     rows = edition.by_key()
     found = []
     for run in edition.runs:
-        fast, slow = (rows.get((run.run, case)) for case in (HEADLINE_FAST, HEADLINE_SLOW))
+        fast, slow = (rows.get((run.run, case)) for case in reversed(edition.headline))
         if fast and slow and fast.device_time_us and slow.device_time_us:
             found.append(Headline(run, fast.device_time_us, slow.device_time_us))
     return tuple(sorted(found, key=lambda headline: headline.run.kind == "published"))

@@ -22,8 +22,8 @@ def summary(edition: Edition, created_utc: str) -> dict[str, Any]:
         "headline": [
             {
                 "run": head.run.run,
-                "fast": {"case": story.HEADLINE_FAST, "device_time_us": head.fast_us},
-                "slow": {"case": story.HEADLINE_SLOW, "device_time_us": head.slow_us},
+                "fast": {"case": edition.headline[1], "device_time_us": head.fast_us},
+                "slow": {"case": edition.headline[0], "device_time_us": head.slow_us},
                 "ratio": round(head.ratio, 4),
             }
             for head in story.headlines(edition)

@@ -96,6 +96,10 @@ def axis(value: float, scale: float) -> str:
     return f"{value / size:g} {unit}" if value else "0"
 
 
+def number(value: float | None) -> str:
+    return NOT_AVAILABLE if value is None else significant(value)
+
+
 def ratio(value: float | None) -> str:
     return NOT_AVAILABLE if value is None else f"{significant(value)}×"
 

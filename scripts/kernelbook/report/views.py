@@ -6,7 +6,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kernelbook.report import strips
-from kernelbook.report.model import CaseRun, CaseSpec, Edition, Finding, Judged, PublishedFigure, Run
+from kernelbook.report.model import (
+    CaseRun,
+    CaseSpec,
+    Clock,
+    Cost,
+    Edition,
+    Finding,
+    Judged,
+    Product,
+    PublishedFigure,
+    Run,
+)
 from kernelbook.report.spreads import Spread, spreads
 from kernelbook.report.text import slug
 
@@ -64,6 +75,9 @@ class CaseView:
     cells: tuple[CellView | None, ...]  # in the order of the edition's runs; None where the run has no such case
     guesses: tuple[GuessLine, ...]
     findings: tuple[Finding, ...] = ()
+    costs: tuple[Cost, ...] = ()
+    products: tuple[Product, ...] = ()
+    clocks: tuple[Clock, ...] = ()
 
     @property
     def present(self) -> tuple[CellView, ...]:
@@ -181,7 +195,10 @@ def case_views(edition: Edition) -> tuple[CaseView, ...]:
             f"case-{cases.of(spec.case)}",
             tuple(cell(spec, run) for run in edition.runs),
             guess_lines(judged.get(spec.case, ())),
-            tuple(found for found in edition.findings if found.case == spec.case),
+            **{
+                name: tuple(row for row in getattr(edition, name) if row.case == spec.case)
+                for name in ("findings", "costs", "products", "clocks")
+            },
         )
         for spec in edition.cases
     )

@@ -1,4 +1,4 @@
-// What a case shows when it is opened: for a chosen run its strip, lanes, kernels, ops, forward times and trace.
+// What a case shows when it is opened: for a chosen run its strip, lanes, trace, kernels, ops and forward times.
 
 function kernelTable(cell) {
   const rows = cell.activities.map((act) => ({
@@ -35,6 +35,13 @@ function lookAt(number) {
   if (cell.calls.length || cell.activities.some((act) => !missing(act.start))) parts.push(h("h3", {}, "One forward on the clock"), new Lanes(cell).node());
   parts.push(traceTools(cell));
   if (cell.activities.length) parts.push(kernelTable(cell));
+  return parts;
+}
+
+// What stands below the case's tables.
+function restOf(number) {
+  const cell = cellOf(number);
+  const parts = [];
   if (cell.calls.length) parts.push(opTable(cell));
   if (cell.samples.length) parts.push(h("h3", {}, "Forward times"), spreadFigure([cell], `${cell.run}-${cell.case}`, (each) => visible(each.run)));
   return parts;
@@ -51,6 +58,7 @@ function chooseRun(look, number) {
   const label = `Details on ${visible(index.cells[number].run)}`;
   body.setAttribute("aria-label", label);
   body.replaceChildren(...lookAt(number));
+  $(".case-rest", look.parentElement).replaceChildren(...restOf(number));
 }
 
 function tabKey(look, event) {

@@ -64,11 +64,17 @@ function verdictLine(pairs) {
   return `${same} the same, ${otherNames} paired with another kernel, ${onlyA} only in A, ${onlyB} only in B.`;
 }
 
+// What the comparison made beforehand says of the two, whichever way round it was made.
+function saidBefore(a, b) {
+  const is = (cell, run, name) => cell.run === run && cell.case === name;
+  const found = index.compared.find(([runA, caseA, runB, caseB]) => (is(a, runA, caseA) && is(b, runB, caseB)) || (is(b, runA, caseA) && is(a, runB, caseB)));
+  return found ? h("p", { class: "said" }, visible(found[4])) : null;
+}
+
 function comparison(a, b) {
   const why = differences(a, b);
-  const link = button("Copy link", (event) => copy(location.href.split("#")[0] + compareHash(a, b), "Link", event.target), { class: "quiet" });
   const parts = [
-    h("p", { class: "compare-title" }, badge("A"), " ", titleOf(a), " ", badge("B"), " ", titleOf(b), " ", link),
+    h("p", { class: "compare-title sr" }, `A is ${titleOf(a)}, B is ${titleOf(b)}.`),
     why.length ? h("p", { class: "refusal" }, `No ratio is given: ${why.join("; ")}.`) : null,
   ];
   if (a.activities.length && b.activities.length) {
@@ -77,6 +83,7 @@ function comparison(a, b) {
     parts.push(
       h("div", { class: "strip-rows" }, strip(a, [badge("A"), ` ${visible(a.case)}`], scale), strip(b, [badge("B"), ` ${visible(b.case)}`], scale)),
       h("p", { class: "words" }, verdictLine(pairs)),
+      saidBefore(a, b),
       makeTable("aligned-kernels", "Kernels, aligned", [["", ""], ["A", ""], ["time", "r"], ["B", ""], ["time", "r"], ["B to A", "r"]], pairs.map((each) => pairRow(each, why.length))),
     );
   } else {
@@ -120,6 +127,10 @@ function startCompare() {
   $("#compare-a").value = a;
   $("#compare-b").value = b;
   $("#compare-swap").addEventListener("click", () => compareWith($("#compare-b").value, $("#compare-a").value));
+  $("#compare-link").addEventListener("click", (event) => {
+    const [a, b] = ["#compare-a", "#compare-b"].map((id) => index.cells[Number($(id).value)]);
+    copy(location.href.split("#")[0] + compareHash(a, b), "Link", event.target);
+  });
   $("#compare-tools").hidden = false;
   const lazy = new IntersectionObserver((entries) => {
     if (!entries.some((entry) => entry.isIntersecting)) return;

@@ -55,7 +55,7 @@ function paintMatrix() {
 function startMatrix() {
   if (!$("#matrix-base").options.length) return;
   const useful = [...$("#matrix-base").options].find((option) => index.cells.some((cell) => cell.run === option.value && cell.drawn));
-  if (useful) $("#matrix-base").value = useful.value;
+  if (useful && !("chosen" in $("#matrix-base").dataset)) $("#matrix-base").value = useful.value;
   $("#matrix-tools").hidden = false;
   $("#matrix-metric").addEventListener("change", paintMatrix);
   $("#matrix-base").addEventListener("change", paintMatrix);
