@@ -36,11 +36,13 @@ class Unsupported(Exception):  # noqa: N818 - it is a finding about the machine,
 class Workload(NamedTuple):
     """One thing to measure.
 
-    forward: called as `forward(*inputs)` under `torch.no_grad`; a function or a `torch.nn.Module`.
+    forward: called as `forward(*inputs)` under `torch.no_grad`, unless `grad`; a function or a `torch.nn.Module`.
     inputs: tensors already on the device; a forward must leave their values as they were.
     reference: called as `reference(*inputs)`, with the inputs as they are; returns the answer in float64.
     flops: floating-point operations of one forward by formula, where torch's counter is known to be wrong.
     pinned: a context entered once, before the first forward, and left after the last one (e.g. `sdpa_kernel(...)`).
+    grad: let gradients through, for a backward pass or a whole training step; what changes its own weights has no
+        result to compare, so without a `reference` no relative error is given.
     facts: called once after all measuring; returns more keys for measurement.json.
     """
 
@@ -50,6 +52,7 @@ class Workload(NamedTuple):
     flops: int | None = None
     pinned: AbstractContextManager[Any] | None = None
     facts: Callable[[], dict[str, Any]] | None = None
+    grad: bool = False
 
 
 @dataclass(frozen=True)

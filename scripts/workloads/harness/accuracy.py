@@ -19,6 +19,8 @@ def relative_error(result: Any, workload: Workload) -> float | None:
 
     None if there is nothing to compare or the result is not finite everywhere.
     """
+    if workload.grad and workload.reference is None:
+        return None  # a step that changes its own weights gives another result each time
     reference = workload.reference or _own_forward_in_float64(workload.forward)
     right = reference(*workload.inputs)
     difference = norm = 0.0

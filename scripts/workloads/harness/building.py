@@ -1,4 +1,4 @@
-"""From a case to something that can be called: finds the workload's function, makes its inputs, compiles it."""
+"""From a case to something that can be called: finds the workload's function, makes its inputs, sets its mode."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from workloads import Context, Workload
+from workloads import Context, Unsupported, Workload
 
 
 def find_workload(name: str) -> Callable[..., Any]:
@@ -75,6 +75,7 @@ def build(case: dict[str, Any], params: dict[str, Any], device: torch.device) ->
     except TypeError as error:
         takes = ", ".join(list(signature.parameters)[1:]) or "none"
         raise ValueError(f'params of workload "{case["workload"]}": {error}; it takes {takes}') from error
+    _set_tf32(case["tf32"])
     torch.manual_seed(case["seed"])
     made = function(context, **params)
     if isinstance(made, tuple) and not isinstance(made, Workload) and 2 <= len(made) <= 3:
@@ -84,6 +85,46 @@ def build(case: dict[str, Any], params: dict[str, Any], device: torch.device) ->
     return made
 
 
-def compiled(case: dict[str, Any], forward: Callable[..., Any]) -> Callable[..., Any]:
-    """The forward in the case's mode; compile_options go to `torch.compile` as they are."""
-    return torch.compile(forward, **case["compile_options"]) if case["mode"] == "compile" else forward
+def in_mode(case: dict[str, Any], workload: Workload, device: torch.device) -> Callable[..., Any]:
+    """The forward in the case's mode: as it is; through `torch.compile` with compile_options; or as a CUDA graph."""
+    if case["mode"] == "compile":
+        return torch.compile(workload.forward, **case["compile_options"])
+    if case["mode"] == "graph":
+        if device.type != "cuda":
+            raise Unsupported(f"CUDA graphs run on a GPU alone and the device is {device.type}: use --device cuda")
+        return _graphed(workload)
+    return workload.forward
+
+
+def _graphed(workload: Workload) -> Callable[..., Any]:
+    """Replays one forward on the workload's own inputs; the first call records it, after a few on a side stream.
+
+    As torch's notes on CUDA graphs have it: warm up on a stream that is not the current one, then capture.
+    """
+    graph = torch.cuda.CUDAGraph()
+    results: list[Any] = []
+
+    def record() -> None:
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                workload.forward(*workload.inputs)
+        torch.cuda.current_stream().wait_stream(side)
+        with torch.cuda.graph(graph):
+            results.append(workload.forward(*workload.inputs))
+
+    def replay(*_: Any) -> Any:
+        if not results:
+            record()
+        graph.replay()
+        return results[0]
+
+    return replay
+
+
+def _set_tf32(allowed: bool | None) -> None:
+    """Let fp32 products and convolutions use TF32, or forbid it; None leaves torch's own choice."""
+    if allowed is not None:
+        torch.backends.cuda.matmul.allow_tf32 = allowed
+        torch.backends.cudnn.allow_tf32 = allowed

@@ -20,8 +20,10 @@ DEFAULTS: dict[str, Any] = {
     "seed": 0,
     "retries": 1,
     "flush_l2": False,
+    "tf32": None,
 }
 COMPILE_OPTIONS = ("backend", "dynamic", "fullgraph", "mode", "options")
+MODES = ("eager", "compile", "graph")
 DTYPES = ("bfloat16", "float16", "float32", "float64")
 
 
@@ -57,8 +59,10 @@ def _mistakes(case: dict[str, Any]) -> Any:
     for key in ("params", "cpu_params", "compile_options", "schedule"):
         if not isinstance(case[key], dict):
             yield f"{key}: must be an object, got {json.dumps(case[key])}"
-    if case["mode"] not in ("eager", "compile"):
-        yield f"mode: must be eager or compile, got {json.dumps(case['mode'])}"
+    if case["mode"] not in MODES:
+        yield f"mode: must be one of {', '.join(MODES)}, got {json.dumps(case['mode'])}"
+    if case["tf32"] not in (None, True, False):
+        yield f"tf32: must be true or false, got {json.dumps(case['tf32'])}"
     if case["dtype"] not in DTYPES:
         yield f"dtype: must be one of {', '.join(DTYPES)}, got {json.dumps(case['dtype'])}"
     yield from _number_mistakes(case)

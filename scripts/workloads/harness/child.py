@@ -44,7 +44,7 @@ class Notebook:
         """An extra that may fail without failing the case: its result, or None and a note."""
         try:
             return measure()
-        except (RuntimeError, MemoryError, NotImplementedError, TypeError) as error:
+        except (RuntimeError, MemoryError, TypeError, ValueError, LookupError, ArithmeticError) as error:
             words = str(error).strip().splitlines()
             self.record["notes"].append(f"no {what}: {type(error).__name__}: {words[0] if words else ''}")
             return None
@@ -97,7 +97,7 @@ def _measure(case: dict[str, Any], asked: str, output: Path, cache: str, noteboo
     notebook.stage("making of the inputs")
     with torch.no_grad():
         workload = building.build(case, record["params_used"], device)
-        with workload.pinned or contextlib.nullcontext():
+        with torch.set_grad_enabled(workload.grad), workload.pinned or contextlib.nullcontext():
             try:
                 _run(case, workload, device, output, scrub, notebook)
             finally:
@@ -119,7 +119,7 @@ def _run(case: dict[str, Any], workload: Any, device: Any, output: Path, scrub: 
     from workloads.harness import building, timing
 
     record = notebook.record
-    forward = building.compiled(case, workload.forward)
+    forward = building.in_mode(case, workload, device)
     inputs = workload.inputs
 
     def step() -> Any:

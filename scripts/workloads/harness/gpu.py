@@ -77,11 +77,11 @@ def driver_version() -> str | None:
 
 def clocks(gpu: str | None) -> dict[str, Any] | None:
     """Clocks (MHz), temperature (°C), power (W) and throttling reasons now; None where they cannot be read."""
-    if gpu is None:
+    if not _is_whole(gpu):
         return None
     fields = list(CLOCK_FIELDS.values())
     for reasons in ("clocks_event_reasons.active", "clocks_throttle_reasons.active"):  # new and old name
-        rows = query("--query-gpu=" + ",".join([*fields, reasons]), gpu if gpu.startswith("GPU-") else None)
+        rows = query("--query-gpu=" + ",".join([*fields, reasons]), gpu)
         if rows and len(rows[0]) == len(fields) + 1:
             break
     else:
@@ -95,6 +95,11 @@ def clocks(gpu: str | None) -> dict[str, Any] | None:
     return seen
 
 
+def _is_whole(gpu: str | None) -> bool:
+    """Whether nvidia-smi can be asked about it: a GPU by its UUID, not a MIG slice and not a bare device file."""
+    return gpu is not None and gpu.startswith("GPU-")
+
+
 def _number(cell: str) -> float | None:
     try:
         return float(cell)
@@ -104,9 +109,9 @@ def _number(cell: str) -> float | None:
 
 def other_processes(gpu: str | None) -> list[dict[str, Any]] | None:
     """Compute processes on the GPU while ours is not: pid, name (no folder), used_memory_mib; None if not readable."""
-    if gpu is None:
+    if not _is_whole(gpu):
         return None
-    rows = query("--query-compute-apps=pid,process_name,used_memory", gpu if gpu.startswith("GPU-") else None)
+    rows = query("--query-compute-apps=pid,process_name,used_memory", gpu)
     if rows is None:
         return None
     return [
