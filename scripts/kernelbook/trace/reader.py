@@ -7,7 +7,7 @@ only a piece that fails goes to `salvage`. A wrong cut cannot do harm: both of i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,19 +52,19 @@ class EventReader:
             if self._tail is not None:
                 self._tail.append(block.decode("utf-8", "replace"))
                 continue
-            data = self._rest.lstrip(_BETWEEN) + block
             if not self._opened:
-                data = self._open(data)
-                if data is None:
+                block = self._open(self._rest + block)
+                if block is None:
                     continue
-            cut = _last_border(data)
-            if cut is None:
-                self._rest = data
-                continue
-            self._rest = data[cut.start() + 1 :]
-            yield from self._piece(data[: cut.start() + 1])
-            if self._tail is not None:
-                self._tail.append(self._rest.decode("utf-8", "replace"))
+                self._rest = b""
+            held = self._rest.lstrip(_BETWEEN)
+            border = _last_border(block)
+            if border is None:
+                block, held = held + block, b""
+                border = _last_border(block)
+            self._rest = block[border.start() + 1 :] if border else block
+            if border:
+                yield from self._between((held, memoryview(block)[: border.start() + 1]))
         if not self._opened:
             self._refuse(self._rest)
         elif self._tail is None:
@@ -92,12 +92,14 @@ class EventReader:
         self._rest = data
         return None
 
-    def _piece(self, piece: bytes) -> Iterator[list[Event]]:
-        """The events between two borders."""
+    def _between(self, parts: Sequence[bytes | memoryview]) -> Iterator[list[Event]]:
+        """The events of adjoining parts of the file that begin and end at a border."""
         try:
-            events = self._decode.events(b"".join((b"[", piece, b"]")))
+            events = self._decode.events(b"".join((b"[", *parts, b"]")))
         except STRICT_FAILURES:
-            yield from self._damaged(piece)
+            yield from self._damaged(b"".join(parts))
+            if self._tail is not None:
+                self._tail.append(self._rest.decode("utf-8", "replace"))
         else:
             yield self._count(events)
 

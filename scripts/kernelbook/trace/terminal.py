@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -34,12 +33,13 @@ def show(console: Console, summary: Summary, rank: int | None) -> None:
     console.print(Text(", ".join(facts) + ": " + _totals(summary.totals)), soft_wrap=True)
     for warning in summary.warnings:
         console.print(Text(f"warning {warning.code}: {visible(warning.message)}", style="yellow"), soft_wrap=True)
+    width = min(_NAME_WIDTH, max(24, console.width // 3))
     if summary.annotations:
-        console.print(_annotation_table(summary.annotations))
+        console.print(_annotation_table(summary.annotations, width))
     if summary.kernels:
-        console.print(_kernel_table(summary.kernels, summary.totals["device_time_us"]))
+        console.print(_kernel_table(summary.kernels, summary.totals["device_time_us"], width))
     if summary.ops:
-        console.print(_op_table(summary.ops))
+        console.print(_op_table(summary.ops, width))
     console.print()
 
 
@@ -54,27 +54,23 @@ def _totals(totals: dict[str, Any]) -> str:
 
 def _table(title: str, first: str, *numbers: str) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    table.add_column(first, overflow="fold", max_width=_name_width())
+    table.add_column(first, overflow="fold", max_width=_NAME_WIDTH)
     for name in numbers:
         table.add_column(name, justify="right", no_wrap=True)
     return table
 
 
-def _name_width() -> int:
-    return min(_NAME_WIDTH, max(24, shutil.get_terminal_size((_WIDTH_WITHOUT_TERMINAL, 24)).columns // 3))
+def _name(value: str, width: int) -> Text:
+    return Text(clip(value, width))
 
 
-def _name(value: str) -> Text:
-    return Text(clip(value, _name_width()))
-
-
-def _annotation_table(annotations: Sequence[AnnotationSummary]) -> Table:
+def _annotation_table(annotations: Sequence[AnnotationSummary], width: int) -> Table:
     table = _table(
         "Annotations (per range: counts, and medians of times)", "annotation", "ranges", *COUNTS,
         "CPU time", "device time", "busy share", "launch delay",
     )  # fmt: skip
     for each in annotations:
-        name = _name(each.annotation)
+        name = _name(each.annotation, width)
         if each.inferred:
             name.append(" (partly inferred)")
         table.add_row(
@@ -96,23 +92,25 @@ def _span(counts: tuple[int, int] | None) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _kernel_table(kernels: Sequence[dict[str, Any]], total_us: float) -> Table:
+def _kernel_table(kernels: Sequence[dict[str, Any]], total_us: float, width: int) -> Table:
     table = _table(_top("kernels, memcpys, memsets", len(kernels)), "name", "count", "total", "share", "median", "max")
     for row in kernels[:TOP]:
         part = row["total_us"] / total_us if total_us else 0.0
         times = (duration(row[name]) for name in ("median_us", "max_us"))
-        table.add_row(_name(row["name"]), f"{row['count']:,}", duration(row["total_us"]), share(part), *times)
+        table.add_row(_name(row["name"], width), f"{row['count']:,}", duration(row["total_us"]), share(part), *times)
     return table
 
 
-def _op_table(ops: Sequence[dict[str, Any]]) -> Table:
+def _op_table(ops: Sequence[dict[str, Any]], width: int) -> Table:
     table = _table(
         _top("ops", len(ops)), "op", "count", "CPU time", "self CPU", "device time", "self device", "kernels"
     )
     for row in ops[:TOP]:
         columns = ("cpu_time_us", "self_cpu_time_us", "device_time_us", "self_device_time_us")
         kernels = NOT_AVAILABLE if row["kernels"] is None else f"{row['kernels']:,}"
-        table.add_row(_name(row["name"]), f"{row['count']:,}", *(duration(row[name]) for name in columns), kernels)
+        table.add_row(
+            _name(row["name"], width), f"{row['count']:,}", *(duration(row[name]) for name in columns), kernels
+        )
     return table
 
 
