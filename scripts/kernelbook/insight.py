@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from kernelbook.case_facts import CaseFacts
 from kernelbook.clock import Clock, clock_of
-from kernelbook.comparisons import Comparison, compare, step_text
+from kernelbook.comparisons import Comparison, compare
 from kernelbook.cost_model import Ceilings, ForwardCost, GemmCost, ceilings_of, forward_cost, gemm_costs
 from kernelbook.expectations import Judgement, judge, words_for
 from kernelbook.findings import Finding, find
 from kernelbook.findings.registry import Scene
+from kernelbook.insight_tables import (
+    CLOCK,
+    COMPARISONS,
+    COSTS,
+    EXPECTATIONS,
+    FINDINGS,
+    comparison_rows,
+    cost_rows,
+    keyed,
+    table,
+)
 from kernelbook.opening import Said, opening_words
 from kernelbook.trade_off import trade_off
 
@@ -44,12 +55,14 @@ class Insight:
 
     def tables(self) -> dict[str, pa.Table]:
         """The tables ``expectations``, ``findings``, ``comparisons``, ``costs`` and ``clock`` of an edition."""
+        costs = (row for key, c in self.costs.items() for row in cost_rows(key, c.forward, c.trade_off, c.gemms))
+        compared = (row for comparison in self.comparisons for row in comparison_rows(comparison))
         return {
-            "expectations": _keyed(self.expectations, Judgement),
-            "findings": _keyed(self.findings, Finding),
-            "comparisons": _table(row for c in self.comparisons for row in comparison_rows(c)),
-            "costs": _table(row for key, cost in self.costs.items() for row in cost_rows(key, cost)),
-            "clock": _table({**_key(key), **asdict(cost.clock)} for key, cost in self.costs.items()),
+            "expectations": table((keyed(key, j) for key, j in self.expectations), EXPECTATIONS),
+            "findings": table((keyed(key, found) for key, found in self.findings), FINDINGS),
+            "comparisons": table(compared, COMPARISONS),
+            "costs": table(costs, COSTS),
+            "clock": table((keyed(key, cost.clock) for key, cost in self.costs.items()), CLOCK),
         }
 
 
@@ -137,92 +150,3 @@ def _named(words: Mapping[str, Any]) -> list[str]:
         if word.endswith(("_as", "_than")):
             named += [value] if isinstance(value, str) else [str(name) for name in value]
     return named
-
-
-# --- tables ----------------------------------------------------------------------------------------------------------
-
-
-def _key(key: Key) -> dict[str, str]:
-    return {"run": key[0], "case": key[1]}
-
-
-def _keyed(rows: Iterable[tuple[Key, Any]], kind: type) -> pa.Table:
-    names = [field.name for field in fields(kind) if field.name != "positions"]
-    table = _table({**_key(key), **{name: getattr(row, name) for name in names}} for key, row in rows)
-    return (
-        table if table.num_columns else pa.table({name: pa.array([], pa.string()) for name in ("run", "case", *names)})
-    )
-
-
-def _table(rows: Iterable[dict[str, Any]]) -> pa.Table:
-    return pa.Table.from_pylist(list(rows))
-
-
-def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
-    """A row of summary, then one for each difference of activities and one for each of ops."""
-    a, b, ratio = comparison.a, comparison.b, comparison.ratio
-    pair = {"run_a": a.run, "case_a": a.case, "run_b": b.run, "case_b": b.case}
-    empty = dict.fromkeys(("a", "b", "time_a_us", "time_b_us", "delta_us", "share"))
-    nothing = dict.fromkeys(("ratio", "ratio_low", "ratio_high", "p_value", "verdict"))
-    summary = {
-        **pair,
-        "scope": "summary",
-        "kind": "refused" if comparison.refused else "ratio",
-        **empty,
-        "time_a_us": a.device_time_us,
-        "time_b_us": b.device_time_us,
-        **nothing,
-        "text": f"{comparison.title}: {' '.join(comparison.sentences)}",
-    }
-    if ratio:
-        summary |= {"ratio": ratio.ratio, "ratio_low": ratio.low, "ratio_high": ratio.high}
-        summary |= {"p_value": ratio.p_value, "verdict": ratio.verdict}
-    rows = [summary]
-    for step in comparison.steps:
-        if step.kind != "same":
-            times = {"time_a_us": step.time_a_us, "time_b_us": step.time_b_us, "delta_us": step.delta_us}
-            share = step.delta_us / a.device_time_us if a.device_time_us else None
-            names = {"a": _labels(step.a), "b": _labels(step.b)}
-            text = step_text(step, a.device_time_us)
-            rows.append(
-                {
-                    **pair,
-                    "scope": "activity",
-                    "kind": step.kind,
-                    **names,
-                    **times,
-                    "share": share,
-                    **nothing,
-                    "text": text,
-                }
-            )
-    for op in comparison.op_steps:
-        side = "a" if op.kind == "removed" else "b"
-        sign = -1 if op.kind == "removed" else 1
-        more = {side: ", ".join(op.names), f"time_{side}_us": op.self_us, "delta_us": sign * op.self_us}
-        rows.append(
-            {
-                **pair,
-                "scope": "op",
-                "kind": op.kind,
-                **empty,
-                **more,
-                **nothing,
-                "text": f"{op.kind}: {', '.join(op.names)}",
-            }
-        )
-    return rows
-
-
-def _labels(activities: Iterable[Any]) -> str | None:
-    return ", ".join(activity.label for activity in activities) or None
-
-
-def cost_rows(key: Key, cost: CaseCost) -> list[dict[str, Any]]:
-    """A row for the forward, then one for each product of it."""
-    gemm_names = [field.name for field in fields(GemmCost)]
-    forward = {**_key(key), "scope": "forward", **asdict(cost.forward), "trade_off": cost.trade_off}
-    rows = [{**forward, **{name: forward.get(name) for name in gemm_names}}]
-    for gemm in cost.gemms:
-        rows.append({**dict.fromkeys(rows[0]), **_key(key), "scope": "GEMM", **asdict(gemm)})
-    return rows

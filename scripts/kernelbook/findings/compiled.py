@@ -20,6 +20,8 @@ REGION = re.compile(r"Torch-Compiled Region: (\d+)/(\d+)")
 def compile_overhead(scene: Scene) -> Iterator[Finding]:
     """Guards, prologue and the compiled region's own time, against the eager twin where there is one."""
     rows = [call for call in scene.facts.ops if PER_CALL.search(call.name)]
+    if not scene.facts.on_device:  # there the compiled graph's own time is the work itself
+        rows = [call for call in rows if not call.name.startswith("##")]
     twin = scene.eager_twin()
     versus = ""
     if twin and twin.cpu_time_us and scene.facts.cpu_time_us:

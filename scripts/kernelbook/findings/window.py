@@ -49,11 +49,11 @@ def uneven_kernel(scene: Scene) -> Iterator[Finding]:
     chosen = scene.facts.chosen[0] if scene.facts.chosen else None
     for forward in scene.facts.forwards:
         if forward.process == chosen:
-            for activity in forward.activities:
+            for activity in forward.kernels:
                 groups.setdefault(activity.position, []).append(activity)
     for position, rows in groups.items():
         times = [row.duration_us for row in rows if row.name == rows[0].name]
-        if len(times) < 3:
+        if len(times) < 3 or rows[0].family == "communication":  # which waits for other ranks
             continue
         middle, spread = statistics.median(times), max(times) - min(times)
         if spread < max(0.15 * middle, 2.0):
@@ -65,4 +65,4 @@ def uneven_kernel(scene: Scene) -> Iterator[Finding]:
         remedy = "Clocks, the L2 cache and the first step move it: compare medians, lock the clocks."
         evidence = ", ".join(f"{t:.1f}" for t in times) + " µs"
         share = part(spread, scene.device_time_us)
-        yield Finding("uneven-kernel", "low", spread, share, evidence, remedy, text, (position,))
+        yield Finding("uneven-kernel", "info", spread, share, evidence, remedy, text, (position,))
