@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kernelbook.case_facts import CaseFacts, case_facts
+from kernelbook.case_facts import case_facts
 from kernelbook.case_tables import CASE_SCHEMA
-from kernelbook.expectations import judge
+from kernelbook.insight import Insight, judge_edition
 from kernelbook.plan import TABLES
 from kernelbook.probe import utc_now
 from kernelbook.published import Published, case_rows, figure_rows, load_published
@@ -27,9 +27,6 @@ FIGURE_SCHEMA = pa.schema(
         ("unit", pa.string()),
         ("source", pa.string()),
     ]
-)
-EXPECTATION_SCHEMA = pa.schema(
-    [(name, pa.string()) for name in ("run", "case", "word", "expected", "observed", "verdict", "evidence")]
 )
 RUN_COLUMNS = ("device", "device_type", "capability", "driver", "torch", "cuda", "cudnn", "image")
 
@@ -72,22 +69,19 @@ def collect(plan: Mapping[str, Any], results: Path) -> Edition:
         "cases": plan["cases"],
     }
     tables |= {"cases": cases, "published": _rows_table(figures, FIGURE_SCHEMA), "samples": _samples(cases)}
-    tables["expectations"] = _expectations(plan, case_facts(tables))
-    return Edition(facts, tables)
+    insight = _insight(plan, tables)
+    return Edition(facts | {"words": list(insight.words)}, tables | insight.tables())
 
 
-def _expectations(plan: Mapping[str, Any], facts: Mapping[tuple[str, str], CaseFacts]) -> pa.Table:
-    """Every word of every guess judged in every run of its case."""
-    guesses = {case["case"]: case["expect"] for case in plan["cases"]}
-    published = {run["name"] for run in plan["runs"] if run["kind"] == "published"}
-    rows = []
-    for (run, case), found in facts.items():
-        if run in published:
-            continue
-        others = {name: other for (of, name), other in facts.items() if of == run}
-        for judgement in judge(case, guesses.get(case, {}), found, others):
-            rows.append({"run": run, "case": case, **asdict(judgement)})
-    return _rows_table(rows, EXPECTATION_SCHEMA)
+def _insight(plan: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Insight:
+    """What is said of the edition beyond its figures."""
+    return judge_edition(
+        case_facts(tables),
+        {case["case"]: case["expect"] for case in plan["cases"]},
+        headline=plan["report"]["headline"],
+        baseline_run=plan["report"]["baseline_run"],
+        published=[run["name"] for run in plan["runs"] if run["kind"] == "published"],
+    )
 
 
 def _rows_table(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
