@@ -16,7 +16,7 @@ from kernelbook.config_errors import ConfigError, near_miss, schema_errors
 
 RUN_KINDS = ("host", "container", "recorded", "published")
 RESERVED_EDITIONS = frozenset({"example"})
-MEASURE_KEYS = ("dtype", "warmup", "schedule", "samples", "timeout_s", "seed", "retries", "flush_l2")
+MEASURE_KEYS = ("dtype", "warmup", "schedule", "samples", "timeout_s", "seed", "retries", "flush_l2", "tf32")
 MEASURE_DEFAULTS: Mapping[str, Any] = {
     "dtype": "bfloat16",
     "warmup": 3,

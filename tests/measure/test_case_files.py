@@ -31,7 +31,7 @@ def test_defaults_are_filled_in_and_the_case_is_kept_as_given(tmp_path):
         ({"case": None}, "case: must be a text, got null"),
         ({"annotation": ""}, 'annotation: must be a text, got ""'),
         ({"params": []}, "params: must be an object, got []"),
-        ({"mode": "fast"}, 'mode: must be eager or compile, got "fast"'),
+        ({"mode": "fast"}, 'mode: must be one of eager, compile, graph, got "fast"'),
         ({"dtype": "int8"}, "dtype: must be one of bfloat16, float16, float32, float64"),
         ({"samples": 0}, "samples: must be a whole number, at least 1, got 0"),
         ({"warmup": True}, "warmup: must be a whole number, at least 0, got true"),

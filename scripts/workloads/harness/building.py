@@ -75,7 +75,7 @@ def build(case: dict[str, Any], params: dict[str, Any], device: torch.device) ->
     except TypeError as error:
         takes = ", ".join(list(signature.parameters)[1:]) or "none"
         raise ValueError(f'params of workload "{case["workload"]}": {error}; it takes {takes}') from error
-    _set_tf32(case["tf32"])
+    _set_tf32(case.get("tf32"))
     torch.manual_seed(case["seed"])
     made = function(context, **params)
     if isinstance(made, tuple) and not isinstance(made, Workload) and 2 <= len(made) <= 3:

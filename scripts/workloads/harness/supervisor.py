@@ -163,7 +163,7 @@ def _environment(cache: Path | None) -> dict[str, str]:
     environment = dict(os.environ)
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(SCRIPTS), environment.get("PYTHONPATH")]))
     environment["PYTHONUNBUFFERED"] = "1"
-    # A case compiles a kernel or two: a pool of compile workers costs more than it saves, and would sit beside the timing.
+    # A case compiles a kernel or two: a pool of workers costs more than it saves, and sits beside the timing.
     environment.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     if cache is not None:
         environment["TORCHINDUCTOR_CACHE_DIR"] = str(cache.resolve() / "inductor")
