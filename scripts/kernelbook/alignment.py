@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelbook.case_facts import Activity, Call
@@ -13,6 +13,10 @@ from kernelbook.case_facts import Activity, Call
 CHANGED_FROM = 0.1
 CHANGED_FROM_US = 1.0
 Pair = tuple[int | None, int | None]
+Key = tuple[str, str, str, tuple[str, ...]]  # name, category, family, ops
+INFINITE = float("inf")
+FULL_CELLS = 1_000_000
+BAND = 200
 GAP = 0.75  # so that a replacement (0.8, 1.0) is cheaper than a removal and an addition, and dearer than a match (0)
 
 
@@ -133,36 +137,22 @@ def _step(a: Sequence[Activity], b: Sequence[Activity], i: int | None, j: int | 
 
 
 def _pairs(a: Sequence[Activity], b: Sequence[Activity]) -> list[Pair]:
-    """Needleman and Wunsch (1970) with the costs above; beyond a million cells, longest matching runs instead."""
-    if len(a) * len(b) > 1_000_000:
-        return _pairs_by_runs([x.name for x in a], [x.name for x in b])
-    return _least_cost(len(a), len(b), lambda i, j: _cost(a[i], b[j]))
-
-
-def _cost(a: Activity, b: Activity) -> float | None:
-    if a.name == b.name:
-        return 0.0
-    if a.category != b.category or a.family != b.family:
-        return None
-    return 0.8 if a.family in ("GEMM", "attention", "softmax") or a.decoded.fused_ops == b.decoded.fused_ops else 1.0
-
-
-def _least_cost(n: int, m: int, cost: Callable[[int, int], float | None]) -> list[Pair]:
-    best = [[GAP * (i + j) if not i or not j else 0.0 for j in range(m + 1)] for i in range(n + 1)]
-    costs = [[cost(i, j) for j in range(m)] for i in range(n)]
-    for i in range(1, n + 1):
-        for j in range(1, m + 1):
-            gap = min(best[i - 1][j], best[i][j - 1]) + GAP
-            match = costs[i - 1][j - 1]
-            best[i][j] = gap if match is None else min(gap, best[i - 1][j - 1] + match)
+    """Needleman and Wunsch (1970) with the costs above, within a band around the diagonal where both are long."""
+    keys_a, keys_b = [_key(x) for x in a], [_key(x) for x in b]
+    costs: dict[tuple[Key, Key], float] = {}
+    for key_a in set(keys_a):
+        for key_b in set(keys_b):
+            costs[key_a, key_b] = _cost(key_a, key_b)
+    band = max(len(a), len(b)) if len(a) * len(b) <= FULL_CELLS else abs(len(a) - len(b)) + BAND
+    best = _table(keys_a, keys_b, costs, band)
     pairs: list[Pair] = []
-    i, j = n, m
+    i, j = len(a), len(b)
     while i or j:
-        match = costs[i - 1][j - 1] if i and j else None
-        if match is not None and best[i][j] == best[i - 1][j - 1] + match:
+        here = best[i][j]
+        if i and j and here == best[i - 1].get(j - 1, INFINITE) + costs[keys_a[i - 1], keys_b[j - 1]]:
             i, j = i - 1, j - 1
             pairs.append((i, j))
-        elif i and best[i][j] == best[i - 1][j] + GAP:
+        elif i and here == best[i - 1].get(j, INFINITE) + GAP:
             i -= 1
             pairs.append((i, None))
         else:
@@ -171,11 +161,32 @@ def _least_cost(n: int, m: int, cost: Callable[[int, int], float | None]) -> lis
     return pairs[::-1]
 
 
-def _pairs_by_runs(a: Sequence[str], b: Sequence[str]) -> list[Pair]:
-    pairs: list[Pair] = []
-    for tag, a0, a1, b0, b1 in difflib.SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
-        if tag == "equal":
-            pairs += zip(range(a0, a1), range(b0, b1), strict=True)
-        else:
-            pairs += [(i, None) for i in range(a0, a1)] + [(None, j) for j in range(b0, b1)]
-    return pairs
+def _key(activity: Activity) -> Key:
+    """What decides whether two activities may stand for each other."""
+    return activity.name, activity.category, activity.family, activity.decoded.fused_ops
+
+
+def _cost(a: Key, b: Key) -> float:
+    if a == b:
+        return 0.0
+    if a[1:3] != b[1:3]:
+        return INFINITE
+    return 0.8 if a[2] in ("GEMM", "attention", "softmax") or a[3] == b[3] else 1.0
+
+
+def _table(
+    a: Sequence[Key], b: Sequence[Key], costs: dict[tuple[Key, Key], float], band: int
+) -> list[dict[int, float]]:
+    """best[i][j]: the least cost of aligning the first i of a with the first j of b, for j within the band."""
+    best = [{j: GAP * j for j in range(min(band, len(b)) + 1)}]
+    for i in range(1, len(a) + 1):
+        above, row, key = best[-1], {}, a[i - 1]
+        left = INFINITE
+        for j in range(max(0, i - band), min(len(b), i + band) + 1):
+            left = min(above.get(j, INFINITE), left) + GAP
+            if j:
+                match = above.get(j - 1, INFINITE) + costs[key, b[j - 1]]
+                left = min(left, match)
+            row[j] = left
+        best.append(row)
+    return best

@@ -39,7 +39,7 @@ def compile_overhead(scene: Scene) -> Iterator[Finding]:
 def compile_fused_nothing(scene: Scene) -> Iterator[Finding]:
     """By full name and number."""
     twin = scene.eager_twin()
-    if twin is None or not twin.on_device or not scene.kernels:
+    if twin is None or not twin.on_device or not scene.kernels or scene.facts.mode != "compile":
         return
     own = Counter(k.name for k in scene.kernels)
     theirs = Counter(k.name for k in twin.activities if k.category == "kernel")

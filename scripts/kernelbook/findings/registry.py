@@ -57,9 +57,9 @@ class Scene:
         return self.facts.representative.cpu_time_us if self.facts.representative else None
 
     def eager_twin(self) -> CaseFacts | None:
-        """The eager case of the same workload, variant and parameters, for a compiled one."""
+        """The eager case of the same workload, variant and parameters, for one of another mode (compile, graph)."""
         own = self.facts
-        if own.mode != "compile":
+        if own.mode in (None, "eager"):
             return None
         same = ("workload", "variant", "params", "dtype")
         for other in self.others.values():
