@@ -33,7 +33,7 @@ def ended(pid: int) -> bool:
         (":absent", {}, "failed", 'has no "absent": it has Nested'),
         (":fine", {"sizes": 8}, "failed", "unexpected keyword argument 'sizes'; it takes size"),
         ("no/such/file.py:x", {}, "failed", 'there is no file "no/such/file.py"'),
-        ("matmul-add", {}, "failed", "attention, ceiling, linear, matmul_add, mlp, or path/to/file.py:function"),
+        ("matmul-add", {}, "failed", "matmul_add, mlp, training, or path/to/file.py:function"),
     ],
 )
 def test_what_a_workload_does_wrong(measure, workload, params, status, reason):

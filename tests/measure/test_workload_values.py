@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 
 from workloads import Context, Unsupported  # noqa: E402
 from workloads.harness import accuracy, building, timing  # noqa: E402
+from workloads.harness.case_file import DEFAULTS  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -19,7 +20,7 @@ SHAPE = {"batch": 2, "heads": 3, "seq": 33, "head_dim": 16}
 
 
 def make(workload: str, variant: str = "plain", dtype: str = "float32", **params):
-    case = {"workload": workload, "variant": variant, "dtype": dtype, "seed": 3}
+    case = {**DEFAULTS, "workload": workload, "variant": variant, "dtype": dtype, "seed": 3}
     return building.build(case, params, CPU)
 
 
