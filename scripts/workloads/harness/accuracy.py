@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -68,10 +69,28 @@ def flops(workload: Workload) -> tuple[int | None, str | None]:
         return workload.flops, "formula"
     from torch.utils.flop_counter import FlopCounterMode
 
+    _spare_dynamo_import()
     with FlopCounterMode(display=False) as counter:
         workload.forward(*workload.inputs)
     total = counter.get_total_flops()
     return (total, "counter") if total else (None, None)
+
+
+def _spare_dynamo_import() -> None:
+    """Keep the counter from importing torch._dynamo (seconds on a large build) where nothing is compiled.
+
+    torch wraps the counter's dispatch so that torch.compile stays out of it, and that wrapper imports torch._dynamo on
+    its first call unless the function says already what to call instead.
+    """
+    from torch.utils import flop_counter
+
+    if "torch._dynamo" in sys.modules:
+        return
+    for kind in vars(flop_counter).values():
+        dispatch = vars(kind).get("__torch_dispatch__") if isinstance(kind, type) else None
+        bare = getattr(dispatch, "__wrapped__", None)
+        if bare is not None and not hasattr(bare, "__dynamo_disable"):
+            bare.__dynamo_disable = bare
 
 
 def least_bytes(workload: Workload, result: Any) -> dict[str, int]:
