@@ -75,7 +75,7 @@ def mask_rebuilt(scene: Scene) -> Iterator[Finding]:
     yield from device_finding(scene, "mask-rebuilt", builds, text, remedy)
 
 
-@rule("safe-softmax", "aten::_safe_softmax runs kernels besides softmax itself")
+@rule("safe-softmax", "safe softmax (aten::_safe_softmax) runs kernels besides softmax itself")
 def safe_softmax(scene: Scene) -> Iterator[Finding]:
     """The guard for rows that are masked whole."""
     extra = [k for k in scene.kernels if SAFE in k.ops and k.family != "softmax"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from kernelbook.reference.commands import commands_page
 from kernelbook.reference.config import config_page, guesses_page
+from kernelbook.reference.findings import findings_page
 from kernelbook.reference.summary import summary_page
 from kernelbook.reference.tables import tables_page
 
@@ -20,6 +21,7 @@ def reference_pages(home: Path) -> Mapping[str, str]:
         "config.md": config_page(schemas),
         "guesses.md": guesses_page(schemas),
         "tables.md": tables_page(home),
+        "findings.md": findings_page(),
         "summary.md": summary_page(home / "scripts"),
         "commands.md": commands_page(home / "scripts"),
     }

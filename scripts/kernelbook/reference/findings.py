@@ -1,0 +1,21 @@
+"""docs/reference/findings.md: the rules that look for findings, each with its condition."""
+
+from __future__ import annotations
+
+from kernelbook.findings import rules
+from kernelbook.reference.markdown import table
+
+INTRO = """# Findings
+
+What a report's findings come from: each rule looks at one forward of a case that stands for it, by the condition
+below. `high` costs a fifth of the forward or more, `medium` a twentieth, `low` less; `info` is worth knowing and no
+fault. A finding gives its evidence, what it costs where that can be said, and a remedy. A rule is a function in
+`scripts/kernelbook/findings/` and a test.
+
+"""
+
+
+def findings_page() -> str:
+    """Every rule, in the order in which they look."""
+    rows = [(f"`{rule.name}`", rule.condition[:1].upper() + rule.condition[1:] + ".") for rule in rules().values()]
+    return INTRO + table(("rule", "found when"), rows)
