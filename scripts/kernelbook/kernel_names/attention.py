@@ -8,6 +8,7 @@ Sources of the schemes:
 * ``FlashAttnFwdSm90`` ...: FlashAttention 3, Hopper warpgroup instructions.
 * ``cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x64_4x1x1_cga1x1x1``: cuDNN's run-time
   fusion engine. ``f16`` is in the name for bf16 data too (it was in our own bf16 trace), so only "16-bit" is known.
+* ``fmhaSm100fKernel_Qkv<type>O<type>H<head_dim>...``: TensorRT-LLM's generated kernels for Blackwell.
 * ``fmha_v2_flash_attention_<type>_<queries>_<keys>_S_<inputs>_<head_dim>_..._sm<cc>``: TensorRT-LLM, fmha_v2.
 """
 
@@ -15,23 +16,26 @@ from __future__ import annotations
 
 import re
 
-from kernelbook.kernel_names.model import UNKNOWN, KernelName, architecture, element
+from kernelbook.kernel_names.model import HALF_OR_LESS, UNKNOWN, KernelName, architecture, element
 
 EFFICIENT = re.compile(r"fmha_cutlass(?P<way>F|B)_(?P<type>[a-z0-9]+)_(?:aligned|notaligned)_(?P<tile>\d+x\d+)")
 FLASH2 = re.compile(r"flash_(?P<way>fwd|bwd)_(?P<what>\w*)")
 TRAITS = re.compile(r"Flash_(?:fwd|bwd)_kernel_traits<(?P<d>\d+), (?P<m>\d+), (?P<n>\d+), (?P<w>\d+)")
 FLASH3 = re.compile(r"flash::(?:\w+<flash::)?FlashAttn(?P<way>Fwd|Bwd)(?P<what>Combine|Sm(?P<cc>\d+))")
 CUDNN = re.compile(
-    r"cudnn_generated_fort_native_sdpa_(?P<arch>sm\d+)_flash_(?P<way>fprop|bprop)(?P<mma>_[whi]?g?mma)?"
+    r"cudnn_generated_(?:fort_native|oss)_sdpa_(?P<arch>sm\d+)_flash_(?P<way>fprop|bprop)(?P<mma>_[whi]?g?mma)?"
     r"_(?P<type>f16|fp8|e4m3|bf16)(?:_knob_\d+)?(?:_(?P<tile>\d+x\d+x\d+))?(?:_\d+x\d+x\d+)?(?:_cga(?P<cga>\d+x\d+x\d+))?"
 )
 TRT = re.compile(r"fmha_v2_flash_attention_(?P<type>[a-z0-9]+?)(?:_fp32)?_(?P<m>\d+)_(?P<n>\d+)_S_")
+TRT_GEN = re.compile(
+    r"fmhaSm(?P<cc>\d+)[a-z]?Kernel_Qk?v?(?P<type>[A-Z][A-Za-z0-9]*?)(?:Kv[A-Z]\w*?)?O[A-Z].*?(?:Q(?P<q>\d+)Kv(?P<kv>\d+)|$)"
+)
 FORWARD = {"F": True, "B": False, "fwd": True, "bwd": False, "Fwd": True, "Bwd": False, "fprop": True, "bprop": False}
 
 
 def parse(text: str) -> KernelName | None:
     """The fields of an attention kernel's name, or None if it follows none of the schemes above."""
-    for read in (_efficient, _cudnn, _flash3, _flash2, _tensorrt, _plain):
+    for read in (_efficient, _cudnn, _flash3, _flash2, _tensorrt, _tensorrt_gen, _plain):
         found = read(text)
         if found:
             return found
@@ -132,6 +136,23 @@ def _tensorrt(text: str) -> KernelName | None:
         tensor_cores="yes",
         tile=f"{found['m']}x{found['n']}",
         architecture=architecture(text.replace("_sm", " sm")),
+        generated=False,
+        what="fused attention",
+    )
+
+
+def _tensorrt_gen(text: str) -> KernelName | None:
+    found = TRT_GEN.match(text)
+    if not found:
+        return None
+    return KernelName(
+        name="",
+        library="TensorRT-LLM",
+        family="attention",
+        element_type=element(found["type"]),
+        tensor_cores="yes" if element(found["type"]) in HALF_OR_LESS else UNKNOWN,
+        tile=f"{found['q']}x{found['kv']}" if found["q"] else None,
+        architecture=f"sm{found['cc']}",
         generated=False,
         what="fused attention",
     )

@@ -9,6 +9,7 @@ Sources of the schemes:
   ``tensorMxNxK`` (tensor cores); ``warpgroup`` marks Hopper's warpgroup instructions.
 * ``nvjet``: undocumented by NVIDIA. Read here: tile MxN, depth x stages, cluster, ``bias``, ``splitK``, operand
   letters, and the type code at the front. Only codes seen with known operand types are decoded (t bf16, h fp16).
+* ``bmm_<output>_<A><B>_Fp32_t<tile>_s<stages>_m<instruction>_c<cluster>``: TensorRT-LLM's generated products.
 * Tensile: ``Cijk_<A indices>_<B indices>`` where l is the summed index: Ailk is not transposed, Alik is.
 """
 
@@ -50,13 +51,17 @@ XMMA = re.compile(
     r"(?P<math>[a-z]+\d+?)(?P<c>f32|f16|bf16|i8|i32|e4m3|e5m2)_(?P<acc>[a-z]+\d+)_(?P<layout>[nt]{2})_(?P<out>[nt])"
     r"_tilesize(?P<tile>\d+x\d+x\d+)(?P<rest>.*)$"
 )
+TRT_GEN = re.compile(
+    r"^bmm_(?P<out>[A-Z][A-Za-z0-9]*?)_(?P<a>(?:Mx)?(?:E\dm\d|Bfloat16|Fp16))(?P<b>(?:Mx)?(?:E\dm\d|Bfloat16|Fp16))_Fp32_"
+    r".*?t(?P<tile>\d+x\d+x\d+)\w*?_s(?P<s>\d+)_.*?_m(?P<inst>\d+x\d+x\d+)_c(?P<cluster>\d+x\d+x\d+)_rM_(?P<layout>[TNB][TNB])"
+)
 TENSILE = re.compile(r"^Cijk_A(?P<a>il|li)k_B(?P<b>lj|jl)k_(?P<types>[A-Z0-9]+)_.*?MT(?P<tile>\d+x\d+x\d+)")
 CUDA_CORE = {"s": "fp32", "d": "fp64", "h": "fp16", "c": "complex64", "z": "complex128"}
 
 
 def parse(text: str) -> KernelName | None:
     """The fields of a GEMM's name, or None if it follows none of the schemes above."""
-    for read in (_nvjet, _xmma, _cutlass3, _cutlass2, _named, _vector, _tensile, _triton_gemm):
+    for read in (_nvjet, _xmma, _cutlass3, _cutlass2, _named, _vector, _tensile, _tensorrt_gen, _triton_gemm):
         found = read(text)
         if found:
             return found
@@ -245,6 +250,28 @@ def _tensile(text: str) -> KernelName | None:
         architecture=f"gfx{target.group(1)}" if target else None,
         generated=False,
         what="matrix product (AMD)",
+    )
+
+
+def _tensorrt_gen(text: str) -> KernelName | None:
+    found = TRT_GEN.match(text)
+    if not found:
+        return None
+    return KernelName(
+        name="",
+        library="TensorRT-LLM",
+        family="GEMM",
+        element_type=element(found["a"]),
+        tensor_cores="yes",
+        instruction_shape=found["inst"],
+        layout=found["layout"].lower(),
+        tile=found["tile"],
+        stages=int(found["s"]),
+        cluster=found["cluster"],
+        epilogue="swiglu" if "swiGlu" in text else None,
+        architecture=architecture(text),
+        generated=False,
+        what="batched matrix product",
     )
 
 
