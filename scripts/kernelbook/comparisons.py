@@ -75,7 +75,13 @@ def refusal(a: CaseFacts, b: CaseFacts) -> str | None:
     for facts in (a, b):
         if facts.status != "ok":
             return f"{facts.case} of {facts.run} {facts.status}: {facts.reason or 'no reason given'}"
-    for what, name in (("device", "GPU"), ("driver", "driver"), ("dtype", "element type"), ("params", "parameters")):
+    for what, name in (
+        ("device", "GPU"),
+        ("driver", "driver"),
+        ("dtype", "element type"),
+        ("params", "parameters"),
+        ("forward_timer", "timer"),
+    ):
         mine, theirs = getattr(a, what), getattr(b, what)
         if what == "device" and a.device_type == b.device_type == "cpu":
             continue

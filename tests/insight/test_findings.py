@@ -277,3 +277,15 @@ def test_findings_come_with_the_dearest_first_and_a_failed_case_has_none(facts_o
     levels = [finding.severity for finding in find(facts_of("sdpa-math-eager"))]
     assert levels == sorted(levels, key=["high", "medium", "low", "info"].index)
     assert find(CaseFacts("r", "c", status="failed")) == []
+
+
+def test_a_copy_that_was_asked_for_is_no_finding_and_wrappers_do_not_count(tmp_path: Path) -> None:
+    copy = (
+        "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::"
+        "direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda()#3}::operator()() const::{lambda(float)#1}> >(int)"
+    )
+    asked, unasked = Trace(), Trace()
+    asked.forward([(copy, 10.0)], op="aten::contiguous", inside=[("cpu_op", "aten::clone")])
+    unasked.forward([(copy, 10.0)], op="aten::index")
+    assert found(small(tmp_path / "a", asked), "unwritten-copy") == []
+    assert "aten::index launched a copy" in one(small(tmp_path / "b", unasked), "unwritten-copy").text

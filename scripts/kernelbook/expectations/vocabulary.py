@@ -15,7 +15,8 @@ from typing import Any
 from kernelbook.case_facts import CaseFacts
 
 CONFIRMED, BROKEN, NOT_APPLICABLE = "confirmed", "broken", "not applicable"
-DEVICE_KEYS = ("cuda", "cpu", "sm70", "sm75", "sm80", "sm86", "sm89", "sm90", "sm100", "sm103", "sm120")
+CAPABILITIES = ("60", "61", "70", "72", "75", "80", "86", "87", "89", "90", "100", "101", "103", "110", "120", "121")
+DEVICE_KEYS = ("cuda", "cpu", *(f"sm{capability}" for capability in CAPABILITIES))
 
 
 @dataclass(frozen=True)

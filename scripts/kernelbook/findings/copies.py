@@ -35,23 +35,26 @@ def unwritten(scene: Scene) -> list[Activity]:
         if a.family == "copy/cast"
         and a.decoded.library in ("ATen", "CUDA runtime")
         and ("DtoD" in a.name or a.category == "kernel")
-        and a.ops
-        and not (set(a.ops[:1]) & ASKED_FOR)
+        and _asking(a)
+        and _asking(a) not in ASKED_FOR
         and not converts(a)
         and not seeds_a_product(scene, a)
     ]
 
 
+def _asking(activity: Activity) -> str | None:
+    """The outermost op around it that is no mere wrapper (a compiled region, an autograd function)."""
+    return next((op for op in activity.ops if "::" in op), None)
+
+
 @rule("unwritten-copy", "a device-to-device copy was launched inside an op that is no copy")
 def unwritten_copy(scene: Scene) -> Iterator[Finding]:
     """One finding for each op that copies."""
-    for op in dict.fromkeys(a.ops[0] for a in unwritten(scene)):
-        copies = [a for a in unwritten(scene) if a.ops[0] == op]
+    for op in dict.fromkeys(_asking(a) for a in unwritten(scene)):
+        copies = [a for a in unwritten(scene) if _asking(a) == op]
         moved = sum(a.bytes or 0 for a in copies)
         size = f" of {moved / 2**20:.0f} MiB" if moved else ""
-        text = (
-            f"{op} launched {_number(copies)}{size} that nobody wrote, by way of {' > '.join(copies[0].ops[1:]) or op}."
-        )
+        text = f"{op} launched {_number(copies)}{size} that nobody wrote, by way of {' > '.join(copies[0].ops[copies[0].ops.index(op or '') + 1 :]) or op}."
         yield from device_finding(
             scene, "unwritten-copy", copies, text, "Look for an op that works in place or returns a view."
         )
@@ -95,20 +98,21 @@ def workspace_memset(scene: Scene) -> Iterator[Finding]:
 def out_of_place(scene: Scene) -> Iterator[Finding]:
     """For example aten::masked_fill, which is a clone and aten::masked_fill_."""
     calls = {call.position: call for call in scene.facts.calls}
-    for op in scene.facts.ops:
-        inside = [c for c in scene.facts.ops if _within(c, op.position, calls)]
-        twin = any(c.name == op.name + "_" for c in inside)
-        cloned = any(c.name in ("aten::clone", "aten::copy_") for c in inside)
-        if not (twin and cloned) or op.name.endswith("_"):
-            continue
-        copies = [a for a in scene.activities if op.name in a.ops and a.ops[-1] in ("aten::copy_", "aten::clone")]
-        name = op.name.removeprefix("aten::")
+    found = {op.name: None for op in scene.facts.ops if not op.name.endswith("_") and _clones_first(scene, op, calls)}
+    for op in found:
+        copies = [a for a in scene.activities if op in a.ops and a.ops[-1] in ("aten::copy_", "aten::clone")]
+        name = op.removeprefix("aten::")
         text = f"{name} works out of place: it clones its input, then runs {name}_ on the clone."
         remedy = (
             f"Call {name}_ where nothing else reads the input; safe without autograd (torch.no_grad, inference), "
             "not where backward needs the value that is overwritten."
         )
         yield from device_finding(scene, "out-of-place", copies, text, remedy)
+
+
+def _clones_first(scene: Scene, op: Call, calls: dict[int, Call]) -> bool:
+    inside = {c.name for c in scene.facts.ops if _within(c, op.position, calls)}
+    return f"{op.name}_" in inside and bool(inside & {"aten::clone", "aten::copy_"})
 
 
 def _within(call: Call, position: int, calls: dict[int, Call]) -> bool:
