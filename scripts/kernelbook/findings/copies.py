@@ -54,7 +54,9 @@ def unwritten_copy(scene: Scene) -> Iterator[Finding]:
         copies = [a for a in unwritten(scene) if _asking(a) == op]
         moved = sum(a.bytes or 0 for a in copies)
         size = f" of {moved / 2**20:.0f} MiB" if moved else ""
-        text = f"{op} launched {_number(copies)}{size} that nobody wrote, by way of {' > '.join(copies[0].ops[copies[0].ops.index(op or '') + 1 :]) or op}."
+        ops = copies[0].ops
+        way = " > ".join(ops[ops.index(op or "") + 1 :]) or op
+        text = f"{op} launched {_number(copies)}{size} that nobody wrote, by way of {way}."
         yield from device_finding(
             scene, "unwritten-copy", copies, text, "Look for an op that works in place or returns a view."
         )
