@@ -95,6 +95,7 @@ def damaged_copies():
     yield "backslash before the quote", text[: place + 11] + "\\" + text[place + 11 :]
     yield "missing colon", text[: place - 2] + " " + text[place:]
     yield "missing closing quote", text[: place + 11] + text[place + 12 :]
+    yield "missing brace", text[: text.index("}", place)] + text[text.index("}", place) + 1 :]
     yield "garbage", text[:place] + "\x00\x01garbage}{" + text[place:]
 
 
@@ -110,6 +111,20 @@ def test_one_damaged_event_is_lost_at_most(tmp_path, text, block):
     assert [name for _, name in missing] == ["aten::relu"]
     assert (reader.lost, reader.truncated) == (1, False)
     assert warned(read_trace(path))["damaged"] == 1
+
+
+@pytest.mark.parametrize("stray", ["}", "]", ",", "}}"])
+def test_a_stray_bracket_between_events(read_bytes, stray):
+    text = kineto(EVENTS)
+    place = text.rindex("},", 0, len(text) // 2) + 1
+    reading = read_bytes((text[:place] + stray + text[place:]).encode())
+    assert (reading.totals.kernels, reading.truncated) == (12, False)
+
+
+def test_neighbours_that_are_damaged_are_all_counted(read_bytes):
+    reading = read_bytes(kineto(EVENTS).replace('"aten::', '"at"en::').encode())
+    assert warned(reading)["damaged"] == 18
+    assert (reading.ops.num_rows, reading.totals.kernels) == (0, 12)
 
 
 @pytest.mark.parametrize("character", ["\n", "\x01", "\x1f", "\t", "\x00"])

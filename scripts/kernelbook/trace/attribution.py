@@ -96,7 +96,8 @@ def _launches(rows: CpuRows, device: DeviceRows) -> np.ndarray:
 
 def _open_elsewhere(rows: CpuRows, ranges: np.ndarray, launches: np.ndarray) -> np.ndarray:
     """Per launch the range of another thread of its process that was open around it; the one that began last."""
-    pids = np.array([hash(pid) for pid, _ in rows.threads])
+    known = {pid: code for code, pid in enumerate(dict.fromkeys(pid for pid, _ in rows.threads))}
+    pids = np.array([known[pid] for pid, _ in rows.threads])
     best = np.full(len(launches), NONE)
     start, end = rows.start[launches], rows.end[launches]
     for thread in np.unique(rows.thread[ranges]):

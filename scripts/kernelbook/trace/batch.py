@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,5 +91,8 @@ def run_jobs(
             _, waiting = wait(waiting, timeout=_POLL_S, return_when=FIRST_COMPLETED)
             if progress is not None:
                 progress(len(jobs) - len(waiting))
-        for future in futures:
-            yield future.result()
+        for job, future in zip(jobs, futures, strict=True):
+            try:
+                yield future.result()
+            except BrokenProcessPool:
+                yield Failure(f"{job.path}: reading was killed, perhaps for lack of memory; read it alone", False)

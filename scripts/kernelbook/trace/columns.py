@@ -254,7 +254,7 @@ def _floats(values: list[Any]) -> np.ndarray:
 def _integers(values: list[Any]) -> np.ndarray:
     """Integers; MISSING for what is no number."""
     try:
-        return np.array(values, dtype=np.int64)
+        return np.array([MISSING if value is None else value for value in values], dtype=np.int64)
     except (ValueError, TypeError, OverflowError):
         return np.array([_integer(value) for value in values], dtype=np.int64)
 

@@ -15,9 +15,11 @@ from kernelbook.trace.events import Event, event_from_object
 _MISSING = re.compile(r"[+-]?(?:nan(?:\([^)\s]*\))?|inf(?:inity)?|n/?a)(?![\w/])", re.IGNORECASE)
 _NEXT_EVENT = re.compile(r"\}\s*,?\s*(?=\{\s*\"(?:ph|name|cat|args|pid|tid|ts|dur|id|s|bp)\"\s*:)")
 _CLOSING = re.compile(r"\}\s*,?\s*(?=\](?:\s*,\s*\"[^\"\\]*\"\s*:|\s*\}?\s*\Z))")
+_END = re.compile(r"\](?=\s*(?:\Z|[}\[{]|,\s*\"))|\}(?=\s*\Z)")
+_EVENT_START = re.compile(r"\{\s*\"ph\"\s*:")
 _BLANK = re.compile(r"[\s,]*")
 _MAX_REPAIRS = 1000
-_MAX_UNFINISHED = 8 << 20  # an "event" longer than this is damage that swallows its neighbours
+_MAX_UNFINISHED = 1 << 20  # an "event" longer than this is damage that swallows its neighbours
 
 _strict = json.JSONDecoder(parse_constant=lambda _: None)
 _lax = json.JSONDecoder(parse_constant=lambda _: None, strict=False)
@@ -87,37 +89,38 @@ def salvage(text: str, final: bool) -> Salvage:
     """
     found = Salvage()
     position = 0
-    resynced = False
-    while True:
-        position = _BLANK.match(text, position).end()
-        if position == len(text):
-            return found
-        if text[position] in "]}":
+    sound = True  # whether an event is sure to start here: not so after a loss
+    while (position := _BLANK.match(text, position).end()) < len(text):
+        if _END.match(text, position):
             found.tail = text[position + 1 :] if text[position] == "]" else text[position:]
             return found
-        unfinished = False
+        if text[position] in "]}":
+            found.repaired += 1
+            position += 1
+            continue
         try:
-            value, end, text, repaired = read_object(text, position)
+            value, position, text, repaired = read_object(text, position)
         except UnreadableError as error:
-            unfinished = error.unfinished
+            if error.unfinished and not final and len(text) - position < _MAX_UNFINISHED:
+                found.rest = text[position:]
+                return found
+            # What reads as a part of the event that was lost before it is no second loss.
+            lost = sound or _EVENT_START.match(text, position) is not None
+            following = _following(text, position, error.unfinished)
+            if following is None:
+                return _ending(found, text, position, lost)
+            found.lost += lost
+            sound = False
+            position = following
         else:
-            position = end
-            if isinstance(value, dict) and (not resynced or _is_event(value)):
+            usable = isinstance(value, dict) and (sound or _is_event(value))
+            if usable:
                 found.events.append(event_from_object(value))
                 found.repaired += repaired
-                resynced = False
             else:
-                found.lost += not resynced
-            continue
-        if unfinished and not final and len(text) - position < _MAX_UNFINISHED:
-            found.rest = text[position:]
-            return found
-        following = _following(text, position, unfinished)
-        if following is None:
-            return _ending(found, text, position, final, unfinished)
-        found.lost += not resynced
-        resynced = True
-        position = following
+                found.lost += sound
+            sound = sound or usable
+    return found
 
 
 def _is_event(value: dict[str, Any]) -> bool:
@@ -138,13 +141,12 @@ def _following(text: str, position: int, unfinished: bool) -> int | None:
     return None
 
 
-def _ending(found: Salvage, text: str, position: int, final: bool, unfinished: bool) -> Salvage:
-    closing = None
-    for closing in _CLOSING.finditer(text, position):  # noqa: B007 (the last one is meant)
-        pass
-    if closing is not None:
-        found.lost += 1
-        found.tail = text[closing.end() + 1 :]
-    elif final or unfinished or not _NEXT_EVENT.search(text, position + 1):
+def _ending(found: Salvage, text: str, position: int, lost: bool) -> Salvage:
+    """No event follows: either the array ends behind the damage, or this is where the text was cut."""
+    closings = list(_CLOSING.finditer(text, position))
+    if closings:
+        found.lost += lost
+        found.tail = text[closings[-1].end() + 1 :]
+    else:
         found.rest = text[position:]
     return found
