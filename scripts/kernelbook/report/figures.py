@@ -27,6 +27,8 @@ STYLE = {
 }
 INK, FAINT, PAPER = "#22262e", "#59606b", "#ffffff"
 ROW_INCHES = 0.42
+BAND, DOT, RING = "#e4ebf3", "#2f66a3", "#ad2f1d"
+GOLDEN = 0.6180339887  # steps of the golden ratio fall evenly and never twice on one place
 SCATTER = 0.42  # of a row: how far the dots are spread
 
 
@@ -41,8 +43,7 @@ def strips_svg(figure: Figure) -> str:
     with mpl.rc_context(STYLE):
         canvas = Canvas(figsize=(11.0, ROW_INCHES * len(figure.strips) + 1.15), facecolor=PAPER, layout="constrained")
         axes = canvas.add_subplot()
-        for y, strip in enumerate(figure.strips):
-            _draw_strip(axes, y, strip, figure.scale_us)
+        _draw_strips(axes, figure)
         axes.set_ylim(len(figure.strips) - 0.4, -0.6)
         axes.set_xlim(0, figure.scale_us * 1.3)
         axes.set_yticks(range(len(figure.strips)), [label(strip, several) for strip in figure.strips], color=INK)
@@ -58,26 +59,33 @@ def strips_svg(figure: Figure) -> str:
                 for f in figure.families
             ],
             loc="outside upper center",
-            ncols=min(len(figure.families), 10),
+            ncols=len(figure.families) if len(figure.families) <= 7 else -(-len(figure.families) // 2),
             frameon=False,
         )
         return _svg(canvas)
 
 
-def _draw_strip(axes, y: int, strip: Strip, scale: float) -> None:
-    for segment in strip.segments:
-        wide = segment.scale_width > 0.004
+def _draw_strips(axes, figure: Figure) -> None:
+    """All segments in few calls, since a call of matplotlib costs far more than a rectangle."""
+    placed = [(y, strip, segment) for y, strip in enumerate(figure.strips) for segment in strip.segments]
+    for hatched, thin in ((False, False), (False, True), (True, False), (True, True)):
+        some = [(y, p, s) for y, p, s in placed if (s.family.hatched, s.thin) == (hatched, thin)]
+        if not some:
+            continue
+        colours = [segment.family.light for _, _, segment in some]
         axes.barh(
-            y,
-            segment.width * strip.total_us,
-            left=segment.left * strip.total_us,
+            [y for y, _, _ in some],
+            [segment.width * strip.total_us for _, strip, segment in some],
+            left=[segment.left * strip.total_us for _, strip, segment in some],
             height=0.62,
-            color=segment.family.light,
-            edgecolor=PAPER if wide else segment.family.light,
-            linewidth=0.8 if wide else 0.2,
-            hatch="////" if segment.family.hatched else None,
+            color=colours,
+            edgecolor=colours if thin else PAPER,
+            linewidth=0.2 if thin else 0.8,
+            hatch="////" if hatched else None,
         )
-    axes.text(strip.total_us + scale * 0.008, y, strip.caption, va="center", ha="left", color=INK, fontsize=9.5)
+    for y, strip in enumerate(figure.strips):
+        room = figure.scale_us * 0.008
+        axes.text(strip.total_us + room, y, strip.caption, va="center", ha="left", color=INK, fontsize=9.5)
 
 
 def spreads_svg(shown: tuple[Spread, ...]) -> str:
@@ -87,8 +95,7 @@ def spreads_svg(shown: tuple[Spread, ...]) -> str:
     with mpl.rc_context(STYLE):
         canvas = Canvas(figsize=(11.0, 0.34 * len(shown) + 1.0), facecolor=PAPER, layout="constrained")
         axes = canvas.add_subplot()
-        for y, spread in enumerate(shown):
-            _draw_spread(axes, y, spread, limit)
+        _draw_spreads(axes, shown, limit)
         axes.set_ylim(len(shown) - 0.4, -0.6)
         axes.set_xlim(-limit, limit)
         axes.set_yticks(range(len(shown)), [label(spread, several) for spread in shown], color=INK)
@@ -103,21 +110,34 @@ def spreads_svg(shown: tuple[Spread, ...]) -> str:
         return _svg(canvas)
 
 
-def _draw_spread(axes, y: int, spread: Spread, limit: float) -> None:
-    def away(value: float) -> float:
-        return (value / spread.median - 1) * 100
+def _draw_spreads(axes, shown: tuple[Spread, ...], limit: float) -> None:
+    """Bands, dots, first samples and medians of all rows, each in one call."""
+    rows = range(len(shown))
+    lows = [away(spread, spread.low) for spread in shown]
+    axes.barh(
+        rows, [away(s, s.high) - low for s, low in zip(shown, lows, strict=True)], left=lows, height=0.6, color=BAND
+    )
+    dots = [
+        (away(spread, value), y + SCATTER * (i * GOLDEN % 1 - 0.5))
+        for y, spread in enumerate(shown)
+        for i, value in enumerate(spread.values)
+    ]
+    inside = [(x, y) for x, y in dots if abs(x) <= limit]
+    axes.scatter(*zip(*inside, strict=True), s=9, color=DOT, alpha=0.6, linewidths=0)
+    for marker, edge in ((">", limit), ("<", -limit)):
+        off = [y for x, y in dots if abs(x) > limit and (x > 0) == (edge > 0)]
+        axes.plot([edge * 0.992] * len(off), off, marker, color=DOT, markersize=3.5)
+    firsts = [(away(spread, value), y) for y, spread in enumerate(shown) for value in spread.first]
+    clipped = [min(max(x, -limit * 0.985), limit * 0.985) for x, _ in firsts]
+    axes.scatter(clipped, [y for _, y in firsts], s=34, facecolors="none", edgecolors=RING, linewidths=1.2, zorder=3)
+    axes.vlines([0] * len(shown), [y - 0.32 for y in rows], [y + 0.32 for y in rows], color=INK, linewidth=1.3)
+    for y, spread in enumerate(shown):
+        axes.text(limit * 1.01, y, text.duration(spread.median), va="center", ha="left", color=INK, fontsize=9.5)
 
-    places = [away(value) for value in spread.values]
-    heights = [y + SCATTER * (i * 0.6180339887 % 1 - 0.5) for i in range(len(places))]
-    inside = [(x, h) for x, h in zip(places, heights, strict=True) if abs(x) <= limit]
-    axes.barh(y, away(spread.high) - away(spread.low), left=away(spread.low), height=0.6, color="#e4ebf3")
-    axes.scatter(*zip(*inside, strict=True), s=9, color="#2f66a3", alpha=0.6, linewidths=0)
-    for x in (x for x in places if abs(x) > limit):
-        axes.plot(limit * 0.992 if x > 0 else -limit * 0.992, y, ">" if x > 0 else "<", color="#2f66a3", markersize=4)
-    firsts = [min(max(away(value), -limit * 0.985), limit * 0.985) for value in spread.first]
-    axes.scatter(firsts, [y] * len(firsts), s=34, facecolors="none", edgecolors="#ad2f1d", linewidths=1.2, zorder=3)
-    axes.plot([0, 0], [y - 0.32, y + 0.32], color=INK, linewidth=1.3)
-    axes.text(limit * 1.01, y, text.duration(spread.median), va="center", ha="left", color=INK, fontsize=9.5)
+
+def away(spread: Spread, value: float) -> float:
+    """Percent above the median."""
+    return (value / spread.median - 1) * 100
 
 
 def _svg(canvas: Canvas) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from kernelbook.report.families import family_of
 from kernelbook.report.model import CaseRun, Edition
 from kernelbook.report.page import HERE
 from kernelbook.report.text import Markdown, slug
+
+FIGURE_ROWS = 60
 
 
 def environment() -> jinja2.Environment:
@@ -32,6 +35,7 @@ def environment() -> jinja2.Environment:
         "counts": text.counts,
         "plural": text.plural,
         "code": text.code,
+        "number": text.number,
         "raw": Markdown,
     }
     return env
@@ -70,9 +74,24 @@ def _figures(work: views.WorkloadView, folder: Path) -> list[tuple[str, Markdown
     """(title, path) of each figure of a workload. Paths are made of slugs and need no escaping."""
     made = []
     if work.figure:
-        path = figures.write(folder, f"strips-{slug(work.name)}", figures.strips_svg(work.figure))
-        made.append((f"Kernel strips of {work.name}", Markdown(path)))
+        strips = _fewer(work.figure.strips)
+        svg = figures.strips_svg(replace(work.figure, strips=strips))
+        path = figures.write(folder, f"strips-{slug(work.name)}", svg)
+        made.append((f"Kernel strips of {work.name}{_part(strips, work.figure.strips)}", Markdown(path)))
     if work.spreads:
-        path = figures.write(folder, f"forward-times-{slug(work.name)}", figures.spreads_svg(work.spreads))
-        made.append((f"Forward times of {work.name}, one by one", Markdown(path)))
+        spreads = _fewer(work.spreads)
+        path = figures.write(folder, f"forward-times-{slug(work.name)}", figures.spreads_svg(spreads))
+        title = f"Forward times of {work.name}, one by one{_part(spreads, work.spreads)}"
+        made.append((title, Markdown(path)))
     return made
+
+
+def _fewer(rows: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What fits a static figure: all rows, or those of the first run, or as many of them as fit."""
+    if len(rows) <= FIGURE_ROWS:
+        return rows
+    return tuple(row for row in rows if row.run == rows[0].run)[:FIGURE_ROWS]
+
+
+def _part(shown: tuple[Any, ...], rows: tuple[Any, ...]) -> str:
+    return "" if len(shown) == len(rows) else f", {len(shown)} of {len(rows)} rows; the page has them all"

@@ -12,8 +12,9 @@ from kernelbook.report import text
 from kernelbook.report.families import FAMILIES, Family, family_of
 from kernelbook.report.model import CaseRun, Edition, Run
 
-LABEL_FROM = 0.035  # of the scale: below, a label cannot fit on any screen
-LABEL_FROM_PHONE = 0.16
+# parts of the figure's scale that one letter of a label needs, on a wide screen and on a phone
+LABEL_FROM = 0.0125
+LABEL_FROM_PHONE = 0.024
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,10 @@ class Segment:
     @property
     def labelled(self) -> str:
         """How wide a screen must be for the label: '' where it never fits."""
-        if self.scale_width < LABEL_FROM or self.scale_width < 0.0105 * len(self.family.label):
+        letters = len(self.family.label)
+        if self.scale_width < LABEL_FROM * letters:
             return ""
-        return "any" if self.scale_width >= LABEL_FROM_PHONE else "wide"
+        return "any" if self.scale_width >= LABEL_FROM_PHONE * letters else "wide"
 
 
 @dataclass(frozen=True)

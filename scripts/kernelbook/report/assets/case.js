@@ -10,7 +10,7 @@ function kernelTable(cell) {
       h("td", { class: "r num", "data-v": act.part }, share(act.part)),
       h("td", {}, act.family.label),
       h("td", {}, act.precision || ""),
-      h("td", { class: "mono", title: act.path ?? "" }, act.op ?? NA),
+      h("td", { class: "mono", title: act.path ?? "" }, clip(act.op ?? NA, 60)),
       h("td", { class: "num" }, act.facts?.grid ? `${act.facts.grid.join("×")}, ${(act.facts.block ?? []).join("×")}` : ""),
     ],
   }));
@@ -18,11 +18,13 @@ function kernelTable(cell) {
   return makeTable(`kernels-${cell.run}-${cell.case}`, "Kernels of one forward", heads, rows);
 }
 
+const opCell = (name) => h("td", { class: "mono", title: name }, h("span", { "data-copy": name }, clip(name, 90)));
+
 function opTable(cell) {
   const count = (value) => h("td", { class: "r num" }, String(value));
   const rows = [...opTotals(cell).values()].map((op) => ({
     class: op.kernels || op.device ? null : "metadata",
-    cells: [h("td", { class: "mono" }, op.name), count(op.count), timeCell(op.cpu), timeCell(op.self), count(op.kernels), timeCell(cell.activities.length ? op.device : null)],
+    cells: [opCell(op.name), count(op.count), timeCell(op.cpu), timeCell(op.self), count(op.kernels), timeCell(cell.activities.length ? op.device : null)],
   }));
   const heads = [["op", ""], ["calls", "r"], ["CPU time", "r"], ["self CPU", "r"], ["kernels, self", "r"], ["device time, self", "r"]];
   return makeTable(`ops-${cell.run}-${cell.case}`, "Ops of one forward", heads, rows);

@@ -48,7 +48,7 @@ function opsTable(a, b) {
   const rows = [...new Set([...left.keys(), ...right.keys()])].map((name) => {
     const [one, other] = [left.get(name), right.get(name)];
     const count = (each) => h("td", { class: "r num" }, each ? String(each.count) : "–");
-    return { class: !one || !other ? "pair-only" : null, cells: [h("td", { class: "mono" }, name), count(one), count(other), timeCell(one?.self, one ? undefined : "–"), timeCell(other?.self, other ? undefined : "–"), count(one && { count: one.kernels }), count(other && { count: other.kernels })] };
+    return { class: !one || !other ? "pair-only" : null, cells: [opCell(name), count(one), count(other), timeCell(one?.self, one ? undefined : "–"), timeCell(other?.self, other ? undefined : "–"), count(one && { count: one.kernels }), count(other && { count: other.kernels })] };
   });
   return makeTable("ops", "Ops of one forward", [["op", ""], ["calls A", "r"], ["calls B", "r"], ["self CPU A", "r"], ["self CPU B", "r"], ["kernels A", "r"], ["kernels B", "r"]], rows);
 }

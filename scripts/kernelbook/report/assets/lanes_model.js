@@ -48,6 +48,14 @@ function gapsOf(activities) {
   return gaps;
 }
 
+const FAN = 6; // arrows of one launch; a graph that launches more shows its first and its last
+
+function arrowsOf(gpu, launches) {
+  const fans = new Map([...launches.values()].map((launch) => [launch, []]));
+  for (const row of gpu) for (const item of row.items) if (launches.has(item.act.correlation)) fans.get(launches.get(item.act.correlation)).push(item);
+  return [...fans].flatMap(([launch, items]) => (items.length > FAN ? [items[0], items.at(-1)] : items).map((item) => ({ launch, item })));
+}
+
 function lanesModel(cell) {
   const launched = new Set(cell.activities.map((act) => act.correlation).filter((number) => !missing(number)));
   const cpu = cpuRows(cell.calls, launched);
@@ -55,7 +63,7 @@ function lanesModel(cell) {
   const items = [...cpu, ...gpu].flatMap((row) => row.items);
   const launches = new Map();
   for (const row of cpu) for (const item of row.items) if (item.kind === "launch") launches.set(item.call.correlation, item);
-  const arrows = gpu.flatMap((row) => row.items.filter((item) => launches.has(item.act.correlation)).map((item) => ({ launch: launches.get(item.act.correlation), item })));
+  const arrows = arrowsOf(gpu, launches);
   const from = Math.min(0, ...items.map((item) => item.from));
   const to = Math.max(1, ...items.map((item) => item.to));
   const idle = gapsOf(cell.activities);
