@@ -24,6 +24,11 @@ from kernelbook.trace.progress import progress_bar
 from kernelbook.trace.ranks import assign_ranks, rank_warnings
 from kernelbook.trace.summary import Summary
 
+_OUTPUT = (
+    "write each trace's tables there as Parquet and CSV; in the CSV, a name that a spreadsheet would take for a "
+    "formula gets a leading apostrophe"
+)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit status as in the module's text."""
@@ -65,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("trace", type=Path, nargs="+", metavar="TRACE", help="trace files or folders of them")
     parser.add_argument("--annotation", default="*", metavar="GLOB", help="only ranges whose name matches (default: *)")
     parser.add_argument("--json", action="store_true", help="one JSON object a line for each trace")
-    parser.add_argument("--output", type=Path, metavar="DIR", help="write each trace's tables there: Parquet and CSV")
+    parser.add_argument("--output", type=Path, metavar="DIR", help=_OUTPUT)
     return parser
 
 

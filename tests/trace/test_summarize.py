@@ -116,7 +116,7 @@ def test_the_table_for_people(run, trace):
     status, lines, _ = run(trace)
     text = "\n".join(lines)
     assert status == 0
-    assert "Made GPU: 2 kernels, 0 memcpys, 1 memsets, 3 launches; device time 31.0 µs, busy 31.0 µs" in text
+    assert "Made GPU: 2 kernels, 0 memcpys, 1 memset, 3 launches; device time 31.0 µs, busy 31.0 µs" in text
     step = next(line for line in lines if line.startswith("step"))
     # ranges, kernels, memcpys, memsets, launches, CPU time, device time, busy share (31 of 100 µs), median delay
     assert step.split() == ["step", "1", "2", "0", "1", "3", "100", "µs", "31.0", "µs", "31", "%", "12.0", "µs"]
@@ -302,3 +302,9 @@ def test_in_a_terminal_there_are_colours_and_a_progress_bar(tmp_path):
     assert process.wait(timeout=60) == 0
     assert b"reading traces" in seen
     assert b"\x1b[1m" in seen
+
+
+def test_many_annotations_are_cut_and_say_so(run, tmp_path):
+    _, lines, _ = run(write(tmp_path / "made.json", [annotation(f"step{i}", 10 * i, 5) for i in range(100)]))
+    assert len([line for line in lines if line.startswith("step")]) == 40
+    assert any("60 more are in --json" in line for line in lines)

@@ -10,12 +10,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kernelbook.report.text import NOT_AVAILABLE, clip, duration, share, visible
+from kernelbook.report.text import NOT_AVAILABLE, clip, duration, plural, share, visible
 from kernelbook.trace.annotations import COUNTS, AnnotationSummary
 from kernelbook.trace.summary import Summary
 
 TOP = 10
+MOST_ANNOTATIONS = 40
 _NAME_WIDTH = 72
+_LEAST_NAME_WIDTH = 24
+_NARROW = 110
+_INFERRED = " (inferred)"  # some of the work was launched by another thread
 _WIDTH_WITHOUT_TERMINAL = 160
 
 
@@ -33,50 +37,53 @@ def show(console: Console, summary: Summary, rank: int | None) -> None:
     console.print(Text(", ".join(facts) + ": " + _totals(summary.totals)), soft_wrap=True)
     for warning in summary.warnings:
         console.print(Text(f"warning {warning.code}: {visible(warning.message)}", style="yellow"), soft_wrap=True)
-    width = min(_NAME_WIDTH, max(24, console.width // 3))
     if summary.annotations:
-        console.print(_annotation_table(summary.annotations, width))
+        console.print(_annotation_table(summary.annotations, console.width))
     if summary.kernels:
-        console.print(_kernel_table(summary.kernels, summary.totals["device_time_us"], width))
+        console.print(_kernel_table(summary.kernels, summary.totals["device_time_us"], console.width))
     if summary.ops:
-        console.print(_op_table(summary.ops, width))
+        console.print(_op_table(summary.ops, console.width))
     console.print()
 
 
 def _totals(totals: dict[str, Any]) -> str:
     if totals["kernels"] is None:
         return f"device figures {NOT_AVAILABLE}"
-    counts = ", ".join(f"{totals[name]:,} {name}" for name in COUNTS)
+    one = {"kernels": "kernel", "memcpys": "memcpy", "memsets": "memset", "launches": "launch"}
+    counts = ", ".join(plural(totals[name], one[name], name) for name in COUNTS)
     lost = f", {totals['unattributed']:,} unattributed" if totals["unattributed"] else ""
     times = f"device time {duration(totals['device_time_us'])}, busy {duration(totals['device_busy_us'])}"
     return f"{counts}{lost}; {times}"
 
 
-def _table(title: str, first: str, *numbers: str) -> Table:
+def _table(title: str, width: int, first: str, *numbers: str) -> Table:
+    """A table whose first column holds names; in a narrow terminal the headings take two lines."""
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    table.add_column(first, overflow="fold", max_width=_NAME_WIDTH)
+    table.add_column(first, overflow="ellipsis", no_wrap=True, min_width=_LEAST_NAME_WIDTH)
     for name in numbers:
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name.replace(" ", "\n") if width < _NARROW else name, justify="right", no_wrap=True)
     return table
 
 
-def _name(value: str, width: int) -> Text:
-    return Text(clip(value, width))
+def _name(value: str, width: int, note: str = "") -> Text:
+    room = min(_NAME_WIDTH, max(_LEAST_NAME_WIDTH, width // 3))
+    return Text(clip(value, room - len(note)) + note)
 
 
 def _annotation_table(annotations: Sequence[AnnotationSummary], width: int) -> Table:
-    table = _table(
-        "Annotations (per range: counts, and medians of times)", "annotation", "ranges", *COUNTS,
-        "CPU time", "device time", "busy share", "launch delay",
-    )  # fmt: skip
-    for each in annotations:
-        name = _name(each.annotation, width)
-        if each.inferred:
-            name.append(" (partly inferred)")
+    """Counts have a column each, or share one where there is no room."""
+    left_out = len(annotations) - MOST_ANNOTATIONS
+    more = f"; {left_out:,} more are in --json" if left_out > 0 else ""
+    title = f"Annotations (per range: counts, and medians of times{more})"
+    counts = ["/ ".join(COUNTS)] if width < _NARROW else COUNTS
+    times = ("CPU time", "device time", "busy share", "launch delay")
+    table = _table(title, width, "annotation", "ranges", *counts, *times)
+    for each in annotations[:MOST_ANNOTATIONS]:
+        spans = [_span(each.counts[column]) for column in COUNTS]
         table.add_row(
-            name,
+            _name(each.annotation, width, _INFERRED if each.inferred else ""),
             f"{each.ranges:,}",
-            *(_span(each.counts[column]) for column in COUNTS),
+            *(["/".join(spans)] if width < _NARROW else spans),
             duration(each.cpu_time_us),
             duration(each.device_time_us),
             share(each.busy_share) if each.busy_share is not None else NOT_AVAILABLE,
@@ -93,7 +100,8 @@ def _span(counts: tuple[int, int] | None) -> str:
 
 
 def _kernel_table(kernels: Sequence[dict[str, Any]], total_us: float, width: int) -> Table:
-    table = _table(_top("kernels, memcpys, memsets", len(kernels)), "name", "count", "total", "share", "median", "max")
+    title = _top("kernels, memcpys, memsets", len(kernels))
+    table = _table(title, width, "name", "count", "total", "share", "median", "max")
     for row in kernels[:TOP]:
         part = row["total_us"] / total_us if total_us else 0.0
         times = (duration(row[name]) for name in ("median_us", "max_us"))
@@ -102,9 +110,8 @@ def _kernel_table(kernels: Sequence[dict[str, Any]], total_us: float, width: int
 
 
 def _op_table(ops: Sequence[dict[str, Any]], width: int) -> Table:
-    table = _table(
-        _top("ops", len(ops)), "op", "count", "CPU time", "self CPU", "device time", "self device", "kernels"
-    )
+    headings = ("count", "CPU time", "self CPU", "device time", "self device", "kernels")
+    table = _table(_top("ops", len(ops)), width, "op", *headings)
     for row in ops[:TOP]:
         columns = ("cpu_time_us", "self_cpu_time_us", "device_time_us", "self_device_time_us")
         kernels = NOT_AVAILABLE if row["kernels"] is None else f"{row['kernels']:,}"
