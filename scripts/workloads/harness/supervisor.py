@@ -17,7 +17,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from workloads.harness import failures, gpu
+from workloads.harness import failures, gpu, spaces
 from workloads.harness.child import PROGRESS
 from workloads.harness.files import SCRIPTS, Scrubber, write_json
 
@@ -159,15 +159,20 @@ def _stoppable() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _environment(cache: Path | None) -> dict[str, str]:
+def _environment(cache: Path | None, compiled: bool) -> dict[str, str]:
     environment = dict(os.environ)
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(SCRIPTS), environment.get("PYTHONPATH")]))
+    paths = [str(SCRIPTS)]
+    packages = spaces.packages_of_torch() if compiled else None
+    if packages is not None and (linked := spaces.without_spaces(packages)) != packages:
+        paths.append(str(linked))
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [*paths, environment.get("PYTHONPATH")]))
     environment["PYTHONUNBUFFERED"] = "1"
     # A case compiles a kernel or two: a pool of workers costs more than it saves, and sits beside the timing.
     environment.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     if cache is not None:
-        environment["TORCHINDUCTOR_CACHE_DIR"] = str(cache.resolve() / "inductor")
-        environment["TRITON_CACHE_DIR"] = str(cache.resolve() / "triton")
+        folder = spaces.without_spaces(cache.resolve())
+        environment["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
+        environment["TRITON_CACHE_DIR"] = str(folder / "triton")
     return environment
 
 
@@ -183,7 +188,7 @@ def _attempt(
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env=_environment(cache),
+        env=_environment(cache, case["mode"] == "compile"),
         start_new_session=True,  # a group of its own, compile workers included, that can be ended as one
     )
     lines: collections.deque[str] = collections.deque(maxlen=LOG_LINES)
