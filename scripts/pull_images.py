@@ -36,7 +36,7 @@ def _told(status: Mapping[str, Any]) -> Iterator[str]:
         return
     cuda = f"CUDA {status['cuda']}" if status["cuda"] else "no CUDA"
     yield f"torch {status['torch']}, {cuda}, Python {status['python']}"
-    yield f"{status['image_name']}, {status['image_digest'] or 'a folder, which has no digest'}"
+    yield f"{status['image_name']}, {status['file_digest'] or 'a folder, which has no digest'}"
     if status["registry_digest"]:
         yield f"to pin it: container: {with_digest(status['where'], status['registry_digest'])}"
 

@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,12 @@ def require_or_skip(reason: str) -> None:
     if os.environ.get("KERNELBOOK_REQUIRE_ALL") == "1":
         pytest.fail(f"KERNELBOOK_REQUIRE_ALL=1, but {reason}")
     pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def require() -> Callable[[str], None]:
+    """require_or_skip, for fixtures of other folders."""
+    return require_or_skip
 
 
 @pytest.fixture(scope="session")
@@ -58,5 +66,9 @@ def apptainer() -> str:
 
 @pytest.fixture(scope="session")
 def slurm() -> str:
-    """Path of sbatch, with a controller that answers."""
-    return _need("sbatch")
+    """Path of sbatch, with a controller that answers and an idle node."""
+    found = _need("sbatch")
+    asked = ["timeout", "-k", "1", "5", "sinfo", "--noheader", "--format", "%T"]
+    if "idle" not in subprocess.run(asked, capture_output=True, text=True, check=False).stdout:
+        require_or_skip("no Slurm with an idle node answers: .ci/slurm.sh start FOLDER starts one")
+    return found

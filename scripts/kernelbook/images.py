@@ -82,8 +82,13 @@ class Image:
 class Identity:
     """sha256 of the image file (None for a folder), and the digest that its registry knows it by, where known."""
 
-    digest: str | None
+    file_digest: str | None
     registry_digest: str | None = None
+
+    @property
+    def digest(self) -> str | None:
+        """The registry's where there is one, since an image that is pulled anew is another file with the same content."""
+        return self.registry_digest or self.file_digest
 
 
 def image_of(where: str, store: Path, source: Path) -> Image:
@@ -180,7 +185,7 @@ def _said(command: Sequence[str]) -> tuple[int, list[str]]:
 def _why(image: Image, key: str, lines: Sequence[str]) -> str:
     last = last_words(lines)
     if image.kind == "definition":
-        said = next((line for line in reversed(lines[:-1]) if not line.startswith(("INFO", "WARNING"))), "")
+        said = next((line for line in reversed(lines[:-1]) if not line.startswith(("INFO", "WARNING", "+ "))), "")
         said = f" after {said!r}" if said else ""
         return f"{image.where} cannot be built ({last}{said}): correct the definition file; the log has all it said"
     text = "\n".join(lines)
@@ -207,7 +212,7 @@ def _note_of(image: Image) -> Identity:
     with contextlib.suppress(OSError, ValueError):
         note = json.loads(_note_file(image).read_text(encoding="utf-8"))
         if note["stamp"] == stamp_of(image.file):
-            return Identity(note["digest"], note["registry_digest"])
+            return Identity(note["file_digest"], note["registry_digest"])
     return Identity(_digest(image.file))
 
 

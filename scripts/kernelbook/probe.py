@@ -64,7 +64,7 @@ def _container(root: Path, spec: Mapping[str, Any]) -> dict[str, Any]:
     versions = look_inside(Path(how["link"]), how["python"], how["arguments"], spec["where"], where)
     return {
         "image_digest": identity.digest,
-        "registry_digest": identity.registry_digest,
+        **vars(identity),
         "image_name": image.name,
         "image_stamp": stamp_of(image.file),
         "image_seen": how["seen"],

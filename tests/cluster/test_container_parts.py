@@ -1,0 +1,108 @@
+"""Images and containers without starting one: names, addresses, arguments, environments, refusals."""
+
+import pytest
+from oci_registry import serving
+
+from kernelbook.containers import add_arguments, prepare_environment, refusal, start_arguments, thread_limits
+from kernelbook.images import ImageError, image_of, obtain
+from kernelbook.registry import pinned_address
+
+PINNED = "sha256:" + "0123456789abcdef" * 4
+
+
+@pytest.mark.parametrize(
+    ("where", "kind", "name"),
+    [
+        ("docker://nvcr.io/nvidia/pytorch:26.09-py3", "remote", "pytorch_26.09-py3-"),
+        (f"docker://nvcr.io/nvidia/pytorch@{PINNED}", "remote", "pytorch-"),
+        ("oras://registry.example.org:5000/torch:1", "remote", "torch_1-"),
+        ("images of mine/torch.sif", "local", "torch.sif"),
+        ("a folder, with commas", "local", "a-folder--with-commas"),
+        ("containers/torch nightly.def", "definition", "torch-nightly-"),
+    ],
+)
+def test_what_a_run_names_is_an_address_a_definition_or_a_file(tmp_path, where, kind, name):
+    image = image_of(where, tmp_path, tmp_path / where.partition("://")[2] if "://" in where else tmp_path / where)
+    assert image.kind == kind
+    assert image.name.startswith(name)
+    assert " " not in image.name
+
+
+def test_two_addresses_never_share_a_file(tmp_path):
+    addresses = ("docker://a.org/torch:1", "docker://b.org/torch:1", "docker://a.org/x/torch:1", "oras://a.org/torch:1")
+    assert len({image_of(where, tmp_path, tmp_path).file for where in addresses}) == len(addresses)
+
+
+def test_a_changed_definition_file_is_another_image(tmp_path):
+    definition = tmp_path / "torch.def"
+    definition.write_text("From: python:3.12")
+    before = image_of("torch.def", tmp_path, definition).file
+    definition.write_text("From: python:3.13")
+    assert image_of("torch.def", tmp_path, definition).file != before
+
+
+def test_an_image_folder_that_cannot_be_made_is_told_with_its_remedy(tmp_path):
+    (tmp_path / "images").write_text("a file where the folder should be")
+    image = image_of("docker://a.org/torch:1", tmp_path / "images", tmp_path)
+    with pytest.raises(ImageError, match="name another folder for images by the key `images`"):
+        obtain(image, "runs.x.container")
+
+
+def test_a_tag_becomes_the_digest_that_the_registry_gives(tmp_path, monkeypatch):
+    monkeypatch.setenv("APPTAINER_NOHTTPS", "1")
+    (tmp_path / "file").write_text("content")
+    with serving("of/mine", "7", tmp_path) as (host, digest):
+        assert pinned_address(f"docker://{host}/of/mine:7") == (f"docker://{host}/of/mine@{digest}", digest)
+        assert pinned_address(f"docker://{host}/of/mine:8") == (f"docker://{host}/of/mine:8", None)
+    assert pinned_address(f"docker://{host}/of/mine:7") == (f"docker://{host}/of/mine:7", None)
+
+
+def test_a_digest_is_taken_as_it_stands_and_its_tag_dropped():
+    both = f"docker://nvcr.io/nvidia/pytorch:26.09-py3@{PINNED}"
+    assert pinned_address(both) == (f"docker://nvcr.io/nvidia/pytorch@{PINNED}", PINNED)
+    assert pinned_address("oras://a.org/torch:1") == ("oras://a.org/torch:1", None)
+
+
+def test_the_environment_for_containers_has_a_gpu_and_no_python_of_the_host():
+    environ = {"CUDA_VISIBLE_DEVICES": "3", "APPTAINERENV_PYTHONPATH": "/x", "SINGULARITYENV_PYTHONHOME": "/x"}
+    prepare_environment(environ, "")
+    once = dict(environ)
+    prepare_environment(environ, "")
+    assert environ == once
+    assert not [name for name in environ if name.endswith(("PYTHONPATH", "PYTHONHOME"))]
+    for prefix in ("APPTAINER", "SINGULARITY"):
+        assert environ[f"{prefix}_NV"] == "1"
+        assert environ[f"{prefix}ENV_PYTHONNOUSERSITE"] == "1"
+        assert environ[f"{prefix}ENV_CUDA_VISIBLE_DEVICES"] == "3"
+    prepare_environment(environ, "0,1")
+    assert {environ[name] for name in environ if name.endswith("CUDA_VISIBLE_DEVICES")} == {"0,1"}
+
+
+def test_a_gpu_that_was_switched_off_by_hand_stays_off():
+    environ = {"APPTAINER_NV": "0"}
+    prepare_environment(environ, "")
+    assert environ["APPTAINER_NV"] == "0"
+
+
+def test_arguments_are_put_before_those_given_and_only_once():
+    class Settings:
+        apptainer_args = "--bind /scratch"
+
+    ours = start_arguments(["/a folder/scripts"])
+    add_arguments(Settings, ours)
+    add_arguments(Settings, ours)
+    assert Settings.apptainer_args == "--cleanenv --bind '/a folder/scripts:/a folder/scripts:ro' --bind /scratch"
+
+
+def test_thread_limits_are_set_or_lifted():
+    assert "OMP_NUM_THREADS=4" in thread_limits(4).split()
+    assert thread_limits(0).startswith("env -u OMP_NUM_THREADS")
+
+
+def test_a_measurement_of_another_image_or_torch_is_refused():
+    run = {"kind": "container", "where": "a.sif", "image_name": "a.sif", "torch": "2.13.0"}
+    assert refusal(run, {"container": "a.sif", "torch": "2.13.0"}) is None
+    assert refusal(run, {}) is None
+    assert refusal({"kind": "host"}, {"container": None, "torch": "2.6.0"}) is None
+    assert "measured in the container none" in refusal(run, {"container": None, "torch": "2.13.0"})
+    assert "measured with torch 2.6.0" in refusal(run, {"container": "a.sif", "torch": "2.6.0"})
