@@ -149,7 +149,7 @@ FINDINGS = (
         957.8,
         0.36,
         "GEMMs compute in fp32 on CUDA cores.",
-        "Cast once, or use a fused backend.",
+        "Cast once, or use a fused backend: torch.backends.cuda." + "allow_fp16_bf16_reduction_math_sdp" * 3,
     ),
     (
         "sdpa-math-eager",
@@ -167,7 +167,7 @@ FINDINGS = (
         128.0,
         0.12,
         "masked_fill clones its input.",
-        "Use masked_fill_.",
+        "Use masked_fill_; see torch.backends.cuda." + "allow_fp16_bf16_reduction_math_sdp" * 3,
     ),
     ("attention-naive-eager", "low-occupancy", "info", 900.0, 0.8, "A kernel for information alone.", ""),
 )

@@ -37,6 +37,7 @@ SCRIPTS = (
     "main.js",
 )
 BROKEN_CARDS = 12
+FINDING_ROWS = 40
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,7 @@ def render(edition: Edition, created_utc: str, traces: Links) -> str:
             headline_names=[story.short_name(case) for case in edition.headline],
             headlines=story.headlines(edition),
             findings=story.costliest(edition.findings),
+            ranked=story.ranked(edition.findings)[:FINDING_ROWS],
             longest=story.longest(edition),
             shown=lambda act: names.shown(act.category, act.name),
             tallies=story.tallies(edition),

@@ -71,17 +71,21 @@ def headlines(edition: Edition) -> tuple[Headline, ...]:
 
 def costliest(findings: Iterable[Finding], limit: int = 3) -> tuple[Finding, ...]:
     """The findings that cost most time, one of each rule and case; what is for information alone comes after."""
-
-    def rank(finding: Finding) -> tuple[bool, float, int]:
-        known = finding.severity in SEVERITIES
-        severity = SEVERITIES.index(finding.severity) if known else len(SEVERITIES)
-        return finding.severity == "info", -(finding.time_us or 0.0), severity
-
-    ranked = sorted(findings, key=rank)
     distinct: dict[tuple[str, str], Finding] = {}
-    for finding in ranked:
+    for finding in sorted(findings, key=_rank):
         distinct.setdefault((finding.rule, finding.case), finding)
     return tuple(distinct.values())[:limit]
+
+
+def _rank(finding: Finding) -> tuple[bool, float, int]:
+    known = finding.severity in SEVERITIES
+    severity = SEVERITIES.index(finding.severity) if known else len(SEVERITIES)
+    return finding.severity == "info", -(finding.time_us or 0.0), severity
+
+
+def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """All but what is for information alone, the costliest first."""
+    return tuple(sorted((finding for finding in findings if finding.severity != "info"), key=_rank))
 
 
 @dataclass(frozen=True)

@@ -127,6 +127,5 @@ def counts(row: CaseRun) -> str:
     """`5 kernels + 1 memcpy + 1 memset`, or n/a where the trace held no device activity."""
     if row.kernels is None:
         return NOT_AVAILABLE
-    parts = [plural(row.kernels, "kernel")]
-    parts += [plural(count, one) for count, one in ((row.memcpys, "memcpy"), (row.memsets, "memset")) if count]
-    return " + ".join(parts)
+    every = ((row.kernels, "kernel"), (row.memcpys, "memcpy"), (row.memsets, "memset"))
+    return " + ".join(plural(count, one) for count, one in every if count) or "0 kernels"

@@ -43,10 +43,8 @@ const plural = (count, one) => `${count.toLocaleString("en-US")} ${one}${count =
 
 function counts(cell) {
   if (missing(cell.kernels)) return NA;
-  const parts = [plural(cell.kernels, "kernel")];
-  if (cell.memcpys) parts.push(plural(cell.memcpys, "memcpy"));
-  if (cell.memsets) parts.push(plural(cell.memsets, "memset"));
-  return parts.join(" + ");
+  const every = [[cell.kernels, "kernel"], [cell.memcpys, "memcpy"], [cell.memsets, "memset"]];
+  return every.filter(([count]) => count).map(([count, one]) => plural(count, one)).join(" + ") || "0 kernels";
 }
 
 function niceTicks(from, to, about) {
