@@ -31,7 +31,11 @@ from kernelbook.command import run
 from kernelbook.history.nights import finished, is_night, tonight
 
 SNAKEMAKE = (sys.executable, "-m", "snakemake")
+TOKEN = "KERNELBOOK_NIGHTLY"
+"""Environment variable by which everything that a nightly starts can be told."""
 RESUME_HOURS = 20.0
+ORPHANS_S = 1200
+"""Longer than a measurement may take: its time limit, twice."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if settings.finished(night):
         print(f"nightly: night {night} is finished: nothing to do (one more of this date: --suffix b)")
         return 0
-    write_owner(lock, night)
+    wait_for_others(Path.cwd(), earlier.get("token"))
+    os.environ[TOKEN] = write_owner(lock, night)
     return become_snakemake(lock, [*rest, "--config", *args.config, f"edition={night}"])
 
 
@@ -116,14 +121,16 @@ def read_owner(lock: int) -> dict[str, Any]:
     return owner if isinstance(owner, dict) else {}
 
 
-def write_owner(lock: int, night: str) -> None:
-    """Leave word in the lock file; a night that is gone on with keeps the time of its first start."""
+def write_owner(lock: int, night: str) -> str:
+    """Leave word in the lock file and return the token in it; a night that is gone on with keeps its first start."""
     earlier = read_owner(lock)
     started = earlier.get("started") if earlier.get("night") == night else None
     owner = {"pid": os.getpid(), "host": socket.gethostname(), "night": night, "started": started or time.time()}
+    owner["token"] = f"{owner['host']}-{owner['pid']}-{time.time_ns()}"
     os.ftruncate(lock, 0)
     os.pwrite(lock, json.dumps(owner).encode(), 0)
     os.fsync(lock)
+    return owner["token"]
 
 
 def described(owner: Mapping[str, Any]) -> str:
@@ -133,21 +140,47 @@ def described(owner: Mapping[str, Any]) -> str:
     return f"process {owner.get('pid')} on {owner.get('host')}, night {owner.get('night')}"
 
 
-def other_snakemake(folder: Path) -> int | None:
-    """The process id of a snakemake that works in the folder on this machine, None where there is none."""
+def left_over(token: str | None) -> list[psutil.Process]:
+    """What a nightly that died has started and what still runs on this machine: they carry its token."""
+    return [process for process in psutil.process_iter() if token and _environ(process).get(TOKEN) == token]
+
+
+def _environ(process: psutil.Process) -> Mapping[str, str]:
+    try:
+        return process.environ()
+    except (psutil.Error, OSError):
+        return {}  # somebody else's, or gone meanwhile
+
+
+def snakemakes(folder: Path) -> list[psutil.Process]:
+    """The snakemakes that work in the folder on this machine."""
+    found = []
     for process in psutil.process_iter(["cmdline", "cwd"]):
         words = process.info["cmdline"] or []
         named = any(Path(word).name == "snakemake" for word in words[:4])
         if named and process.pid != os.getpid() and process.info["cwd"] == str(folder):
-            return process.pid
-    return None
+            found.append(process)
+    return found
+
+
+def wait_for_others(folder: Path, token: str | None) -> None:
+    """Wait for what a nightly that died has left running, since it writes where the next one would.
+
+    Ends the process where somebody else's snakemake is at work in the folder.
+    """
+    orphans = left_over(token)
+    if orphans:
+        print(f"nightly: waiting for {len(orphans)} process(es) that a killed nightly left running", flush=True)
+        _, alive = psutil.wait_procs(orphans, timeout=ORPHANS_S)
+        if alive:
+            sys.exit(f"nightly: process {alive[0].pid} of a killed nightly does not end: end it first")
+    others = snakemakes(folder)
+    if others:
+        sys.exit(f"nightly: snakemake is at work in this folder (process {others[0].pid}): nothing was started")
 
 
 def become_snakemake(lock: int, args: Sequence[str]) -> NoReturn:
     """Turn into a snakemake that holds the lock until it ends, however it does; what a dead one left is unlocked."""
-    other = other_snakemake(Path.cwd())
-    if other:
-        sys.exit(f"nightly: snakemake is at work in this folder (process {other}): nothing was started")
     if any(Path(".snakemake/locks").glob("*")):
         print("nightly: the last snakemake here was killed: unlocking")
         done = subprocess.run([*SNAKEMAKE, "--unlock", *args], capture_output=True, text=True, check=False)

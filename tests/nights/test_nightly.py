@@ -1,0 +1,243 @@
+"""The nightly itself, for real: one tiny case on the CPU, killed, started twice, gone on with, finished."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from made_nights import night
+
+import detect_changes
+import nightly
+from kernelbook.history.nights import tonight
+from kernelbook.history.store import Store
+
+CONFIG = {
+    "device": "cpu",
+    "threads": 1,
+    "measure": {"samples": 5, "warmup": 1, "schedule": {"active": 2}},
+    "schedule": {"repeats": 2},
+    "runs": {"host": {"host": True}},
+    "cases": {
+        "linear-eager": {
+            "workload": "linear",
+            "variant": "plain",
+            "annotation": "linear_fwd",
+            "params": {"batch": 8, "in_features": 8, "out_features": 8, "bias": True},
+        }
+    },
+}
+EARLIER = ["2026-01-01", "2026-01-02"]
+
+
+class Work:
+    """A working folder with two earlier nights in its history."""
+
+    def __init__(self, folder: Path, root: Path) -> None:
+        self.folder, self.root = folder, root
+        (folder / "config.yaml").write_text(yaml.safe_dump(CONFIG))
+        self.store = Store(folder / "history")
+        for date in EARLIER:
+            self.store.add_night(date, night(date, ["host"], ["case"], np.random.default_rng(1), samples=3))
+            detect_changes.main(["--history", str(self.store.folder), "--night", date])
+        self.before = self.earlier()
+
+    def start(self, *words: str) -> subprocess.Popen:
+        command = [sys.executable, self.root / "scripts" / "nightly.py", "--snakefile", self.root / "Snakefile"]
+        return subprocess.Popen(
+            [*command, "--cores", "1", *words],
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def earlier(self) -> dict[str, bytes]:
+        """Every file of the earlier nights, byte for byte."""
+        places = [*(f"nights/{date}/host.parquet" for date in EARLIER), *(f"events/{date}.json" for date in EARLIER)]
+        return {place: (self.store.folder / place).read_bytes() for place in places}
+
+    def measured(self, edition: str = "*") -> dict[str, float]:
+        """When each measurement of a night was made."""
+        found = self.folder.glob(f"results/{edition}/host/*/*/measurement.json")
+        return {str(path): path.stat().st_mtime for path in found}
+
+
+@pytest.fixture
+def work(tmp_path: Path, root: Path) -> Work:
+    pytest.importorskip("torch")
+    return Work(tmp_path, root)
+
+
+def finish(running: subprocess.Popen) -> tuple[int, str]:
+    said, _ = running.communicate(timeout=240)
+    return running.returncode, said
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_killed_ten_times_a_night_loses_nothing_and_is_finished_by_the_next_start(work: Work) -> None:
+    chance, suffixes, killed = random.Random(8), ["a"], 0
+    while killed < 10:
+        running = work.start("--suffix", suffixes[-1])
+        time.sleep(chance.uniform(0.2, 7))
+        if running.poll() is not None:  # this one got through: kill the next
+            status, said = finish(running)
+            assert status == 0, said
+            suffixes.append(f"a{len(suffixes)}")
+            continue
+        with_children = killed % 2 == 0  # else what it started lives on for a while
+        (os.killpg if with_children else os.kill)(running.pid, signal.SIGKILL)
+        running.communicate()
+        killed += 1
+        assert work.earlier() == work.before
+        assert work.store.read().damaged == ()
+        assert set(work.store.nights()) - set(EARLIER) <= {f"{tonight()}-{suffix}" for suffix in suffixes}
+    last = f"{tonight()}-{suffixes[-1]}"
+    measured = work.measured(last)
+    status, said = finish(work.start("--suffix", suffixes[-1]))
+    assert status == 0, said
+    assert work.store.nights() == (*EARLIER, *(f"{tonight()}-{suffix}" for suffix in suffixes))
+    assert work.store.judged(last)
+    rows = pq.read_table(work.store.folder / "nights" / last / "host.parquet").to_pylist()
+    assert [(row["process"], row["status"]) for row in rows] == [(1, "ok"), (2, "ok")]
+    assert (work.folder / "site" / "nights" / last / "report" / "index.html").is_file()
+    assert work.earlier() == work.before
+    assert measured.items() <= work.measured(last).items() or len(measured) == 1  # at most the one it was at is redone
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_of_two_at_once_one_wins_and_a_finished_night_is_not_run_again(work: Work) -> None:
+    both = [work.start(), work.start()]
+    ended = [finish(running) for running in both]
+    assert sorted(status for status, _ in ended) == [0, 1], ended
+    (refused,) = [said for status, said in ended if status == 1]
+    assert "one is at work already" in refused
+    assert work.store.read().damaged == ()
+    rows = pq.read_table(work.store.folder / "nights" / tonight() / "host.parquet").to_pylist()
+    assert [row["status"] for row in rows] == ["ok", "ok"]
+    assert [len(row["forward_times_us"]) for row in rows] == [5, 5]
+    assert "aten::linear" in rows[0]["ops"]
+    measured = work.measured()
+    status, said = finish(work.start())
+    assert status == 0
+    assert "is finished: nothing to do" in said
+    assert work.measured() == measured
+    bare = [sys.executable, "-m", "snakemake", "--snakefile", work.root / "Snakefile", "--cores", "1"]
+    assert subprocess.run([*bare, "nightly"], cwd=work.folder, check=False, capture_output=True).returncode == 0
+    assert work.measured() == measured
+    shutil.rmtree(work.folder / ".site-versions")
+    assert subprocess.run([*bare, "publish"], cwd=work.folder, check=False, capture_output=True).returncode == 0
+    assert (work.folder / "site" / "nights" / tonight() / "report" / "index.html").is_file()
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_a_failed_case_ends_with_4_a_changed_kernel_with_3(work: Work) -> None:
+    config = CONFIG | {"schedule": {"repeats": 1}}
+    config["cases"] = {**CONFIG["cases"], "broken": {**CONFIG["cases"]["linear-eager"], "params": {"batch": "many"}}}
+    (work.folder / "config.yaml").write_text(yaml.safe_dump(config))
+    status, said = finish(work.start("--suffix", "b"))
+    assert status == 4, said
+    history = work.store.folder / "nights" / f"{tonight()}-b" / "host.parquet"
+    rows = {row["case"]: row for row in pq.read_table(history).to_pylist()}
+    assert (rows["linear-eager"]["status"], rows["broken"]["status"]) == ("ok", "failed")
+    table = pq.read_table(history)
+    place = table.column_names.index("ops_id")
+    ids = ["another" if name == "linear-eager" else None for name in table["case"].to_pylist()]
+    table = table.set_column(place, table.schema.field(place), [ids])
+    shutil.rmtree(work.store.folder / "nights" / f"{tonight()}-b")
+    work.store.add_night(f"{tonight()}-b", {"host": table})
+    status, said = finish(work.start("--suffix", "c", "--config", "only_cases=linear-eager"))
+    assert status == 3, said
+    assert "change:" in said
+
+
+def test_an_interrupted_night_is_gone_on_with_until_it_is_too_old(tmp_path: Path) -> None:
+    settings = nightly.Settings(tmp_path / "history", 20)
+    left = {"night": "2026-11-28", "started": 1000.0}
+    assert nightly.choose_night(settings, None, left, now=1000.0 + 19 * 3600) == "2026-11-28"
+    assert nightly.choose_night(settings, None, left, now=1000.0 + 21 * 3600) == tonight()
+    assert nightly.choose_night(settings, "b", left, now=1001.0) == f"{tonight()}-b"
+    assert nightly.choose_night(settings, None, {}) == tonight()
+    assert nightly.choose_night(settings, None, {"night": "../x", "started": 1000.0}, now=1001.0) == tonight()
+
+
+def test_the_lock_of_a_dead_owner_is_free_and_tells_the_night_it_was_at(tmp_path: Path) -> None:
+    lock, owner = nightly.take_lock(tmp_path)
+    assert owner == {}
+    nightly.write_owner(lock, "2026-11-28")
+    with pytest.raises(SystemExit, match="one is at work already"):
+        nightly.take_lock(tmp_path)
+    os.close(lock)
+    again, owner = nightly.take_lock(tmp_path)
+    assert owner["night"] == "2026-11-28"
+    started = owner["started"]
+    nightly.write_owner(again, "2026-11-28")
+    assert nightly.read_owner(again)["started"] == started
+    os.close(again)
+    (tmp_path / ".nightly.lock").write_text("half of")
+    lock, owner = nightly.take_lock(tmp_path)
+    assert owner == {}
+    os.close(lock)
+
+
+def test_settings_are_read_even_from_a_broken_file(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    assert nightly.read_settings(path) == nightly.Settings(Path("history"), 20.0)
+    path.write_text("history: {folder: elsewhere}\nschedule: {resume_hours: 3}\n")
+    assert nightly.read_settings(path) == nightly.Settings(Path("elsewhere"), 3.0)
+    path.write_text("history: [\n")
+    assert nightly.read_settings(path) == nightly.Settings(Path("history"), 20.0)
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen]]:
+    """Starts a process that looks like a snakemake in `tmp_path`."""
+    script, started = tmp_path / "snakemake", []
+    script.write_text("import sys, time\nprint('up', flush=True)\ntime.sleep(float(sys.argv[1]))\n")
+
+    def start(seconds: float, **environment: str) -> subprocess.Popen:
+        command = [sys.executable, script, str(seconds)]
+        running = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, env=os.environ | environment)
+        running.stdout.readline()
+        started.append(running)
+        return running
+
+    yield start
+    for running in started:
+        running.kill()
+        running.communicate()
+
+
+def test_a_snakemake_at_work_in_this_folder_is_seen(tmp_path: Path, stand_in: Callable[..., subprocess.Popen]) -> None:
+    nightly.wait_for_others(tmp_path, None)
+    stand_in(60)
+    with pytest.raises(SystemExit, match="is at work in this folder"):
+        nightly.wait_for_others(tmp_path, "another")
+    nightly.wait_for_others(tmp_path / "elsewhere", None)
+
+
+def test_what_a_killed_nightly_left_running_is_waited_for(
+    tmp_path: Path, stand_in: Callable[..., subprocess.Popen], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orphan = stand_in(1, KERNELBOOK_NIGHTLY="token-of-the-dead")
+    nightly.wait_for_others(tmp_path, "token-of-the-dead")
+    assert orphan.wait(1) == 0
+    monkeypatch.setattr(nightly, "ORPHANS_S", 0.1)
+    stand_in(60, KERNELBOOK_NIGHTLY="token-of-the-dead")
+    with pytest.raises(SystemExit, match="does not end"):
+        nightly.wait_for_others(tmp_path, "token-of-the-dead")

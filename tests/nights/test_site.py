@@ -1,0 +1,406 @@
+"""The published site: links, feed, news for machines, untrusted names, and that readers never see half of it."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from datetime import datetime
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from made_nights import ADD, GEMM, GEMM_2, editions, night, row
+
+import detect_changes
+import publish_site
+from kernelbook.history.schema import table_of
+from kernelbook.history.site.publish import PublishError, publish
+from kernelbook.history.site.webhook import message
+from kernelbook.history.store import Store
+
+CASES = [f"case-{number}" for number in range(5)]
+DATES = editions(60)
+SCRIPT = Path(publish_site.__file__)
+EVIL = '<script>alert("x")</script> & <b>'
+
+
+class Links(HTMLParser):
+    """Every address in a page, every id, and whether anything would be loaded from elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [value for name, value in attrs if name in ("href", "src") and value]
+
+
+def broken_links(site: Path) -> list[str]:
+    """Links of all pages that lead nowhere, are absolute, or leave the site."""
+    wrong = []
+    root = site.resolve()
+    for page in sorted(root.rglob("*.html")):
+        parser = Links()
+        parser.feed(page.read_text(encoding="utf-8"))
+        for link in parser.links:
+            parts = urlsplit(link)
+            if link == "data:,":
+                continue
+            target = (page.parent / unquote(parts.path)).resolve()
+            if (
+                parts.scheme
+                or parts.netloc
+                or link.startswith("/")
+                or not target.is_file()
+                or root not in target.parents
+            ):
+                wrong.append(f"{page.relative_to(root)}: {link}")
+    return wrong
+
+
+@pytest.fixture(autouse=True)
+def _no_webhook(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KERNELBOOK_WEBHOOK", raising=False)
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sixty judged nights with events of every kind, and the reports of the last five."""
+    folder = tmp_path_factory.mktemp("work")
+    store, rng = Store(folder / "history"), np.random.default_rng(3)
+    for at, date in enumerate(DATES):
+
+        def change(run: str, case: str, at: int = at) -> dict:
+            found: dict = {"torch": "2.14.0" if run == "stable" and at >= 30 else "2.13.0"}
+            if (run, case) == ("host", "case-1") and at >= 40:
+                found["factor"] = 1.08
+            if (run, case) == ("stable", "case-2") and at >= 50:
+                found["kernels"] = [GEMM_2, EVIL, ADD]
+            if run == "host" and at >= 55:
+                found["driver"] = "590.10"
+            return found
+
+        tables = night(date, ["host", "stable"], CASES, rng, change=change)
+        if at == 59:
+            bad = row(date, "host", "case-4", 1, status="failed", reason=EVIL)
+            tables["host"] = table_of([*tables["host"].to_pylist()[:-5], bad])
+        store.add_night(date, tables)
+        if at > 35:
+            assert detect_changes.main(["--history", str(folder / "history")]) == 0
+    for date in DATES[-5:]:
+        report = folder / "reports" / date
+        (report / "tables").mkdir(parents=True)
+        (report / "index.html").write_text(f'<!doctype html><title>{date}</title><a href="tables/cases.csv">cases</a>')
+        (report / "tables" / "cases.csv").write_text("run,case\n")
+    return folder
+
+
+def publish_in(work: Path, *more: str, **settings: object) -> Path:
+    site = work / str(settings.get("folder", "site"))
+    chosen = json.dumps({"folder": str(site), **{key: value for key, value in settings.items() if key != "folder"}})
+    arguments = ["--history", str(work / "history"), "--reports", str(work / "reports"), "--publish", chosen]
+    assert publish_site.main([*arguments, *more]) == 0
+    return site
+
+
+@pytest.fixture(scope="module")
+def site(work: Path) -> Path:
+    return publish_in(work, full_nights=3)
+
+
+def test_all_links_of_sixty_nights_are_good_and_relative(site: Path) -> None:
+    assert len(list(site.resolve().glob("nights/*/index.html"))) == 60
+    assert len(list(site.resolve().glob("trends/*/*.html"))) == 10
+    assert broken_links(site) == []
+
+
+def test_the_link_checker_finds_broken_ones(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text(
+        '<a href="gone.html">x</a><a href="https://example.org">y</a><a href="/z">z</a>'
+    )
+    assert len(broken_links(tmp_path)) == 3
+
+
+def test_pages_load_nothing_and_run_nothing(site: Path) -> None:
+    for page in site.resolve().rglob("*.html"):
+        if "report" in page.parts:
+            continue
+        text = page.read_text(encoding="utf-8")
+        parser = Links()
+        parser.feed(text)
+        assert not {"script", "iframe", "object", "img"} & set(parser.tags), page
+        assert "http" not in text.replace("http://www.w3.org", ""), page
+
+
+def test_names_from_traces_are_text(site: Path) -> None:
+    trend = (site / "trends/stable/case-2.html").read_text(encoding="utf-8")
+    last = (site / "nights" / DATES[-1] / "index.html").read_text(encoding="utf-8")
+    for page in (trend, last):
+        assert EVIL not in page
+        assert "&lt;script&gt;" in page
+
+
+def test_the_last_nights_are_there_in_full_and_the_rest_as_tables(site: Path) -> None:
+    full = [path.parent.parent.name for path in site.resolve().glob("nights/*/report/index.html")]
+    assert sorted(full) == DATES[-3:]
+    assert (site / "nights" / DATES[-1] / "report/tables/cases.csv").is_file()
+    table = (site / "nights" / DATES[0] / "cases.csv").read_text(encoding="utf-8").splitlines()
+    assert len(table) == 1 + 10
+    assert table[1].startswith("host,case-0,ok,,")
+
+
+def test_a_report_that_was_cleared_away_stays_published(work: Path) -> None:
+    site = publish_in(work, folder="other", full_nights=2)
+    (work / "reports").rename(work / "gone")
+    try:
+        publish_in(work, folder="other", full_nights=2)
+    finally:
+        (work / "gone").rename(work / "reports")
+    assert (site / "nights" / DATES[-1] / "report/index.html").is_file()
+
+
+def test_latest_json_says_how_the_last_night_went(site: Path) -> None:
+    latest = json.loads((site / "latest.json").read_text(encoding="utf-8"))
+    assert latest["edition"] == DATES[-1]
+    assert latest["judged"]["exit_status"] == 4
+    assert latest["judged"]["failed"][0]["case"] == "case-4"
+    assert (site / latest["page"]).is_file()
+    assert (site / latest["report"]).is_file()
+
+
+def test_trends_show_changes_and_versions(site: Path) -> None:
+    slower = (site / "trends/host/case-1.html").read_text(encoding="utf-8")
+    assert re.search(r"forward time \d\.\d % slower", slower)
+    assert DATES[40] in slower
+    assert "driver 580.95.05 → 590.10" in slower
+    assert slower.count('class="mark slower"') == 2  # on both charts
+    assert "torch 2.13.0 → 2.14.0" in (site / "trends/stable/case-0.html").read_text(encoding="utf-8")
+
+
+def test_the_feed_is_valid_atom(site: Path, work: Path) -> None:
+    atom = "{http://www.w3.org/2005/Atom}"
+    feed = ElementTree.parse(site / "feed.xml").getroot()
+    assert feed.tag == f"{atom}feed"
+    for parent in (feed, *feed.iter(f"{atom}entry")):
+        for name in ("title", "id", "updated"):
+            (element,) = parent.findall(f"{atom}{name}")
+            assert element.text
+        assert datetime.fromisoformat(parent.findtext(f"{atom}updated")).utcoffset().total_seconds() == 0
+        assert parent.findtext(f"{atom}id").startswith("urn:uuid:")
+        for link in parent.findall(f"{atom}link"):
+            assert (site / link.get("href")).is_file()
+    assert feed.findtext(f"{atom}author/{atom}name")
+    ids = [entry.findtext(f"{atom}id") for entry in feed.iter(f"{atom}entry")]
+    assert len(ids) == len(set(ids)) == 4
+    again = ElementTree.parse(publish_in(work, folder="again") / "feed.xml").getroot()
+    assert [entry.findtext(f"{atom}id") for entry in again.iter(f"{atom}entry")] == ids
+
+
+def test_with_an_address_the_feed_links_absolutely(work: Path) -> None:
+    site = publish_in(work, folder="addressed", url="https://example.org/nights")
+    assert 'href="https://example.org/nights/trends/host/case-1.html"' in (site / "feed.xml").read_text(
+        encoding="utf-8"
+    )
+    assert broken_links(site) == []
+
+
+def test_readers_see_the_old_site_or_the_new_one_whole(tmp_path: Path) -> None:
+    pages = lambda stamp: ((f"{number}.html", stamp) for number in range(60))  # noqa: E731
+    site = tmp_path / "site"
+    publish(pages("0"), {}, site)
+    seen, stop = [], threading.Event()
+
+    def read() -> None:
+        while not stop.is_set():
+            version = Path(os.path.realpath(site))  # as a server that has begun to answer
+            seen.append({(version / f"{number}.html").read_text() for number in range(60)})
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for stamp in range(1, 15):
+        publish(pages(str(stamp)), {}, site)
+        time.sleep(0.01)
+    stop.set()
+    reader.join()
+    assert len(seen) > 5
+    assert all(len(found) == 1 for found in seen)
+    assert len(list((tmp_path / ".site-versions").glob("[0-9]*"))) == 2
+
+
+def test_kill_9_while_publishing_leaves_a_whole_site(work: Path, tmp_path: Path) -> None:
+    settings = json.dumps({"folder": str(tmp_path / "site"), "full_nights": 3})
+    command = [
+        sys.executable,
+        str(SCRIPT),
+        "--history",
+        work / "history",
+        "--reports",
+        work / "reports",
+        "--publish",
+        settings,
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    for attempt in range(5):
+        running = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        time.sleep(0.6 + 0.2 * attempt)
+        running.send_signal(signal.SIGKILL)
+        running.wait()
+        assert broken_links(tmp_path / "site") == []
+    subprocess.run(command, check=True, capture_output=True)
+    assert not list((tmp_path / ".site-versions").glob("*.new"))
+
+
+def test_a_folder_of_somebody_else_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "precious").touch()
+    with pytest.raises(PublishError, match=r"publish\.folder"):
+        publish([("index.html", "")], {}, tmp_path / "site")
+    assert (tmp_path / "site" / "precious").is_file()
+
+
+def test_a_site_of_no_night_at_all(tmp_path: Path) -> None:
+    site = publish_in(tmp_path)
+    assert "No night has been recorded yet" in (site / "index.html").read_text(encoding="utf-8")
+    assert broken_links(site) == []
+    assert json.loads((site / "latest.json").read_text())["edition"] is None
+
+
+def test_the_branch_is_one_commit_and_is_pushed(work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def git(*words: str, cwd: Path = tmp_path) -> str:
+        done = subprocess.run(["git", *words], cwd=cwd, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    git("init", "--quiet", "--bare", "remote.git")
+    git("init", "--quiet", "-b", "main", "checkout")
+    checkout = tmp_path / "checkout"
+    (checkout / "file").write_text("mine")
+    git("add", "file", cwd=checkout)
+    monkeypatch.chdir(checkout)
+    remote = str(tmp_path / "remote.git")
+    for _ in range(2):
+        publish_in(work, folder=str(tmp_path / "pages"), git_branch="gh-pages", git_remote=remote)
+    assert git("rev-list", "--count", "gh-pages", cwd=tmp_path / "remote.git") == "1"
+    names = git("ls-tree", "-r", "--name-only", "gh-pages", cwd=tmp_path / "remote.git").splitlines()
+    assert {"index.html", "feed.xml", ".nojekyll", f"nights/{DATES[0]}/index.html"} <= set(names)
+    assert git("status", "--short", cwd=checkout) == "A  file"  # the user's own index is as it was
+
+
+def test_a_push_that_fails_is_an_error_with_git_s_words(
+    work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subprocess.run(["git", "init", "--quiet", "checkout"], cwd=tmp_path, check=True)
+    monkeypatch.chdir(tmp_path / "checkout")
+    with pytest.raises(ValueError, match="push"):
+        publish_in(work, folder=str(tmp_path / "pages"), git_branch="gh-pages", git_remote=str(tmp_path / "nowhere"))
+    assert (tmp_path / "pages" / "index.html").is_file()
+
+
+class Hook(http.server.BaseHTTPRequestHandler):
+    """A chat that remembers what it was told."""
+
+    told: list[tuple[str, dict]]
+    answer = 200
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        type(self).told.append((self.headers["Content-Type"], json.loads(body)))
+        self.send_response(self.answer)
+        self.end_headers()
+
+    def log_message(self, *words: object) -> None:
+        pass
+
+
+@pytest.fixture
+def hook(monkeypatch: pytest.MonkeyPatch) -> type[Hook]:
+    Hook.told, Hook.answer = [], 200
+    server = http.server.HTTPServer(("127.0.0.1", 0), Hook)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("KERNELBOOK_WEBHOOK", f"http://127.0.0.1:{server.server_port}/secret-path")
+    yield Hook
+    server.shutdown()
+
+
+def test_the_webhook_is_told_of_a_night_with_news(work: Path, hook: type[Hook]) -> None:
+    publish_in(work, "--tell", DATES[-1], folder="told", url="https://example.org")
+    ((kind, body),) = hook.told
+    assert kind == "application/json"
+    assert list(body) == ["text"]
+    assert "failed: host case-4: &lt;script&gt;" in body["text"]
+    assert f"https://example.org/nights/{DATES[-1]}/index.html" in body["text"]
+
+
+def test_the_webhook_is_not_told_of_a_quiet_night(work: Path, hook: type[Hook]) -> None:
+    publish_in(work, "--tell", DATES[45], folder="told")
+    assert hook.told == []
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:9/secret-path", "nonsense", None])
+def test_a_dead_webhook_never_fails_the_night_and_stays_secret(
+    work: Path, hook: type[Hook], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, address: str | None
+) -> None:
+    hook.answer = 500
+    if address:
+        monkeypatch.setenv("KERNELBOOK_WEBHOOK", address)
+    publish_in(work, "--tell", DATES[-1], folder="told")
+    said = capfd.readouterr()
+    assert "KERNELBOOK_WEBHOOK" in said.err
+    assert "secret-path" not in said.err + said.out
+
+
+def test_many_cases_with_one_cause_are_one_line() -> None:
+    event = {"kind": "time", "night": "2026-01-02", "run": "host", "series": "s", "text": "slower", "change": 0.05}
+    many = [event | {"case": f"case-{number}", "causes": ["torch 2.13.0 → 2.14.0"]} for number in range(40)]
+    text = message({"edition": "2026-01-03", "events": many, "failed": []}, "Nights", None)
+    assert text.splitlines()[1:] == [
+        "host: 40 cases since 2026-01-02, slower: torch 2.13.0 → 2.14.0".replace(">", "&gt;")
+    ]
+    assert GEMM  # names are those of made_nights
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_open_in_chromium_on_a_desk_and_on_a_phone(site: Path, chromium: str, scheme: str) -> None:
+    sync_api = pytest.importorskip("playwright.sync_api")
+    flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+    flags += ["--disable-component-update", "--disable-sync"]
+    pages = ["index.html", "latest.html", "trends/index.html", "trends/host/case-1.html", "trends/stable/case-2.html"]
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=flags)
+        for width in (1280, 390):
+            page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 800})
+            errors, requested = [], []
+            page.on("console", lambda entry, errors=errors: errors.append(entry.text))
+            page.on("pageerror", lambda error, errors=errors: errors.append(str(error)))
+            page.on("request", lambda request, requested=requested: requested.append(request.url))
+            for name in pages:
+                page.goto((site / name).as_uri())
+                assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+                ink, paper = page.evaluate(
+                    "[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]"
+                )
+                assert (ink_of(ink) > ink_of(paper)) == (scheme == "dark")
+            assert page.locator("svg path.line").count() == 2
+            assert page.locator("svg path.line").first.bounding_box()["width"] > 200
+            page.get_by_role("link", name="Latest", exact=True).click()
+            assert page.url.endswith("/latest.html")
+            assert errors == []
+            assert {urlsplit(url).scheme for url in requested} <= {"file", "data"}
+        browser.close()
+
+
+def ink_of(colour: str) -> int:
+    """Sum of red, green and blue of a computed colour."""
+    return sum(int(part) for part in re.findall(r"\d+", colour)[:3])
