@@ -13,8 +13,8 @@ from kernelbook.report.families import FAMILIES, Family, family_of
 from kernelbook.report.model import CaseRun, Edition, Run
 
 # parts of the figure's scale that one letter of a label needs, on a wide screen and on a phone
-LABEL_FROM = 0.0125
-LABEL_FROM_PHONE = 0.024
+LABEL_FROM = 0.009
+LABEL_FROM_PHONE = 0.018
 
 
 @dataclass(frozen=True)
