@@ -42,6 +42,7 @@ REPORT = f"reports/{EDITION}"
 LOGS = f"logs/{EDITION}"
 PYTHON = host_python()
 SCRIPTS = PLAN.ours("scripts")
+HISTORY = CONFIG.nights.get("history", {}).get("folder", "history")
 if workflow.is_main_process:
     print(PLAN.summary(), file=sys.stderr)
 
@@ -63,8 +64,6 @@ include: "workflow/rules/publish.smk"
 
 localrules:
     report,
-    nightly,
-    publish,
 
 
 rule report:

@@ -37,3 +37,19 @@ def minutes_of(case):
     """How long a measurement may take on a cluster: each try up to its limit, and the start of the container."""
     spec = CONFIG.case(case).measurement
     return 10 + int(spec["timeout_s"] * (1 + spec["retries"]) / 60)
+
+
+def night_settings(section, key=None):
+    """A section of the configuration about nights, or one key of it, as JSON."""
+    found = CONFIG.nights.get(section, {})
+    return json.dumps(found.get(key, {}) if key else found, sort_keys=True)
+
+
+def exit_status():
+    """How the workflow ends: as the night was judged, or 4 where a report lost a whole run."""
+    targets = set(workflow.dag_settings.targets)
+    if targets & {"publish", "pull_images"}:
+        return 0
+    night = ["--night", f"{NIGHT}/changes.json"] if "nightly" in targets else []
+    command = [PYTHON, f"{SCRIPTS}/edition_status.py", "--edition-dir", f"{RESULTS}/edition"]
+    return subprocess.call([*command, "--report", f"{REPORT}/index.html", *night])

@@ -1,8 +1,6 @@
 # A night: its edition appended to the history and judged against the nights before. The history is never an output of a
 # rule, since Snakemake deletes outputs before it makes them anew; a receipt among the results is.
 
-NIGHTS = {section: CONFIG.nights.get(section, {}) for section in ("history", "schedule", "publish")}
-HISTORY = NIGHTS["history"].get("folder", "history")
 NIGHT = f"{RESULTS}/night"
 
 
@@ -23,13 +21,14 @@ rule record_night:
         "../envs/host.yaml"
     params:
         python=PYTHON,
+        scripts=SCRIPTS,
         history=HISTORY,
-        lines=json.dumps(NIGHTS["history"].get("lines", {}), sort_keys=True),
+        lines=night_settings("history", "lines"),
     message:
         "Recording night {EDITION}"
     shell:
-        "{params.python:q} {SCRIPTS:q}/record_night.py --edition-dir {input.edition:q} --history {params.history:q}"
-        " --lines {params.lines:q} --receipt {output:q} 2> {log:q}"
+        "{params.python:q} {params.scripts:q}/record_night.py --edition-dir {input.edition:q}"
+        " --history {params.history:q} --lines {params.lines:q} --receipt {output:q} 2> {log:q}"
 
 
 rule detect_changes:
@@ -43,10 +42,12 @@ rule detect_changes:
         "../envs/host.yaml"
     params:
         python=PYTHON,
+        scripts=SCRIPTS,
+        night=EDITION,
         history=HISTORY,
-        rules=json.dumps(NIGHTS["history"], sort_keys=True),
+        rules=night_settings("history"),
     message:
         "Judging night {EDITION}"
     shell:
-        "{params.python:q} {SCRIPTS:q}/detect_changes.py --history {params.history:q} --night {EDITION:q}"
+        "{params.python:q} {params.scripts:q}/detect_changes.py --history {params.history:q} --night {params.night:q}"
         " --rules {params.rules:q} --output {output:q} 2> {log:q}"
