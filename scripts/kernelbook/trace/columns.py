@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import compress
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ _IGNORED = {
 }  # fmt: skip
 _STEP = "ProfilerStep#"
 MISSING = -1
+_PID, _TID = attrgetter("pid"), attrgetter("tid")
 _FARTHEST_US = 9e15  # about 285 years of µs; more does not fit into integer ns
 
 
@@ -163,7 +165,7 @@ class ColumnBuilder:
         if calls.any():
             correlation[calls] = _integers([e.args.correlation if e.args else None for e in compress(events, calls)])
         name = self._names.of([event.name or "" for event in events])
-        thread = self._threads.of([(event.pid, event.tid) for event in events])
+        thread = self._threads.of(zip(map(_PID, events), map(_TID, events), strict=True))
         self._cpu.append((kind, name, thread, start, end, correlation, ordinal))
 
     def _add_device(self, events: list[Event]) -> None:
