@@ -54,7 +54,7 @@ def main(report: str, output: str) -> int:
         page = browser.new_page(viewport={"width": 1280, "height": 900}, device_scale_factor=1.5)
         page.goto((Path(report).resolve() / "index.html").as_uri())
         page.wait_for_selector("html[data-ready]")
-        for name, take in (("report-first-screen.png", first_screen), ("report-strips-and-lanes.png", one_case)):
+        for name, take in (("report.png", first_screen), ("strips.png", one_case)):
             picture = encoded(Image.open(io.BytesIO(take(page))))
             if len(picture) > LIMIT_BYTES:
                 print(

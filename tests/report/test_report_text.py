@@ -156,3 +156,14 @@ def test_hostile_names_are_harmless_in_markdown_and_csv(tmp_path):
     for path in (tmp_path / "report" / "tables").glob("*.csv"):
         for line in path.read_text(encoding="utf-8").splitlines():
             assert not re.search(r'(^|,)"?[=@]', line)
+
+
+def test_colours_for_both_themes_are_tokens_and_nothing_else():
+    """Only a custom property can be given a fallback for browsers that do not know light-dark()."""
+    for path in (page.HERE / "assets").glob("*.css"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            assert "light-dark(" not in line or line.strip().startswith("--"), f"{path.name}: {line}"
+    style = str(page.assets().style)
+    fallback = style.split("@supports not (color: light-dark(#000, #fff))")[1]
+    assert "--paper:#fcfbf8;" in fallback
+    assert "--f-gemm:#2f66a3;" in fallback

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,7 @@ class Assets:
 def assets() -> Assets:
     """The page's one style sheet and one script, and the Content-Security-Policy that lets just that script run."""
     style = "\n".join((HERE / "assets" / name).read_text(encoding="utf-8") for name in STYLES) + _family_style()
+    style += _for_older_browsers(style)
     parts = [(HERE / "assets" / name) for name in SCRIPTS]
     body = "\n".join(part.read_text(encoding="utf-8") for part in parts if part.is_file())
     script = f'(() => {{\n"use strict";\n{body}\n}})();\n'
@@ -62,14 +64,23 @@ def assets() -> Assets:
 
 
 def _family_style() -> str:
-    """One colour variable and one ink a family, and the hatch that marks what is no kernel."""
-    tokens = "".join(f"--f-{f.key}: light-dark({f.light}, {f.dark});" for f in FAMILIES)
+    """One colour and one ink a family, and the classes that use them."""
+    tokens = "".join(
+        f"--f-{f.key}: light-dark({f.light}, {f.dark}); --t-{f.key}: light-dark({f.inks[0]}, {f.inks[1]});"
+        for f in FAMILIES
+    )
     rules = "".join(
         f".f-{f.key}{{fill:var(--f-{f.key})}}.b-{f.key}{{background-color:var(--f-{f.key})}}"
-        f".t-{f.key}{{fill:light-dark({f.inks[0]}, {f.inks[1]})}}"
+        f".t-{f.key}{{fill:var(--t-{f.key})}}"
         for f in FAMILIES
     )
     return f":root{{{tokens}}}{rules}\n"
+
+
+def _for_older_browsers(style: str) -> str:
+    """The light theme for browsers from before 2024, which do not know light-dark()."""
+    tokens = re.findall(r"(--[\w-]+): light-dark\(([^,()]+),", style)
+    return f"@supports not (color: light-dark(#000, #fff)){{:root{{{''.join(f'{k}:{v};' for k, v in tokens)}}}}}\n"
 
 
 def _finalize(value: Any) -> Any:

@@ -56,6 +56,7 @@ function chooseRun(look, number) {
     choice.tabIndex = on ? 0 : -1;
   }
   look.dataset.shown = number;
+  $(".here", look).href = `#${index.cells[number].anchor}`;
   const body = $(".look-body", look);
   const label = `Details on ${visible(index.cells[number].run)}`;
   body.setAttribute("aria-label", label);
@@ -81,7 +82,8 @@ function buildLook(details) {
   const tabs = h("div", { class: "tabs", role: "tablist", "aria-label": "Run" }, numbers.map(tab));
   tabs.addEventListener("keydown", (event) => tabKey(look, event));
   const link = button("Compare with…", () => compareWith(Number(look.dataset.shown), partner(Number(look.dataset.shown))), { class: "quiet" });
-  look.append(h("div", { class: "look-head" }, tabs, link), h("div", { class: "look-body", role: "tabpanel" }));
+  const here = h("a", { class: "here", href: "#" }, "Link to this");
+  look.append(h("div", { class: "look-head" }, tabs, link, here), h("div", { class: "look-body", role: "tabpanel" }));
   chooseRun(look, best);
 }
 
