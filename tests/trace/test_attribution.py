@@ -298,3 +298,13 @@ def test_column_types(read):
     for name in ("ranges", "kernels", "ops", "activities"):
         assert getattr(full, name).schema == getattr(empty, name).schema
     assert full.activities.schema.field("grid").type == pa.list_(pa.int64())
+
+
+@pytest.mark.parametrize("table", ["activities", "calls"])
+def test_columns_are_the_documented_ones(read, root, table):
+    text = (root / "scripts" / "kernelbook" / "trace" / "README.md").read_text(encoding="utf-8")
+    section = text.partition(f"### {table}")[2].partition("###")[0]
+    cells = [[cell.strip() for cell in line.split("|")[1:3]] for line in section.splitlines() if line.startswith("| ")]
+    reading = read(forward())
+    schema = reading.activities.schema if table == "activities" else reading.forwards("step")[1].schema
+    assert cells[2:] == [[field.name, str(field.type)] for field in schema]
