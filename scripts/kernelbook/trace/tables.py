@@ -244,7 +244,7 @@ def activity_table(columns: Columns, found: Attribution) -> pa.Table:
             "block": triples(device.sizes[:, 3:], device.sizes[:, 3] == MISSING),
             "registers_per_thread": whole(device.registers),
             "shared_memory_bytes": whole(device.shared_memory),
-            "occupancy_percent": numbers(device.occupancy, np.isnan(device.occupancy)),
+            "occupancy_percent": numbers(device.occupancy, ~np.isfinite(device.occupancy)),
             "bytes": whole(device.bytes),
             "graph": numbers(many & launched),
             "inferred": numbers(found.inferred),
