@@ -126,7 +126,7 @@ def test_matrix_gives_ratios_to_the_chosen_baseline(open_page, two_runs):
     first = page.locator("#matrix-table tbody tr").first
     assert first.locator(".m-ratio").all_inner_texts() == ["base", "1.25×", "—"]
     page.select_option("#matrix-base", "torch-b")
-    assert first.locator(".m-ratio").all_inner_texts() == ["0.800×", "base", "—"]
+    assert first.locator(".m-ratio").all_inner_texts() == ["0.80×", "base", "—"]
 
 
 def test_lanes_zoom_pan_and_pick(open_page, report):

@@ -32,6 +32,7 @@ def test_durations_read_the_same_in_the_page_as_in_its_twin(node):
     generator = random.Random(1)
     values = [10 ** generator.uniform(-2, 8) for _ in range(2000)] + [0, 1, 999.4, 1000, 1e6]
     assert node("given.map(duration)", values) == [text.duration(value) for value in values]
+    assert node("given.map(ratio)", values) == [text.ratio(value) for value in values]
 
 
 def test_names_read_the_same_in_the_page_as_in_its_twin(node):

@@ -36,7 +36,7 @@ class Segment:
     def labelled(self) -> str:
         """How wide a screen must be for the label: '' where it never fits."""
         letters = len(self.family.label)
-        if self.scale_width < LABEL_FROM * letters:
+        if self.family.hatched or self.scale_width < LABEL_FROM * letters:
             return ""
         return "any" if self.scale_width >= LABEL_FROM_PHONE * letters else "wide"
 

@@ -37,7 +37,10 @@ function axisLabel(us, scale) {
   return us ? `${Number((us / size).toPrecision(6))} ${unit}` : "0";
 }
 
-const ratio = (value) => (missing(value) ? NA : `${significant(value)}×`);
+function ratio(value) {
+  if (missing(value)) return NA;
+  return value >= 0.1 && value < 10 ? `${value.toFixed(2)}×` : `${significant(value)}×`;
+}
 const share = (value) => (missing(value) ? NA : `${(value * 100).toFixed(value >= 0.1 ? 0 : 1)} %`);
 const plural = (count, one) => `${count.toLocaleString("en-US")} ${one}${count === 1 ? "" : "s"}`;
 

@@ -97,7 +97,7 @@ const percent = (part) => `${(part * 100).toFixed(3)}%`;
 function segment(act, left, width, part) {
   const [x, w] = [percent(left), percent(width)];
   const { key, label, hatched } = act.family;
-  const fits = part >= 0.009 * label.length;
+  const fits = !hatched && part >= 0.009 * label.length;
   return [
     s("rect", { class: `f-${key}${part < 0.004 ? " thin" : ""}`, x, width: w, height: "100%", "data-i": act.position }),
     hatched && s("rect", { class: "hatch", x, width: w, height: "100%" }),
