@@ -12,7 +12,13 @@ from torch.nn import functional
 
 from workloads import Unsupported
 
-BACKENDS = ("MATH", "EFFICIENT_ATTENTION", "FLASH_ATTENTION", "CUDNN_ATTENTION")
+# torch's names of the backends, and how its warnings begin the list of reasons against each.
+BACKENDS = {
+    "MATH": "Math kernel",
+    "EFFICIENT_ATTENTION": "Memory efficient kernel",
+    "FLASH_ATTENTION": "Flash attention kernel",
+    "CUDNN_ATTENTION": "cuDNN attention kernel",
+}
 
 
 def pin(name: str) -> AbstractContextManager[Any]:
@@ -42,10 +48,22 @@ def _try(name: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> dict[s
             return {"usable": False, "reasons": [str(error)]}
         except RuntimeError as error:
             refusal = str(error).splitlines()[0]
-    reasons = [_plain(str(warning.message)) for warning in caught]
+    reasons = own_reasons(name, [_plain(str(warning.message)) for warning in caught])
     if not reasons and q.device.type == "cpu":
         reasons = ["there is no such kernel for the CPU"]
-    return {"usable": False, "reasons": list(dict.fromkeys(reasons)) or [refusal]}
+    return {"usable": False, "reasons": reasons or [refusal]}
+
+
+def own_reasons(name: str, warned: list[str]) -> list[str]:
+    """What torch says against this backend; it also warns of the others, which are only switched off by the pinning."""
+    reasons: list[str] = []
+    section = ""
+    for line in warned:
+        if line.endswith("not used because:"):
+            section = line
+        elif section.startswith(BACKENDS[name]) and line not in reasons:
+            reasons.append(line)
+    return reasons
 
 
 def _plain(warning: str) -> str:
