@@ -32,6 +32,7 @@ from kernelbook.report.model import (
     Run,
     Warned,
 )
+from kernelbook.report.ranges import range_lines, whole_files
 
 Row = Mapping[str, Any]
 Key = tuple[str, str]
@@ -99,6 +100,8 @@ def read_edition(folder: Path, tables: Mapping[str, pa.Table] | None = None) -> 
         products=tuple(_make(Product, row) for row in _rows(tables, "costs") if row["scope"] == "GEMM"),
         clocks=tuple(_make(Clock, row) for row in _rows(tables, "clock")),
         compared=tuple(_make(Compared, row) for row in _rows(tables, "comparisons") if row["scope"] == "summary"),
+        ranges=range_lines(tables),
+        files=whole_files(tables),
         **_wishes(about.get("report") or {}),
         folder=folder,
     )

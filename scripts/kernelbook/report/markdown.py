@@ -12,6 +12,7 @@ from kernelbook.report import figures, names, story, text, views
 from kernelbook.report.families import family_of
 from kernelbook.report.model import CaseRun, Edition
 from kernelbook.report.page import HERE
+from kernelbook.report.sweeps import FILE, chart
 from kernelbook.report.text import Markdown, slug
 
 FIGURE_ROWS = 60
@@ -83,6 +84,9 @@ def _figures(work: views.WorkloadView, folder: Path) -> list[tuple[str, Markdown
         path = figures.write(folder, f"forward-times-{slug(work.name)}", figures.spreads_svg(spreads))
         title = f"Forward times of {work.name}, one by one{_part(spreads, work.spreads)}"
         made.append((title, Markdown(path)))
+    for sweep in work.sweeps:
+        path = figures.write(folder, f"sweep-{slug(sweep.of)}-{slug(sweep.parameter)}", chart(sweep, FILE))
+        made.append((f"{sweep.of} over {sweep.parameter}", Markdown(path)))
     return made
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kernelbook.report.ranges import RangeLine, WholeFile
+
 HEADLINE = ("sdpa-math-eager", "attention-inplace-eager")
 
 
@@ -48,6 +50,7 @@ class CaseSpec:
     cpu_params: Mapping[str, Any] = field(default_factory=dict)
     annotation: str | None = None
     note: str | None = None
+    sweep: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -259,6 +262,8 @@ class Edition:
     products: tuple[Product, ...] = ()
     clocks: tuple[Clock, ...] = ()
     compared: tuple[Compared, ...] = ()
+    ranges: tuple[RangeLine, ...] = ()
+    files: tuple[WholeFile, ...] = ()
     title: str = "Kernelbook"
     headline: tuple[str, str] = HEADLINE  # two cases, the slower first
     baseline_run: str = ""

@@ -12,7 +12,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from kernelbook.report import names, page_data, story, text, views
+from kernelbook.report import names, page_data, story, sweeps, text, views
 from kernelbook.report.families import FAMILIES
 from kernelbook.report.model import Edition
 from kernelbook.report.traces import Links
@@ -139,6 +139,7 @@ def render(edition: Edition, created_utc: str, traces: Links) -> str:
             ranked=story.ranked(edition.findings)[:FINDING_ROWS],
             longest=story.longest(edition),
             shown=lambda act: names.shown(act.category, act.name),
+            sweep_chart=lambda sweep: Markup(sweeps.chart(sweep, sweeps.PAGE)),
             tallies=story.tallies(edition),
             environment_rows=views.environment_rows(edition.runs),
             troubled=story.not_ok(edition),

@@ -23,6 +23,7 @@ class RangeLine:
     """All ranges of one name: counts of most of them, times as medians. Figures include what is nested inside."""
 
     run: str
+    case: str
     annotation: str
     count: int
     kernels: int | None
@@ -52,6 +53,7 @@ class WholeFile:
     """Figures of a whole bare trace, work from before the window included; `more` kernels are not listed."""
 
     run: str
+    case: str
     process: int
     kernels: int | None
     memcpys: int | None
@@ -64,7 +66,7 @@ class WholeFile:
     more: int
 
 
-def range_lines(tables: Mapping[str, pa.Table]) -> dict[Key, tuple[RangeLine, ...]]:
+def range_lines(tables: Mapping[str, pa.Table]) -> tuple[RangeLine, ...]:
     """Of each (run, case) whose trace has other ranges than the forwards, its ranges by name, at most `LINES` of them.
 
     In the order in which they first appear; where there are more, those of the most CPU time.
@@ -73,36 +75,39 @@ def range_lines(tables: Mapping[str, pa.Table]) -> dict[Key, tuple[RangeLine, ..
     for row in tables["ranges"].to_pylist():
         grouped[row["run"], row["case"]][row["annotation"]].append(row)
     bare = {(row["run"], row["case"]) for row in _bare(tables)}
-    lines = {}
+    lines: list[RangeLine] = []
     for key, by_name in grouped.items():
         others = any(not row.get("forward", True) for rows in by_name.values() for row in rows)
         if others or key in bare:
             kept = sorted(by_name, key=lambda name: -sum(row["cpu_time_us"] for row in by_name[name]))[:LINES]
-            lines[key] = tuple(_line(key[0], name, by_name[name]) for name in by_name if name in set(kept))
-    return lines
+            lines += [_line(key, name, by_name[name]) for name in by_name if name in set(kept)]
+    return tuple(lines)
 
 
-def whole_files(tables: Mapping[str, pa.Table]) -> dict[Key, tuple[WholeFile, ...]]:
+def whole_files(tables: Mapping[str, pa.Table]) -> tuple[WholeFile, ...]:
     """The files of each case that is a bare trace, a process each."""
     kernels: dict[tuple[str, str, int], list[Row]] = defaultdict(list)
     for row in tables["kernels"].to_pylist():
         kernels[row["run"], row["case"], row["process"]].append(row)
-    files: dict[Key, list[WholeFile]] = defaultdict(list)
+    shown: Counter[Key] = Counter()
+    files = []
     for row in _bare(tables):
-        if row.get("totals"):
-            files[row["run"], row["case"]].append(_file(row, kernels[row["run"], row["case"], row["process"]]))
-    return {key: tuple(found[:FILES]) for key, found in files.items()}
+        key = row["run"], row["case"]
+        if row.get("totals") and shown[key] < FILES:
+            shown[key] += 1
+            files.append(_file(row, kernels[*key, row["process"]]))
+    return tuple(files)
 
 
 def _bare(tables: Mapping[str, pa.Table]) -> list[Row]:
     return [row for row in tables["cases"].to_pylist() if row.get("workload") == "trace"]
 
 
-def _line(run: str, name: str, rows: list[Row]) -> RangeLine:
-    counts = {key: Counter(row.get(key) for row in rows).most_common(1)[0][0] for key in ("kernels", *COPIES)}
-    times = {key: _median(row.get(key) for row in rows) for key in ("cpu_time_us", "device_time_us", "device_busy_us")}
-    inferred, forward = (any(row.get(key) for row in rows) for key in ("inferred", "forward"))
-    return RangeLine(run, name, len(rows), **counts, **times, inferred=inferred, forward=forward)
+def _line(key: Key, name: str, rows: list[Row]) -> RangeLine:
+    counts = {each: Counter(row.get(each) for row in rows).most_common(1)[0][0] for each in ("kernels", *COPIES)}
+    times = {each: _median(row.get(each) for row in rows) for each in TIMES}
+    inferred, forward = (any(row.get(each) for row in rows) for each in ("inferred", "forward"))
+    return RangeLine(*key, name, len(rows), **counts, **times, inferred=inferred, forward=forward)
 
 
 def _file(row: Row, kernels: list[Row]) -> WholeFile:
@@ -117,7 +122,9 @@ def _file(row: Row, kernels: list[Row]) -> WholeFile:
         )
         for kernel in ordered[:KERNELS]
     )
-    return WholeFile(row["run"], row["process"], **figures, longest=longest, more=max(len(ordered) - KERNELS, 0))
+    return WholeFile(
+        row["run"], row["case"], row["process"], **figures, longest=longest, more=max(len(ordered) - KERNELS, 0)
+    )
 
 
 def _median(values: Iterable[float | None]) -> float | None:
@@ -125,5 +132,6 @@ def _median(values: Iterable[float | None]) -> float | None:
     return statistics.median(known) if known else None
 
 
+TIMES = ("cpu_time_us", "device_time_us", "device_busy_us")
 COPIES = ("memcpys", "memsets")
 TOTALS = ("kernels", *COPIES, "launches", "unattributed", "device_time_us", "device_busy_us")

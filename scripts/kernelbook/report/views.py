@@ -18,7 +18,9 @@ from kernelbook.report.model import (
     PublishedFigure,
     Run,
 )
+from kernelbook.report.ranges import RangeLine, WholeFile
 from kernelbook.report.spreads import Spread, spreads
+from kernelbook.report.sweeps import Sweep, sweeps
 from kernelbook.report.text import slug
 
 
@@ -78,6 +80,8 @@ class CaseView:
     costs: tuple[Cost, ...] = ()
     products: tuple[Product, ...] = ()
     clocks: tuple[Clock, ...] = ()
+    ranges: tuple[RangeLine, ...] = ()
+    files: tuple[WholeFile, ...] = ()
 
     @property
     def present(self) -> tuple[CellView, ...]:
@@ -133,6 +137,7 @@ class WorkloadView:
     anchor: str
     figure: strips.Figure | None
     spreads: tuple[Spread, ...]
+    sweeps: tuple[Sweep, ...]
     cases: tuple[CaseView, ...]
 
     @property
@@ -166,6 +171,7 @@ def workloads(edition: Edition) -> tuple[WorkloadView, ...]:
             f"w-{anchors.of(name)}",
             strips.figure(edition, name),
             spreads(edition, name),
+            sweeps(edition, name),
             tuple(case for case in cases if case.spec.workload == name),
         )
         for name in edition.workloads()
@@ -197,7 +203,7 @@ def case_views(edition: Edition) -> tuple[CaseView, ...]:
             guess_lines(judged.get(spec.case, ())),
             **{
                 name: tuple(row for row in getattr(edition, name) if row.case == spec.case)
-                for name in ("findings", "costs", "products", "clocks")
+                for name in ("findings", "costs", "products", "clocks", "ranges", "files")
             },
         )
         for spec in edition.cases

@@ -1,0 +1,92 @@
+"""What the report shows of own traces and sweeps: ranges by name, the whole file, the chart over a parameter."""
+
+import json
+import xml.etree.ElementTree as ElementTree
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+
+from kernelbook.report.model import CaseRun, CaseSpec, Run
+from kernelbook.report.ranges import KERNELS, range_lines, whole_files
+from kernelbook.report.sweeps import FILE, chart, sweeps
+
+
+def range_row(case, name, kernels, device, cpu=10.0, **more):
+    row = {"run": "r", "case": case, "annotation": name, "kernels": kernels, "memcpys": 0, "memsets": 0}
+    row |= {"cpu_time_us": cpu, "device_time_us": device, "device_busy_us": device, "inferred": False, "forward": False}
+    return row | more
+
+
+def tables(ranges=(), cases=(), kernels=()):
+    names = {"ranges": ranges, "cases": cases, "kernels": kernels}
+    return {name: pa.Table.from_pylist(list(rows)) for name, rows in names.items()}
+
+
+def test_nested_ranges_are_reported_each_with_usual_counts_and_median_times():
+    ranges = [range_row("toy", "step", 9, t, forward=True) for t in (5.0, 7.0, 100.0)]
+    ranges += [range_row("toy", "backward", n, 2.0, inferred=True) for n in (6, 6, 5)]
+    step, backward = range_lines(tables(ranges, [{"run": "r", "case": "toy", "workload": "toy"}]))
+    assert (step.annotation, step.count, step.kernels, step.device_time_us, step.forward) == ("step", 3, 9, 7.0, True)
+    assert (backward.annotation, backward.kernels, backward.inferred) == ("backward", 6, True)
+
+
+def test_a_case_that_has_its_forwards_alone_gets_no_list_of_ranges():
+    ranges = [range_row("plain", "step", 1, 1.0, forward=True)]
+    assert range_lines(tables(ranges, [{"run": "r", "case": "plain", "workload": "linear"}])) == ()
+
+
+def test_a_bare_trace_has_its_longest_kernels_and_says_how_many_more():
+    totals = {"kernels": 40, "memcpys": 1, "memsets": 0, "launches": 41, "unattributed": 2}
+    totals |= {"device_time_us": 400.0, "device_busy_us": 390.0}
+    case = {"run": "r", "case": "t", "process": 1, "workload": "trace", "totals": json.dumps(totals)}
+    one = {"run": "r", "case": "t", "process": 1, "category": "kernel", "count": 2}
+    kernels = [one | {"name": f"k{i}", "total_us": float(i), "median_us": i / 2} for i in range(KERNELS + 3)]
+    (file,) = whole_files(tables(cases=[case], kernels=kernels))
+    assert (file.kernels, file.unattributed, file.more) == (40, 2, 3)
+    assert [line.name for line in file.longest[:2]] == ["k17", "k16"]
+    assert file.longest[0].share == 17 / 400
+
+
+@pytest.fixture
+def swept():
+    def made(times, kernels, parameter="batch"):
+        specs = [
+            CaseSpec(f"mlp-{n}", "mlp", sweep={"of": "mlp", "parameter": parameter, "value": n})
+            for n in range(len(times))
+        ]
+        rows = {
+            ("h200", spec.case): CaseRun("h200", spec.case, "ok", kernels=count, device_time_us=t, forward_time_us=t)
+            for spec, t, count in zip(specs, times, kernels, strict=True)
+            if t is not None
+        }
+        edition = SimpleNamespace(cases=specs, runs=[Run("h200", "recorded")], by_key=lambda: rows)
+        return sweeps(edition, "mlp")
+
+    return made
+
+
+def test_a_sweep_has_one_point_a_value_and_a_gap_where_nothing_was_measured(swept):
+    (found,) = swept([10.0, None, 30.0], [5, 5, 5])
+    assert (found.of, found.parameter, found.values) == ("mlp", "batch", ("0", "1", "2"))
+    assert found.lines[0].times("device_time_us") == [10.0, None, 30.0]
+
+
+def test_the_chart_is_sound_svg_that_says_times_and_counts(swept):
+    (found,) = swept([10.0, 20.0, 30.0], [5, 5, 7], parameter="<b>&")
+    tree = ElementTree.fromstring(chart(found, FILE))
+    words = [node.text for node in tree.iter() if node.text]
+    assert [word for word in words if word in ("5", "7")] == ["5", "5", "7"]
+    assert "<b>&" in words
+    heights = [float(node.get("cy")) for node in tree.iter("{http://www.w3.org/2000/svg}circle")]
+    assert heights[:3] == sorted(heights[:3], reverse=True)  # a longer time lies higher
+
+
+def test_times_over_more_than_a_decade_are_drawn_by_powers_of_ten(swept):
+    (found,) = swept([10.0, 100.0, 1000.0], [1, 1, 1])
+    heights = [float(n.get("cy")) for n in ElementTree.fromstring(chart(found, FILE)).iter() if n.get("cy")]
+    assert heights[0] - heights[1] == pytest.approx(heights[1] - heights[2], abs=0.2)
+
+
+def test_a_sweep_without_a_single_time_draws_nothing(swept):
+    assert swept([None, None], [None, None]) == ()
