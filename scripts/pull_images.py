@@ -34,7 +34,7 @@ def _told(status: Mapping[str, Any]) -> Iterator[str]:
     if status["status"] == "lost":
         yield f"lost: {status['reason']}"
         return
-    cuda = f"CUDA {status['cuda']}" if status["cuda"] else "no CUDA"
+    cuda = f"CUDA {status['cuda']}, cuDNN {status['cudnn']}" if status["cuda"] else "no CUDA"
     yield f"torch {status['torch']}, {cuda}, Python {status['python']}"
     yield f"{status['image_name']}, {status['file_digest'] or 'a folder, which has no digest'}"
     if status["registry_digest"]:

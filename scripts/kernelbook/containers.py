@@ -24,11 +24,13 @@ THREAD_LIMITS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "
 # Runs in the image with its own Python, 3.9 or later: what it has, and whether it is the image's own.
 LOOK = f"""
 import json, os, sys
-found = {{"python": "%d.%d.%d" % sys.version_info[:3], "torch": None, "cuda": None, "error": None, "foreign": None}}
+found = dict.fromkeys(("torch", "cuda", "cudnn", "error", "foreign"), None)
+found["python"] = "%d.%d.%d" % sys.version_info[:3]
 try:
     import torch
     found["torch"] = torch.__version__
     found["cuda"] = torch.version.cuda or getattr(torch.version, "hip", None)
+    found["cudnn"] = torch.backends.cudnn.version() if hasattr(torch, "backends") else None
     file = os.path.realpath(torch.__file__)
     bound = (os.environ.get("APPTAINER_BIND") or os.environ.get("SINGULARITY_BIND") or "").split(",")
     outside = [os.environ.get("HOME", ""), "/tmp", "/var/tmp"] + [one.split(":")[-1] for one in bound]
@@ -107,7 +109,7 @@ def add_arguments(settings: Any, ours: Sequence[str]) -> None:
 
 
 def look_inside(image: Path, python: str, arguments: Sequence[str], where: str, run: str) -> Mapping[str, Any]:
-    """Start `image` as a measurement does, and return the versions of python, torch and cuda in it.
+    """Start `image` as a measurement does, and return the versions of python, torch, cuda and cudnn in it.
 
     where: the image as configured, and run: runs.<name>, for messages. Raises ImageError where it does not start, has
     no torch, a broken one, or one that is not the image's own.
@@ -132,7 +134,7 @@ def look_inside(image: Path, python: str, arguments: Sequence[str], where: str, 
             f"{where}: its torch is not the image's own but {found['foreign']} of this machine: "
             "bind no Python environment into the container (APPTAINER_BIND)"
         )
-    return {key: found[key] for key in ("python", "torch", "cuda")}
+    return {key: found[key] for key in ("python", "torch", "cuda", "cudnn")}
 
 
 def _why_not(said: str, where: str, python: str, run: str) -> str:

@@ -87,7 +87,7 @@ class Identity:
 
     @property
     def digest(self) -> str | None:
-        """The registry's where there is one, since an image that is pulled anew is another file with the same content."""
+        """The registry's where there is one: an image that is pulled anew is another file of the same content."""
         return self.registry_digest or self.file_digest
 
 
