@@ -163,7 +163,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=3, help="measurements of each reader (default: 3)")
     args = parser.parse_args(argv)
     print(machine())
-    for path in args.trace or [made_trace(size) for size in args.megabytes]:
+    traces = [path.resolve() for path in args.trace or ()] or [made_trace(size) for size in args.megabytes]
+    for path in traces:
         large = path.stat().st_size > _LARGE_MB * 1e6
         zip_only = [reader for reader in args.readers if reader in GZIP_READERS]
         plain = [reader for reader in args.readers if reader == "kernelbook"] if large else args.readers
