@@ -39,7 +39,7 @@ class Lanes {
       button("−", () => this.zoom(1.6), { "aria-label": "Zoom out" }),
       button("+", () => this.zoom(1 / 1.6), { "aria-label": "Zoom in" }),
       button("Fit", () => this.fit()),
-      button("CPU part", () => this.focusOn((item) => item.call && item.kind !== "note"), { "aria-label": "CPU part: zoom to the CPU calls" }),
+      this.model.rows.length > this.model.cpuCount && button("CPU part", () => this.focusOn((item) => item.call && item.kind !== "note"), { "aria-label": "CPU part: zoom to the CPU calls" }),
       button("SVG", () => offer(fileName("lanes", this.cell.run, this.cell.case) + ".svg", "image/svg+xml", lanesSvg(this)), { "aria-label": "Download the lanes as SVG" }),
       h("span", { class: "note" }, "Drag to pan, ctrl and wheel to zoom."),
     );

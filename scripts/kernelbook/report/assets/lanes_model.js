@@ -17,7 +17,8 @@ function callItem(call, leads, launched) {
 }
 
 function cpuRows(calls, launched) {
-  const leads = markLaunching(calls, launched);
+  // without a device nothing launches, and nothing stands out for it
+  const leads = launched.size ? markLaunching(calls, launched) : new Set(calls.map((call) => call.position));
   const deepest = Math.max(-1, ...calls.map((call) => call.depth));
   const rows = Array.from({ length: deepest + 1 }, (_, depth) => ({ label: depth ? "" : "CPU", kind: "cpu", items: [] }));
   for (const call of calls) rows[call.depth].items.push(callItem(call, leads, launched));
