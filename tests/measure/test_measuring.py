@@ -142,6 +142,13 @@ def test_compiled(measure, tmp_path):
     assert (tmp_path / "cache" / "inductor").is_dir()
 
 
+def test_another_cases_kernels_in_the_cache_do_not_make_a_compilation_shared(measure, tmp_path):
+    folder = ["--cache-dir", str(tmp_path / "cache")]
+    measure("matmul_add", mode="compile", extra=folder, params={"size": 16})
+    got = measure("matmul_add", mode="compile", extra=folder, params={"size": 24})
+    assert got.measurement["inductor_cache"] == "cold"
+
+
 def test_a_compile_backend_is_passed_on(measure):
     got = measure("matmul_add", mode="compile", params={"size": 16}, compile_options={"backend": "no-such-backend"})
     assert got.measurement["status"] == "failed"

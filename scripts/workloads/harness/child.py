@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from workloads.harness import failures
 from workloads.harness.files import Scrubber, write_json
 
 PROGRESS = "profile_case: "  # the supervisor shows lines that begin so to people
@@ -100,23 +101,24 @@ def _measure(case: dict[str, Any], asked: str, output: Path, cache: str, noteboo
         with torch.set_grad_enabled(workload.grad), workload.pinned or contextlib.nullcontext():
             try:
                 _run(case, workload, device, output, scrub, notebook)
-            finally:
-                _add_facts(workload, notebook)
+            except RuntimeError as error:
+                if failures.is_refusal(error):  # after any other error the device may be past use
+                    _add_facts(workload, notebook)
+                raise
+            notebook.stage("further facts")
+            _add_facts(workload, notebook)
     record["stage"] = None
     notebook.save()
 
 
 def _add_facts(workload: Any, notebook: Notebook) -> None:
-    failing = sys.exc_info()[1]
-    if workload.facts is None or (failing is not None and "viable backend" not in str(failing).lower()
-                                  and "available kernel" not in str(failing).lower()):  # fmt: skip
-        return  # after an unrelated error the device may be past use
-    notebook.record.update(notebook.attempt("further facts", workload.facts) or {})
+    if workload.facts is not None:
+        notebook.record.update(notebook.attempt("further facts", workload.facts) or {})
 
 
 def _run(case: dict[str, Any], workload: Any, device: Any, output: Path, scrub: Scrubber, notebook: Notebook) -> None:
     """The order of measuring: see the stages. A cold case profiles first."""
-    from workloads.harness import building, timing
+    from workloads.harness import building, compile_cache, timing
 
     record = notebook.record
     forward = building.in_mode(case, workload, device)
@@ -125,7 +127,8 @@ def _run(case: dict[str, Any], workload: Any, device: Any, output: Path, scrub: 
     def step() -> Any:
         return forward(*inputs)
 
-    record["inductor_cache"] = _cache_state() if case["mode"] == "compile" else None
+    if case["mode"] == "compile":
+        record["inductor_cache"] = compile_cache.before_compiling()
     timing.synchronize(device)
     if case["warmup"] == 0:
         _profile(case, step, device, output, scrub, notebook)
@@ -136,26 +139,13 @@ def _run(case: dict[str, Any], workload: Any, device: Any, output: Path, scrub: 
         for _ in range(case["warmup"] - 1):
             step()
         timing.synchronize(device)
+    if case["mode"] == "compile":
+        record["inductor_cache"] = compile_cache.after_compiling(record["inductor_cache"])
     _time(case, step, device, notebook)
     if case["warmup"] > 0:
         _profile(case, step, device, output, scrub, notebook)
     _shapes(case, step, device, output, scrub, notebook)
     _judge(case, workload, step, notebook)
-
-
-def _cache_state() -> str:
-    """`shared` if torch.compile's cache folder already holds something, else `cold`."""
-    import getpass
-    import tempfile
-
-    folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
-    if folder is None:
-        try:
-            user = getpass.getuser()
-        except (KeyError, OSError):
-            user = str(os.getuid())
-        folder = os.path.join(tempfile.gettempdir(), f"torchinductor_{user}")
-    return "shared" if os.path.isdir(folder) and any(os.scandir(folder)) else "cold"
 
 
 def _time(case: dict[str, Any], step: Callable[[], Any], device: Any, notebook: Notebook) -> None:

@@ -32,6 +32,9 @@ class _Rule:
     quote: bool = True  # whether the exception's own words add something
 
 
+# What scaled_dot_product_attention says where no backend that it may use takes the inputs.
+REFUSAL = r"No available kernel|No viable backend"
+
 # Looked for in "ExceptionType: message", the first that matches wins.
 RULES = (
     _Rule(
@@ -99,7 +102,7 @@ RULES = (
         "install the triton package that belongs to this torch",
     ),
     _Rule(
-        r"No available kernel|No viable backend",
+        REFUSAL,
         "the pinned SDPA backend refuses these inputs on this device",
         "see sdpa_backends for its reasons; use another variant, dtype or head_dim",
         status="unsupported",
@@ -118,6 +121,11 @@ def outside_container(wanted: str, actual: str | None) -> Failure | None:
         return None
     where = f"in the container {actual}" if actual else "in no container"
     return Failure("failed", f"refused: this runs {where}, not in {wanted}", "run the workflow with --use-singularity")
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether a pinned SDPA backend refused its inputs: a finding, and no harm done to the device."""
+    return re.search(REFUSAL, str(error)) is not None
 
 
 def from_exception(kind: str, message: str, stage: str | None) -> Failure:
