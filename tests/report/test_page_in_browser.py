@@ -266,3 +266,17 @@ def test_links_that_name_nothing_are_harmless(open_page, report):
     for hash_ in ("#case-nothing~h200~k1", "#compare:a/b:c/d", "#compare:%", "#%E0%A4%A", "#case-linear-eager~x~k99"):
         page = open_page(report, hash_)
         assert page.locator("h1").is_visible()
+
+
+def test_a_finger_reads_a_kernel_first_and_goes_to_it_next(browser, report):
+    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
+    page = context.new_page()
+    page.goto((report / "index.html").as_uri())
+    page.wait_for_selector("html[data-ready]")
+    segment = page.locator(".strip-bar[data-case=attention-inplace-eager] rect[data-i='3']")
+    segment.tap()
+    assert "366 µs" in page.locator("#tip").inner_text()
+    assert page.evaluate("location.hash") == ""
+    segment.tap()
+    assert page.evaluate("location.hash") == "#case-attention-inplace-eager~h200~k3"
+    context.close()

@@ -86,9 +86,15 @@ function enhanceStrip(bar) {
   bar.addEventListener("focus", () => bar.matches(":focus-visible") && pointAt(bar, segmentsOf(bar)[0]));
   bar.addEventListener("blur", () => pointAt(bar, null));
   bar.addEventListener("keydown", (event) => walk(bar, event));
+  let told = null; // a finger has no hover: its first tap tells, its second goes there
+  bar.addEventListener("pointerdown", (event) => {
+    const segment = event.target.closest("rect[data-i]");
+    told = event.pointerType === "touch" && !segment?.classList.contains("on") ? segment : null;
+  });
   bar.addEventListener("click", (event) => {
     const segment = event.target.closest("rect[data-i]");
-    if (segment) goToKernel(bar, segment);
+    if (segment && segment !== told) goToKernel(bar, segment);
+    else if (segment) pointAt(bar, segment);
   });
 }
 
