@@ -143,6 +143,17 @@ def test_two_steps_a_week_apart_are_two_changes(nights: Nights) -> None:
     assert [(event.kind, event.night) for event in found] == [("time", "2026-01-21"), ("time", "2026-01-28")]
 
 
+def test_a_time_that_goes_back_and_forth_is_a_suspect_the_third_time(nights: Nights) -> None:
+    judgements = nights.play(20)
+    for turn in range(5):
+        judgements += nights.play(5, factor=1.1 if turn % 2 == 0 else 1.0)
+    found = events(judgements)
+    assert [(event.direction, event.night) for event in found] == [("slower", "2026-01-21"), ("faster", "2026-01-26")]
+    assert any("goes back and forth" in suspect.text for suspect in judgements[-8].suspects + judgements[-7].suspects)
+    (event,) = events(nights.play(6, factor=1.3))
+    assert event.direction == "slower"
+
+
 def test_an_old_change_is_not_told_when_a_history_is_judged_for_the_first_time(nights: Nights) -> None:
     for factor, count in ((1.0, 20), (1.2, 20)):
         for _ in range(count):

@@ -2,6 +2,7 @@
 
 Method: a penalised least-squares segmentation (ruptures' KernelCPD with the linear kernel) of the despiked series in
 units of its own noise. Noise comes from the night-to-night differences, so that a level change does not inflate it.
+A step is kept only where it is large enough to matter and stands out of the noise around its two levels.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ HAMPEL_HALF_WIDTH = 3
 HAMPEL_LIMIT = 3.0
 MAD_TO_SIGMA = 1.4826
 """Turns a median absolute deviation into a standard deviation, for normal noise."""
+LEAST_Z = 5.0
+"""Standard errors that two neighbouring levels are apart at least: every night looks again, and some cases are noisy."""
 NOISE_FLOOR = 0.002
 """Least relative noise assumed: timers tick, and a series without any noise would see a change in every tick."""
 
@@ -62,8 +65,9 @@ def level_changes(values: np.ndarray, *, penalty: float = 5.0, min_change: float
     if n < 2 * MIN_SEGMENT:
         return ()
     smooth = despike(values)
-    scaled = (smooth / noise(smooth)).reshape(-1, 1)
-    bounds = _merge_small([0, *_split(scaled, penalty * np.log(n)), n], smooth, min_change)
+    sigma = noise(values)
+    scaled = (smooth / sigma).reshape(-1, 1)
+    bounds = _without_weak_steps([0, *_split(scaled, penalty * np.log(n)), n], smooth, sigma, min_change)
     changes = []
     for left, middle, right in zip(bounds, bounds[1:], bounds[2:], strict=False):
         at = _sharpen(smooth, left, middle, right)
@@ -78,16 +82,28 @@ def _split(scaled: np.ndarray, penalty: float) -> list[int]:
     return [int(end) for end in model.predict(pen=penalty)[:-1]]
 
 
-def _merge_small(bounds: list[int], values: np.ndarray, min_change: float) -> list[int]:
-    """Drops the bound with the smallest step until every step left reaches `min_change`."""
+def _without_weak_steps(bounds: list[int], values: np.ndarray, sigma: float, min_change: float) -> list[int]:
+    """Drops the bound with the weakest step until all reach `min_change` and `LEAST_Z`."""
     while len(bounds) > 2:
-        levels = [float(np.median(values[a:b])) for a, b in itertools.pairwise(bounds)]
-        steps = [abs(after / before - 1.0) for before, after in itertools.pairwise(levels)]
-        smallest = min(range(len(steps)), key=steps.__getitem__)
-        if steps[smallest] >= min_change:
+        strengths = _strengths(bounds, values, sigma, min_change)
+        weakest = min(range(len(strengths)), key=strengths.__getitem__)
+        if strengths[weakest] >= 1.0:
             break
-        bounds = bounds[: smallest + 1] + bounds[smallest + 2 :]
+        bounds = bounds[: weakest + 1] + bounds[weakest + 2 :]
     return bounds
+
+
+def _strengths(bounds: list[int], values: np.ndarray, sigma: float, min_change: float) -> list[float]:
+    """How much of what is required each step has: 1 is just enough."""
+    segments = [values[a:b] for a, b in itertools.pairwise(bounds)]
+    left = np.concatenate([segment - np.median(segment) for segment in segments])
+    sigma = max(sigma, float(np.std(left)))
+    found = []
+    for one, two in itertools.pairwise(segments):
+        before, after = float(np.median(one)), float(np.median(two))
+        z = abs(after - before) / (sigma * np.sqrt(1 / len(one) + 1 / len(two)))
+        found.append(min(abs(after / before - 1.0) / min_change, z / LEAST_Z))
+    return found
 
 
 def _sharpen(values: np.ndarray, left: int, middle: int, right: int) -> int:

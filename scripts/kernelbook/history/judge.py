@@ -17,6 +17,7 @@ from kernelbook.history.store import Damaged, History
 
 NAMES = {"forward_time_us": "forward time", "device_time_us": "device time"}
 FLAPPING = ("kernels", "launches", "ops", "warnings")
+WAVERING_NIGHTS = 30
 FLAPS = 2
 """So many alerts of one kind in a series within the window, and the next is a suspect: it goes back and forth."""
 
@@ -68,13 +69,16 @@ def judge(
     fresh = [event for event in _exact(history, histories, names, first, rules) if event.id not in known]
     order = {night: at for at, night in enumerate(nights)}
     fresh, flapping = _without_flapping(fresh, said, order, rules)
-    fresh += _time_events(histories, (*said, *fresh), order, first, rules)
+    times, wavering = _without_wavering(
+        _time_events(histories, (*said, *fresh), order, first, rules), said, order, rules
+    )
+    fresh += times
     tonight = [series for series in histories.series if series.nights[-1] == len(nights) - 1]
     enough = [series for series in tonight if len(_known(series, METRICS[0])[1]) >= rules.min_nights]
     return Judgement(
         edition=edition,
         events=tuple(replace(event, found=edition) for event in sorted(fresh, key=_order)),
-        suspects=(*flapping, *_suspects(tonight, rules)),
+        suspects=(*flapping, *wavering, *_suspects(tonight, rules)),
         failed=exact.failures(history.table, edition),
         insufficient=len(tonight) - len(enough),
         compared=len(enough),
@@ -112,6 +116,26 @@ def _without_flapping(
         elif order[event.night] == len(order) - 1:
             flapping.append(Suspect(event.run, event.case, event.series, f"goes back and forth: {event.text}"))
     return kept, tuple(flapping)
+
+
+def _without_wavering(
+    fresh: Sequence[Event], said: Sequence[Event], order: Mapping[str, int], rules: Rules
+) -> tuple[list[Event], tuple[Suspect, ...]]:
+    """Times that return to a level they had left alert twice a month, then they are suspects; new levels alert."""
+    kept, wavering = [], []
+    for event in fresh:
+        same = [old for old in said if old.kind == "time" and (old.series, old.metric) == (event.series, event.metric)]
+        month = [
+            old for old in same if 0 <= order[event.night] - order.get(old.night, -WAVERING_NIGHTS) < WAVERING_NIGHTS
+        ]
+        returns = any(abs(event.after / old.before - 1) < rules.min_change for old in month)
+        if len(month) >= FLAPS and returns:
+            wavering.append(
+                Suspect(event.run, event.case, event.series, f"goes back and forth: {event.text}", event.change)
+            )
+        else:
+            kept.append(event)
+    return kept, tuple(wavering)
 
 
 def _known(series: Series, metric: str) -> tuple[np.ndarray, np.ndarray]:
