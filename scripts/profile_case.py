@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Measures one case on this machine and leaves measurement.json beside its traces. Needs torch and nothing else.
+"""Measure one case on this machine and leave measurement.json beside its traces. Needs torch and nothing else.
 
-    python scripts/profile_case.py --case-file case.json --device auto --output results/mine
+Example:
+  python scripts/profile_case.py --case-file case.json --device auto --output results/mine
 
 Exit status: 0 once measurement.json stands (whatever it says), 2 for bad arguments, 128 + n if signal n stopped it.
 """
@@ -18,7 +19,7 @@ from workloads.harness.supervisor import say, supervise
 
 def main(argv: list[str] | None = None) -> int:
     """Parse the arguments, measure, return the exit status."""
-    parser = argparse.ArgumentParser(description="Measure one case: times, a torch.profiler trace, and what it ran on.")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case-file", required=True, type=Path, help="JSON file that describes the case")
     parser.add_argument("--device", choices=("auto", "cuda", "cpu"), default="auto", help="default: a GPU if usable")
     parser.add_argument("--output", required=True, type=Path, help="folder for measurement.json and the traces")

@@ -2,6 +2,7 @@
 
 The line before a block is `<!-- test: MARK -->`:
     run             a shell block, run in a copy of the checkout
+    dry run         Snakemake calls that are run with --dry-run, since they need a GPU, images or hours
     file NAME       a file, written there
     shows           each line of it must be in what the block before printed
     elsewhere: WHY  a shell block that cannot run here: checked for syntax, and that the files it names exist

