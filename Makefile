@@ -4,6 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .ONESHELL:
+.SILENT: report
 .DEFAULT_GOAL := report
 
 VENV := .venv
@@ -38,6 +39,7 @@ $(VENV)/.dev: requirements-dev.txt $(VENV)/.workflow
 
 report: setup
 	$(PY) -m snakemake --cores $(CORES) $(ARGS)
+	echo "report: reports/$(or $(patsubst edition=%,%,$(filter edition=%,$(ARGS))),latest)/index.html"
 
 nightly: setup
 	$(PY) scripts/nightly.py --cores $(CORES) $(ARGS)
