@@ -96,7 +96,7 @@ def read_edition(folder: Path, tables: Mapping[str, pa.Table] | None = None) -> 
         findings=tuple(_make(Finding, row, text=("text", "evidence", "remedy")) for row in _rows(tables, "findings")),
         published=tuple(_make(PublishedFigure, row) for row in _rows(tables, "published")),
         words=tuple(str(line) for line in about.get("words") or ()),
-        costs=tuple(_make(Cost, row) for row in _rows(tables, "costs") if row["scope"] == "forward"),
+        costs=tuple(cost for cost in _costs(tables) if cost.told),
         products=tuple(_make(Product, row) for row in _rows(tables, "costs") if row["scope"] == "GEMM"),
         clocks=tuple(_make(Clock, row) for row in _rows(tables, "clock")),
         compared=tuple(_make(Compared, row) for row in _rows(tables, "comparisons") if row["scope"] == "summary"),
@@ -134,6 +134,10 @@ def _wishes(report: Row) -> dict[str, Any]:
     if headline and len(headline) == 2:
         wishes["headline"] = tuple(headline)
     return wishes
+
+
+def _costs(tables: Mapping[str, pa.Table]) -> list[Cost]:
+    return [_make(Cost, row) for row in _rows(tables, "costs") if row["scope"] == "forward"]
 
 
 def _rows(tables: Mapping[str, pa.Table], name: str) -> list[dict[str, Any]]:

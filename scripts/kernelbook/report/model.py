@@ -189,6 +189,11 @@ class Cost:
     times_floor: float | None = None
     trade_off: str = ""
 
+    @property
+    def told(self) -> bool:
+        """Whether there is anything to show: a CPU run or a bare trace has no ceilings and no floor."""
+        return any((self.tflops, self.gb_per_s, self.floor_us, self.trade_off))
+
 
 @dataclass(frozen=True)
 class Product:

@@ -12,7 +12,10 @@ function likeness(a, b) {
 function align(left, right) {
   const [rows, cols] = [left.length + 1, right.length + 1];
   if (rows * cols > ALIGN_LIMIT) {
-    return Array.from({ length: Math.max(left.length, right.length) }, (_, place) => [left[place] ?? null, right[place] ?? null]);
+    return Array.from({ length: Math.max(left.length, right.length) }, (_, place) => [
+      left[place] ?? null,
+      right[place] ?? null,
+    ]);
   }
   const best = new Float64Array(rows * cols);
   for (let i = rows - 2; i >= 0; i--) {

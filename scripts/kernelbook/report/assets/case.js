@@ -4,17 +4,38 @@ function kernelTable(cell) {
   const rows = cell.activities.map((act) => ({
     id: `${cell.anchor}~k${act.position}`,
     cells: [
-      h("td", { class: "r num" }, h("a", { href: `#${cell.anchor}~k${act.position}`, "aria-label": `Link to kernel ${act.position}` }, String(act.position))),
+      h(
+        "td",
+        { class: "r num" },
+        h(
+          "a",
+          { href: `#${cell.anchor}~k${act.position}`, "aria-label": `Link to kernel ${act.position}` },
+          String(act.position),
+        ),
+      ),
       kernelCell(act),
       timeCell(act.duration),
       h("td", { class: "r num", "data-v": act.part }, share(act.part)),
       h("td", {}, act.family.label),
       h("td", {}, act.precision || ""),
       h("td", { class: "mono", title: act.path ?? "" }, clip(act.op ?? NA, 60)),
-      h("td", { class: "num" }, act.facts?.grid ? `${act.facts.grid.join("×")}, ${(act.facts.block ?? []).join("×")}` : ""),
+      h(
+        "td",
+        { class: "num" },
+        act.facts?.grid ? `${act.facts.grid.join("×")}, ${(act.facts.block ?? []).join("×")}` : "",
+      ),
     ],
   }));
-  const heads = [["#", "r"], ["kernel", ""], ["time", "r"], ["share", "r"], ["family", ""], ["precision", ""], ["launched by", ""], ["grid, block", ""]];
+  const heads = [
+    ["#", "r"],
+    ["kernel", ""],
+    ["time", "r"],
+    ["share", "r"],
+    ["family", ""],
+    ["precision", ""],
+    ["launched by", ""],
+    ["grid, block", ""],
+  ];
   return makeTable(`kernels-${cell.run}-${cell.case}`, "Kernels of one forward", heads, rows);
 }
 
@@ -24,17 +45,33 @@ function opTable(cell) {
   const count = (value) => h("td", { class: "r num" }, String(value));
   const rows = [...opTotals(cell).values()].map((op) => ({
     class: op.kernels || op.device ? null : "metadata",
-    cells: [opCell(op.name), count(op.count), timeCell(op.cpu), timeCell(op.self), count(op.kernels), timeCell(cell.activities.length ? op.device : null)],
+    cells: [
+      opCell(op.name),
+      count(op.count),
+      timeCell(op.cpu),
+      timeCell(op.self),
+      count(op.kernels),
+      timeCell(cell.activities.length ? op.device : null),
+    ],
   }));
-  const heads = [["op", ""], ["calls", "r"], ["CPU time", "r"], ["self CPU", "r"], ["kernels, self", "r"], ["device time, self", "r"]];
+  const heads = [
+    ["op", ""],
+    ["calls", "r"],
+    ["CPU time", "r"],
+    ["self CPU", "r"],
+    ["kernels, self", "r"],
+    ["device time, self", "r"],
+  ];
   return makeTable(`ops-${cell.run}-${cell.case}`, "Ops of one forward", heads, rows);
 }
 
 function lookAt(number) {
   const cell = cellOf(number);
   const parts = [];
-  if (cell.activities.length) parts.push(h("div", { class: "strip-rows" }, strip(cell, clip(visible(cell.run), 24), cell.total || 1)));
-  if (cell.calls.length || cell.activities.some((act) => !missing(act.start))) parts.push(h("h3", {}, "One forward on the clock"), new Lanes(cell).node());
+  if (cell.activities.length)
+    parts.push(h("div", { class: "strip-rows" }, strip(cell, clip(visible(cell.run), 24), cell.total || 1)));
+  if (cell.calls.length || cell.activities.some((act) => !missing(act.start)))
+    parts.push(h("h3", {}, "One forward on the clock"), new Lanes(cell).node());
   parts.push(traceTools(cell));
   if (cell.activities.length) parts.push(kernelTable(cell));
   return parts;
@@ -45,7 +82,11 @@ function restOf(number) {
   const cell = cellOf(number);
   const parts = [];
   if (cell.calls.length) parts.push(opTable(cell));
-  if (cell.samples.length) parts.push(h("h3", {}, "Forward times"), spreadFigure([cell], `${cell.run}-${cell.case}`, (each) => visible(each.run)));
+  if (cell.samples.length)
+    parts.push(
+      h("h3", {}, "Forward times"),
+      spreadFigure([cell], `${cell.run}-${cell.case}`, (each) => visible(each.run)),
+    );
   return parts;
 }
 
@@ -78,10 +119,15 @@ function buildLook(details) {
   const numbers = (look.dataset.cells.match(/\d+/g) ?? []).map(Number);
   if (!numbers.length) return;
   const best = numbers.find((number) => index.cells[number].drawn) ?? numbers[0];
-  const tab = (number) => button(visible(index.cells[number].run), () => chooseRun(look, number), { role: "tab", "data-number": number });
+  const tab = (number) =>
+    button(visible(index.cells[number].run), () => chooseRun(look, number), { role: "tab", "data-number": number });
   const tabs = h("div", { class: "tabs", role: "tablist", "aria-label": "Run" }, numbers.map(tab));
   tabs.addEventListener("keydown", (event) => tabKey(look, event));
-  const link = button("Compare with…", () => compareWith(Number(look.dataset.shown), partner(Number(look.dataset.shown))), { class: "quiet" });
+  const link = button(
+    "Compare with…",
+    () => compareWith(Number(look.dataset.shown), partner(Number(look.dataset.shown))),
+    { class: "quiet" },
+  );
   const here = h("a", { class: "here", href: "#" }, "Link to this");
   look.append(h("div", { class: "look-head" }, tabs, link, here), h("div", { class: "look-body", role: "tabpanel" }));
   chooseRun(look, best);
@@ -92,5 +138,10 @@ function partner(number) {
   const cell = index.cells[number];
   const fits = (other, place) => place !== number && usable(other);
   const same = index.cells.findIndex((other, place) => fits(other, place) && other.case === cell.case);
-  return same >= 0 ? same : Math.max(index.cells.findIndex((other, place) => fits(other, place) && other.run === cell.run), 0);
+  return same >= 0
+    ? same
+    : Math.max(
+        index.cells.findIndex((other, place) => fits(other, place) && other.run === cell.run),
+        0,
+      );
 }

@@ -2,16 +2,25 @@
 
 const usable = (cell) => cell.status === "ok" && runs.get(cell.run)?.kind !== "published";
 
-const compareHash = (a, b) => `#compare:${[a, b].map((cell) => `${encodeURIComponent(cell.run)}/${encodeURIComponent(cell.case)}`).join(":")}`;
+const compareHash = (a, b) =>
+  `#compare:${[a, b].map((cell) => `${encodeURIComponent(cell.run)}/${encodeURIComponent(cell.case)}`).join(":")}`;
 
 function fromHash(hash) {
-  const parts = hash.replace(/^#compare:/, "").split(":").map((part) => part.split("/").map(decodeURIComponent));
+  const parts = hash
+    .replace(/^#compare:/, "")
+    .split(":")
+    .map((part) => part.split("/").map(decodeURIComponent));
   return parts.length === 2 ? parts.map(([run, name]) => numberOf(run, name)) : [];
 }
 
 function figuresTable(a, b, refused) {
   const line = (label, one, other, show = duration) => ({
-    cells: [label, h("td", { class: "r num" }, show(one)), h("td", { class: "r num" }, show(other)), h("td", { class: "r num" }, refused || missing(one) || missing(other) || !one ? NA : ratio(other / one))],
+    cells: [
+      label,
+      h("td", { class: "r num" }, show(one)),
+      h("td", { class: "r num" }, show(other)),
+      h("td", { class: "r num" }, refused || missing(one) || missing(other) || !one ? NA : ratio(other / one)),
+    ],
   });
   const plain = (value) => (missing(value) ? NA : String(value));
   const rows = [
@@ -19,21 +28,52 @@ function figuresTable(a, b, refused) {
     line("forward time, unprofiled", a.forward_us, b.forward_us),
     line("CPU time, profiled", a.cpu_us, b.cpu_us),
   ];
-  for (const [label, field] of [["kernels", "kernels"], ["memcpys", "memcpys"], ["memsets", "memsets"]]) {
-    rows.push({ cells: [label, h("td", { class: "r num" }, plain(a[field])), h("td", { class: "r num" }, plain(b[field])), h("td", {}, "")] });
+  for (const [label, field] of [
+    ["kernels", "kernels"],
+    ["memcpys", "memcpys"],
+    ["memsets", "memsets"],
+  ]) {
+    rows.push({
+      cells: [
+        label,
+        h("td", { class: "r num" }, plain(a[field])),
+        h("td", { class: "r num" }, plain(b[field])),
+        h("td", {}, ""),
+      ],
+    });
   }
-  return makeTable("figures", "Figures", [["", ""], ["A", "r"], ["B", "r"], ["B to A", "r"]], rows);
+  return makeTable(
+    "figures",
+    "Figures",
+    [
+      ["", ""],
+      ["A", "r"],
+      ["B", "r"],
+      ["B to A", "r"],
+    ],
+    rows,
+  );
 }
 
 function kernelCell(act) {
   if (!act) return h("td", { class: "absent" }, "–");
-  return h("td", {}, h("span", { class: `dot b-${act.family.key}` }), h("span", { class: "mono", "data-copy": act.name, title: act.name }, act.short), h("small", {}, act.what));
+  return h(
+    "td",
+    {},
+    h("span", { class: `dot b-${act.family.key}` }),
+    h("span", { class: "mono", "data-copy": act.name, title: act.name }, act.short),
+    h("small", {}, act.what),
+  );
 }
 
 function pairRow([one, other], refused) {
   const state = !one ? "only B" : !other ? "only A" : one.name === other.name ? "same" : "other";
   const cells = [
-    h("td", {}, h("span", { class: `state-${state.replace(" ", "-")}` }, { same: "same", other: "other kernel" }[state] ?? state)),
+    h(
+      "td",
+      {},
+      h("span", { class: `state-${state.replace(" ", "-")}` }, { same: "same", other: "other kernel" }[state] ?? state),
+    ),
     kernelCell(one),
     timeCell(one?.duration, one ? undefined : ""),
     kernelCell(other),
@@ -48,9 +88,33 @@ function opsTable(a, b) {
   const rows = [...new Set([...left.keys(), ...right.keys()])].map((name) => {
     const [one, other] = [left.get(name), right.get(name)];
     const count = (each) => h("td", { class: "r num" }, each ? String(each.count) : "–");
-    return { class: !one || !other ? "pair-only" : null, cells: [opCell(name), count(one), count(other), timeCell(one?.self, one ? undefined : "–"), timeCell(other?.self, other ? undefined : "–"), count(one && { count: one.kernels }), count(other && { count: other.kernels })] };
+    return {
+      class: !one || !other ? "pair-only" : null,
+      cells: [
+        opCell(name),
+        count(one),
+        count(other),
+        timeCell(one?.self, one ? undefined : "–"),
+        timeCell(other?.self, other ? undefined : "–"),
+        count(one && { count: one.kernels }),
+        count(other && { count: other.kernels }),
+      ],
+    };
   });
-  return makeTable("ops", "Ops of one forward", [["op", ""], ["calls A", "r"], ["calls B", "r"], ["self CPU A", "r"], ["self CPU B", "r"], ["kernels A", "r"], ["kernels B", "r"]], rows);
+  return makeTable(
+    "ops",
+    "Ops of one forward",
+    [
+      ["op", ""],
+      ["calls A", "r"],
+      ["calls B", "r"],
+      ["self CPU A", "r"],
+      ["self CPU B", "r"],
+      ["kernels A", "r"],
+      ["kernels B", "r"],
+    ],
+    rows,
+  );
 }
 
 const badge = (letter) => h("span", { class: `ab ${letter.toLowerCase()}` }, letter);
@@ -60,14 +124,18 @@ function verdictLine(pairs) {
   const same = count(([one, other]) => one && other && one.name === other.name);
   const otherNames = count(([one, other]) => one && other && one.name !== other.name);
   const [onlyA, onlyB] = [count(([, other]) => !other), count(([one]) => !one)];
-  if (!otherNames && !onlyA && !onlyB) return `The same ${plural(same, "activity").replace("activitys", "activities")}, in the same order.`;
+  if (!otherNames && !onlyA && !onlyB)
+    return `The same ${plural(same, "activity").replace("activitys", "activities")}, in the same order.`;
   return `${same} the same, ${otherNames} paired with another kernel, ${onlyA} only in A, ${onlyB} only in B.`;
 }
 
 // What the comparison made beforehand says of the two, whichever way round it was made.
 function saidBefore(a, b) {
   const is = (cell, run, name) => cell.run === run && cell.case === name;
-  const found = index.compared.find(([runA, caseA, runB, caseB]) => (is(a, runA, caseA) && is(b, runB, caseB)) || (is(b, runA, caseA) && is(a, runB, caseB)));
+  const found = index.compared.find(
+    ([runA, caseA, runB, caseB]) =>
+      (is(a, runA, caseA) && is(b, runB, caseB)) || (is(b, runA, caseA) && is(a, runB, caseB)),
+  );
   return found ? h("p", { class: "said" }, visible(found[4])) : null;
 }
 
@@ -81,15 +149,41 @@ function comparison(a, b) {
     const scale = Math.max(a.total, b.total) || 1;
     const pairs = align(a.activities, b.activities);
     parts.push(
-      h("div", { class: "strip-rows" }, strip(a, [badge("A"), ` ${visible(a.case)}`], scale), strip(b, [badge("B"), ` ${visible(b.case)}`], scale)),
+      h(
+        "div",
+        { class: "strip-rows" },
+        strip(a, [badge("A"), ` ${visible(a.case)}`], scale),
+        strip(b, [badge("B"), ` ${visible(b.case)}`], scale),
+      ),
       h("p", { class: "words" }, verdictLine(pairs)),
       saidBefore(a, b),
-      makeTable("aligned-kernels", "Kernels, aligned", [["", ""], ["A", ""], ["time", "r"], ["B", ""], ["time", "r"], ["B to A", "r"]], pairs.map((each) => pairRow(each, why.length))),
+      makeTable(
+        "aligned-kernels",
+        "Kernels, aligned",
+        [
+          ["", ""],
+          ["A", ""],
+          ["time", "r"],
+          ["B", ""],
+          ["time", "r"],
+          ["B to A", "r"],
+        ],
+        pairs.map((each) => pairRow(each, why.length)),
+      ),
     );
   } else {
-    parts.push(h("p", { class: "note" }, "At least one side has no device activity, so there are no kernels to align."));
+    parts.push(
+      h("p", { class: "note" }, "At least one side has no device activity, so there are no kernels to align."),
+    );
   }
-  parts.push(h("div", { class: "two" }, figuresTable(a, b, why.length), a.calls.length && b.calls.length ? opsTable(a, b) : null));
+  parts.push(
+    h(
+      "div",
+      { class: "two" },
+      figuresTable(a, b, why.length),
+      a.calls.length && b.calls.length ? opsTable(a, b) : null,
+    ),
+  );
   return parts.filter(Boolean);
 }
 
@@ -116,10 +210,21 @@ function firstPair(cells) {
 function startCompare() {
   const cells = index.cells.map((cell, number) => [cell, number]).filter(([cell]) => usable(cell));
   if (cells.length < 2) return;
-  const byRun = Map.groupBy ? Map.groupBy(cells, ([cell]) => cell.run) : new Map([...runs.keys()].map((run) => [run, cells.filter(([cell]) => cell.run === run)]));
+  const byRun = Map.groupBy
+    ? Map.groupBy(cells, ([cell]) => cell.run)
+    : new Map([...runs.keys()].map((run) => [run, cells.filter(([cell]) => cell.run === run)]));
   for (const id of ["#compare-a", "#compare-b"]) {
     for (const [run, listed] of byRun) {
-      if (listed.length) $(id).append(h("optgroup", { label: visible(run) }, listed.map(([cell, number]) => h("option", { value: number }, `${clip(visible(cell.case), 60)}  (${clip(visible(run), 30)})`))));
+      if (listed.length)
+        $(id).append(
+          h(
+            "optgroup",
+            { label: visible(run) },
+            listed.map(([cell, number]) =>
+              h("option", { value: number }, `${clip(visible(cell.case), 60)}  (${clip(visible(run), 30)})`),
+            ),
+          ),
+        );
     }
     $(id).addEventListener("change", () => showComparison());
   }
@@ -132,11 +237,14 @@ function startCompare() {
     copy(location.href.split("#")[0] + compareHash(a, b), "Link", event.target);
   });
   $("#compare-tools").hidden = false;
-  const lazy = new IntersectionObserver((entries) => {
-    if (!entries.some((entry) => entry.isIntersecting)) return;
-    lazy.disconnect();
-    if (!$(".compare-title")) showComparison(false);
-  }, { rootMargin: "400px" });
+  const lazy = new IntersectionObserver(
+    (entries) => {
+      if (!entries.some((entry) => entry.isIntersecting)) return;
+      lazy.disconnect();
+      if (!$(".compare-title")) showComparison(false);
+    },
+    { rootMargin: "400px" },
+  );
   lazy.observe($("#compare"));
 }
 

@@ -19,7 +19,8 @@ function fill(node, attributes, children) {
 const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
 const s = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
-const button = (label, handler, attributes = {}) => h("button", { type: "button", ...attributes, on: { click: handler } }, label);
+const button = (label, handler, attributes = {}) =>
+  h("button", { type: "button", ...attributes, on: { click: handler } }, label);
 
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
@@ -62,4 +63,9 @@ async function copy(text, what, source) {
   setTimeout(() => (source.textContent = label), 1200);
 }
 
-const fileName = (...parts) => parts.join("-").toLowerCase().replace(/[^a-z0-9.-]+/g, "-").slice(0, 100);
+const fileName = (...parts) =>
+  parts
+    .join("-")
+    .toLowerCase()
+    .replace(/[^a-z0-9.-]+/g, "-")
+    .slice(0, 100);

@@ -46,8 +46,17 @@ const plural = (count, one) => `${count.toLocaleString("en-US")} ${one}${count =
 
 function counts(cell) {
   if (missing(cell.kernels)) return NA;
-  const every = [[cell.kernels, "kernel"], [cell.memcpys, "memcpy"], [cell.memsets, "memset"]];
-  return every.filter(([count]) => count).map(([count, one]) => plural(count, one)).join(" + ") || "0 kernels";
+  const every = [
+    [cell.kernels, "kernel"],
+    [cell.memcpys, "memcpy"],
+    [cell.memsets, "memset"],
+  ];
+  return (
+    every
+      .filter(([count]) => count)
+      .map(([count, one]) => plural(count, one))
+      .join(" + ") || "0 kernels"
+  );
 }
 
 function niceTicks(from, to, about) {
@@ -55,7 +64,8 @@ function niceTicks(from, to, about) {
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = power * [1, 2, 2.5, 5, 10].find((factor) => power * factor >= raw * 0.999);
   const ticks = [];
-  for (let at = Math.ceil(from / step) * step; at <= to + step * 1e-6; at += step) ticks.push(Number(at.toPrecision(10)));
+  for (let at = Math.ceil(from / step) * step; at <= to + step * 1e-6; at += step)
+    ticks.push(Number(at.toPrecision(10)));
   return { ticks, step };
 }
 
@@ -72,4 +82,8 @@ function csvCell(text) {
   const safe = /^[=+\-@\t\r]/.test(text) && !isNumber(text) ? `'${text}` : text;
   return /[",\n\r]/.test(safe) ? `"${safe.replace(/"/g, '""')}"` : safe;
 }
-const markdownCell = (text) => text.replace(/[\r\n]+/g, " ").replace(/[\\`*_[\]|~$<>&]/g, "\\$&").replace(/:(?=\/\/)/g, "\\:");
+const markdownCell = (text) =>
+  text
+    .replace(/[\r\n]+/g, " ")
+    .replace(/[\\`*_[\]|~$<>&]/g, "\\$&")
+    .replace(/:(?=\/\/)/g, "\\:");

@@ -2,7 +2,13 @@
 
 function callDetails(item, cell) {
   const { call } = item;
-  const said = { op: "op", meta: "op that launches nothing", runtime: "runtime call", launch: "launch", note: "annotation" }[item.kind];
+  const said = {
+    op: "op",
+    meta: "op that launches nothing",
+    runtime: "runtime call",
+    launch: "launch",
+    note: "annotation",
+  }[item.kind];
   return [
     h("h4", {}, call.name),
     h("p", {}, said),
@@ -13,7 +19,12 @@ function callDetails(item, cell) {
       pair("self", missing(call.self) ? null : duration(call.self)),
       pair("starts at", duration(call.start)),
       pair("kernels, self", call.kernels),
-      pair("device time, self", call.device_time ? `${duration(call.device_time)}, ${share(cell.total ? call.device_time / cell.total : null)}` : null),
+      pair(
+        "device time, self",
+        call.device_time
+          ? `${duration(call.device_time)}, ${share(cell.total ? call.device_time / cell.total : null)}`
+          : null,
+      ),
       pair("input shapes", call.shapes),
     ),
   ];
@@ -25,8 +36,19 @@ class Lanes {
     this.model = lanesModel(cell);
     this.model.items.forEach((item, number) => (item.number = number));
     this.chosen = null;
-    this.svg = s("svg", { class: "lanes", width: "100%", tabindex: 0, role: "application", "aria-roledescription": "time line", "aria-label": `${titleOf(cell)}: CPU calls above GPU streams. Arrow keys pick, plus and minus zoom, shift and arrows pan, 0 fits.` });
-    this.panel = h("div", { class: "lanes-panel" }, h("p", { class: "note" }, "Pick a call or a kernel to see its details."));
+    this.svg = s("svg", {
+      class: "lanes",
+      width: "100%",
+      tabindex: 0,
+      role: "application",
+      "aria-roledescription": "time line",
+      "aria-label": `${titleOf(cell)}: CPU calls above GPU streams. Arrow keys pick, plus and minus zoom, shift and arrows pan, 0 fits.`,
+    });
+    this.panel = h(
+      "div",
+      { class: "lanes-panel" },
+      h("p", { class: "note" }, "Pick a call or a kernel to see its details."),
+    );
     this.view = { from: this.model.from, to: this.model.to };
     this.listen();
   }
@@ -39,8 +61,15 @@ class Lanes {
       button("−", () => this.zoom(1.6), { "aria-label": "Zoom out" }),
       button("+", () => this.zoom(1 / 1.6), { "aria-label": "Zoom in" }),
       button("Fit", () => this.fit()),
-      this.model.rows.length > this.model.cpuCount && button("CPU part", () => this.focusOn((item) => item.call && item.kind !== "note"), { "aria-label": "CPU part: zoom to the CPU calls" }),
-      button("SVG", () => offer(fileName("lanes", this.cell.run, this.cell.case) + ".svg", "image/svg+xml", lanesSvg(this)), { "aria-label": "Download the lanes as SVG" }),
+      this.model.rows.length > this.model.cpuCount &&
+        button("CPU part", () => this.focusOn((item) => item.call && item.kind !== "note"), {
+          "aria-label": "CPU part: zoom to the CPU calls",
+        }),
+      button(
+        "SVG",
+        () => offer(fileName("lanes", this.cell.run, this.cell.case) + ".svg", "image/svg+xml", lanesSvg(this)),
+        { "aria-label": "Download the lanes as SVG" },
+      ),
       h("span", { class: "note" }, "Drag to pan, ctrl and wheel to zoom."),
     );
     const figure = h("figure", { class: "lanes-figure" }, tools, this.svg, this.panel, h("figcaption", {}, note));
@@ -52,7 +81,12 @@ class Lanes {
     const width = this.svg.clientWidth;
     if (!width) return;
     const { from, to } = this.view;
-    drawLanes(this.svg, this.model, { from, to, width, x: (time) => ((time - from) / (to - from)) * width }, this.chosen);
+    drawLanes(
+      this.svg,
+      this.model,
+      { from, to, width, x: (time) => ((time - from) / (to - from)) * width },
+      this.chosen,
+    );
   }
 
   timeAt(clientX) {
@@ -104,17 +138,34 @@ class Lanes {
     const row = this.model.rows[now.row].items;
     const along = row.indexOf(now);
     const middle = (now.from + now.to) / 2;
-    const nearest = (items) => items.reduce((best, item) => (Math.abs((item.from + item.to) / 2 - middle) < Math.abs((best.from + best.to) / 2 - middle) ? item : best));
+    const nearest = (items) =>
+      items.reduce((best, item) =>
+        Math.abs((item.from + item.to) / 2 - middle) < Math.abs((best.from + best.to) / 2 - middle) ? item : best,
+      );
     const other = this.model.rows[now.row + (key === "ArrowDown" ? 1 : -1)]?.items;
-    const next = key === "ArrowRight" ? row[along + 1] : key === "ArrowLeft" ? row[along - 1] : other?.length ? nearest(other) : null;
+    const next =
+      key === "ArrowRight"
+        ? row[along + 1]
+        : key === "ArrowLeft"
+          ? row[along - 1]
+          : other?.length
+            ? nearest(other)
+            : null;
     const item = this.chosen ? next : now;
     if (!item) return;
-    if (item.to < this.view.from || item.from > this.view.to) this.show(item.from - (this.view.to - this.view.from) / 2, item.from + (this.view.to - this.view.from) / 2);
+    if (item.to < this.view.from || item.from > this.view.to)
+      this.show(item.from - (this.view.to - this.view.from) / 2, item.from + (this.view.to - this.view.from) / 2);
     this.pick(item);
   }
 
   key(event) {
-    const acts = { "+": () => this.zoom(1 / 1.6), "=": () => this.zoom(1 / 1.6), "-": () => this.zoom(1.6), 0: () => this.fit(), Escape: () => this.pick(null) };
+    const acts = {
+      "+": () => this.zoom(1 / 1.6),
+      "=": () => this.zoom(1 / 1.6),
+      "-": () => this.zoom(1.6),
+      0: () => this.fit(),
+      Escape: () => this.pick(null),
+    };
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.shiftKey && event.key === "ArrowLeft") this.pan(-0.2);
     else if (event.shiftKey && event.key === "ArrowRight") this.pan(0.2);
@@ -128,11 +179,15 @@ class Lanes {
     let held = null;
     const { svg } = this;
     svg.addEventListener("keydown", (event) => this.key(event));
-    svg.addEventListener("wheel", (event) => {
-      if (!event.ctrlKey && !event.metaKey) return;
-      event.preventDefault();
-      this.zoom(Math.exp(event.deltaY * 0.004), this.timeAt(event.clientX));
-    }, { passive: false });
+    svg.addEventListener(
+      "wheel",
+      (event) => {
+        if (!event.ctrlKey && !event.metaKey) return;
+        event.preventDefault();
+        this.zoom(Math.exp(event.deltaY * 0.004), this.timeAt(event.clientX));
+      },
+      { passive: false },
+    );
     svg.addEventListener("pointerdown", (event) => {
       held = { x: event.clientX, view: this.view, moved: false };
       svg.setPointerCapture(event.pointerId);

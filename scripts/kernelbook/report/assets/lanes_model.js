@@ -5,14 +5,24 @@ function markLaunching(calls, launched) {
   const leads = new Set();
   for (const call of calls) {
     if (missing(call.correlation) || !launched.has(call.correlation)) continue;
-    for (let at = call; at && !leads.has(at.position); at = missing(at.parent) ? null : calls[at.parent]) leads.add(at.position);
+    for (let at = call; at && !leads.has(at.position); at = missing(at.parent) ? null : calls[at.parent])
+      leads.add(at.position);
   }
   return leads;
 }
 
 function callItem(call, leads, launched) {
   const launch = call.category === "runtime" && launched.has(call.correlation);
-  const kind = call.category === "runtime" ? (launch ? "launch" : "runtime") : call.category === "annotation" ? "note" : leads.has(call.position) ? "op" : "meta";
+  const kind =
+    call.category === "runtime"
+      ? launch
+        ? "launch"
+        : "runtime"
+      : call.category === "annotation"
+        ? "note"
+        : leads.has(call.position)
+          ? "op"
+          : "meta";
   return { kind, call, from: call.start, to: call.start + call.duration, label: call.name };
 }
 
@@ -20,7 +30,11 @@ function cpuRows(calls, launched) {
   // without a device nothing launches, and nothing stands out for it
   const leads = launched.size ? markLaunching(calls, launched) : new Set(calls.map((call) => call.position));
   const deepest = Math.max(-1, ...calls.map((call) => call.depth));
-  const rows = Array.from({ length: deepest + 1 }, (_, depth) => ({ label: depth ? "" : "CPU", kind: "cpu", items: [] }));
+  const rows = Array.from({ length: deepest + 1 }, (_, depth) => ({
+    label: depth ? "" : "CPU",
+    kind: "cpu",
+    items: [],
+  }));
   for (const call of calls) rows[call.depth].items.push(callItem(call, leads, launched));
   return rows;
 }
@@ -30,8 +44,16 @@ function deviceRows(activities) {
   for (const act of activities) {
     if (missing(act.start)) continue;
     const key = `${act.device ?? 0}/${act.stream ?? 0}`;
-    if (!rows.has(key)) rows.set(key, { label: `GPU ${act.device ?? 0} · stream ${act.stream ?? 0}`, kind: "gpu", items: [], device: act.device ?? 0 });
-    rows.get(key).items.push({ kind: "kernel", act, from: act.start, to: act.start + act.duration, label: act.what || act.short });
+    if (!rows.has(key))
+      rows.set(key, {
+        label: `GPU ${act.device ?? 0} · stream ${act.stream ?? 0}`,
+        kind: "gpu",
+        items: [],
+        device: act.device ?? 0,
+      });
+    rows
+      .get(key)
+      .items.push({ kind: "kernel", act, from: act.start, to: act.start + act.duration, label: act.what || act.short });
   }
   return [...rows.values()];
 }
@@ -53,8 +75,12 @@ const FAN = 6; // arrows of one launch; a graph that launches more shows its fir
 
 function arrowsOf(gpu, launches) {
   const fans = new Map([...launches.values()].map((launch) => [launch, []]));
-  for (const row of gpu) for (const item of row.items) if (launches.has(item.act.correlation)) fans.get(launches.get(item.act.correlation)).push(item);
-  return [...fans].flatMap(([launch, items]) => (items.length > FAN ? [items[0], items.at(-1)] : items).map((item) => ({ launch, item })));
+  for (const row of gpu)
+    for (const item of row.items)
+      if (launches.has(item.act.correlation)) fans.get(launches.get(item.act.correlation)).push(item);
+  return [...fans].flatMap(([launch, items]) =>
+    (items.length > FAN ? [items[0], items.at(-1)] : items).map((item) => ({ launch, item })),
+  );
 }
 
 function lanesModel(cell) {
@@ -63,7 +89,8 @@ function lanesModel(cell) {
   const gpu = deviceRows(cell.activities);
   const items = [...cpu, ...gpu].flatMap((row) => row.items);
   const launches = new Map();
-  for (const row of cpu) for (const item of row.items) if (item.kind === "launch") launches.set(item.call.correlation, item);
+  for (const row of cpu)
+    for (const item of row.items) if (item.kind === "launch") launches.set(item.call.correlation, item);
   const arrows = arrowsOf(gpu, launches);
   const from = Math.min(0, ...items.map((item) => item.from));
   const to = Math.max(1, ...items.map((item) => item.to));
@@ -78,7 +105,11 @@ function lanesCaption(model) {
   const longest = model.idle.reduce((most, gap) => Math.max(most, gap.to - gap.from), 0);
   const parts = [];
   if (model.rows.length > model.cpuCount) {
-    parts.push(idle ? `Between its first and last kernel the GPU idles ${duration(idle)} in ${plural(model.idle.length, "gap")}, the longest ${duration(longest)}.` : "Between its first and last kernel the GPU never idles.");
+    parts.push(
+      idle
+        ? `Between its first and last kernel the GPU idles ${duration(idle)} in ${plural(model.idle.length, "gap")}, the longest ${duration(longest)}.`
+        : "Between its first and last kernel the GPU never idles.",
+    );
   }
   if (meta) parts.push(`${plural(meta, "op")} launch nothing (dashed).`);
   return parts.join(" ");

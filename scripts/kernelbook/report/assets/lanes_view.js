@@ -16,7 +16,10 @@ function ruler(view, width, height) {
   const scale = Math.max(step, Math.abs(view.to), Math.abs(view.from));
   return ticks.map((tick) => {
     const x = view.x(tick).toFixed(1);
-    return [s("line", { class: "l-grid", x1: x, x2: x, y1: TOP - 5, y2: height }), s("text", { class: "l-tick", x: clamp(view.x(tick), 14, width - 22), y: 11 }, axisLabel(tick, scale))];
+    return [
+      s("line", { class: "l-grid", x1: x, x2: x, y1: TOP - 5, y2: height }),
+      s("text", { class: "l-tick", x: clamp(view.x(tick), 14, width - 22), y: 11 }, axisLabel(tick, scale)),
+    ];
   });
 }
 
@@ -35,7 +38,16 @@ function box(item, model, view, chosen) {
     { class: item === chosen ? "l-item on" : "l-item", "data-item": item.number },
     s("rect", { class: shape, rx: 1.5, ...place }),
     family?.hatched && s("rect", { class: "hatch", ...place }),
-    room >= 3 && s("text", { class: family ? `l-text t-${family.key}` : `l-text l-${item.kind}-text`, x: (left + 4).toFixed(1), y: y + ROW / 2 - 1 }, item.label.length > room ? `${item.label.slice(0, room - 1)}…` : item.label),
+    room >= 3 &&
+      s(
+        "text",
+        {
+          class: family ? `l-text t-${family.key}` : `l-text l-${item.kind}-text`,
+          x: (left + 4).toFixed(1),
+          y: y + ROW / 2 - 1,
+        },
+        item.label.length > room ? `${item.label.slice(0, room - 1)}…` : item.label,
+      ),
   );
 }
 
@@ -58,12 +70,23 @@ function idleBand(gap, model, view) {
   if (width < 1.5) return null;
   const y = rowTop(model, model.cpuCount) - 2;
   const height = (model.rows.length - model.cpuCount) * ROW + 1;
-  const label = width > 62 && s("text", { class: "l-tick", x: (left + width / 2).toFixed(1), y: y + height / 2 + 4 }, `idle ${duration(gap.to - gap.from)}`);
+  const label =
+    width > 62 &&
+    s(
+      "text",
+      { class: "l-tick", x: (left + width / 2).toFixed(1), y: y + height / 2 + 4 },
+      `idle ${duration(gap.to - gap.from)}`,
+    );
   return [s("rect", { class: "l-idle", x: left.toFixed(1), y, width: width.toFixed(1), height }), label];
 }
 
 function rowLabels(model) {
-  return model.rows.map((row, place) => row.label && place >= model.cpuCount && s("text", { class: "l-row", x: 0, y: rowTop(model, place) - 5 }, row.label));
+  return model.rows.map(
+    (row, place) =>
+      row.label &&
+      place >= model.cpuCount &&
+      s("text", { class: "l-row", x: 0, y: rowTop(model, place) - 5 }, row.label),
+  );
 }
 
 function drawLanes(svg, model, view, chosen) {
@@ -73,8 +96,16 @@ function drawLanes(svg, model, view, chosen) {
   svg.replaceChildren(
     s("g", {}, ruler(view, view.width, height)),
     s("g", {}, model.rows.length > model.cpuCount ? model.idle.map((gap) => idleBand(gap, model, view) ?? []) : []),
-    s("g", {}, model.arrows.map((each) => arrow(each, model, view, null) ?? [])),
-    s("g", {}, model.items.map((item) => box(item, model, view, chosen) ?? [])),
+    s(
+      "g",
+      {},
+      model.arrows.map((each) => arrow(each, model, view, null) ?? []),
+    ),
+    s(
+      "g",
+      {},
+      model.items.map((item) => box(item, model, view, chosen) ?? []),
+    ),
     s("g", {}, on ? on.map((each) => arrow(each, model, view, chosen) ?? []) : []),
     s("g", {}, rowLabels(model)),
   );

@@ -20,7 +20,8 @@ function follow() {
   }
   const number = index.cells.findIndex((cell) => cell.anchor === `${name}~${run}`);
   const look = $(".case-look", details);
-  if (number >= 0 && $(`[data-number="${number}"]`, look) && Number(look.dataset.shown) !== number) chooseRun(look, number);
+  if (number >= 0 && $(`[data-number="${number}"]`, look) && Number(look.dataset.shown) !== number)
+    chooseRun(look, number);
   for (const row of $$("tr.target")) row.classList.remove("target");
   const target = kernel ? document.getElementById(hash) : run ? document.getElementById(`${name}~${run}`) : details;
   target?.closest("tr")?.classList.add("target");
@@ -30,7 +31,8 @@ function follow() {
 function startTheme() {
   const toggle = $("#theme");
   const root = document.documentElement;
-  const dark = () => (root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches);
+  const dark = () =>
+    root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   try {
     const kept = localStorage.getItem("kernelbook-theme");
     if (kept === "light" || kept === "dark") root.dataset.theme = kept;
@@ -51,17 +53,20 @@ function startTheme() {
 
 function startContents() {
   const links = new Map($$(".bar nav a").map((link) => [link.hash.slice(1), link]));
-  const seen = new IntersectionObserver((entries) => {
-    for (const entry of entries) {
-      if (!entry.isIntersecting) continue;
-      for (const link of links.values()) link.removeAttribute("aria-current");
-      const link = links.get(entry.target.id);
-      if (!link) continue;
-      link.setAttribute("aria-current", "true");
-      const nav = link.parentElement;
-      nav.scrollLeft = link.offsetLeft - nav.offsetLeft - nav.clientWidth / 2;
-    }
-  }, { rootMargin: "-20% 0px -70% 0px" });
+  const seen = new IntersectionObserver(
+    (entries) => {
+      for (const entry of entries) {
+        if (!entry.isIntersecting) continue;
+        for (const link of links.values()) link.removeAttribute("aria-current");
+        const link = links.get(entry.target.id);
+        if (!link) continue;
+        link.setAttribute("aria-current", "true");
+        const nav = link.parentElement;
+        nav.scrollLeft = link.offsetLeft - nav.offsetLeft - nav.clientWidth / 2;
+      }
+    },
+    { rootMargin: "-20% 0px -70% 0px" },
+  );
   for (const section of $$("main > section")) seen.observe(section);
 }
 
@@ -77,11 +82,20 @@ function start() {
   for (const figure of $$("figure.strips")) enhanceFigure(figure);
   for (const details of $$("details.case")) whenOpened(details, buildLook);
   for (const details of $$("details.spread")) {
-    const cells = () => index.cells.map((cell, number) => [cell, number]).filter(([cell]) => caseOrder.get(cell.case)?.workload === details.dataset.workload && usable(cell)).map(([, number]) => cellOf(number));
-    whenOpened(details, () => $(".spread-body", details).append(spreadFigure(cells(), details.dataset.workload, (cell) => visible(labelText(cell)))));
+    const cells = () =>
+      index.cells
+        .map((cell, number) => [cell, number])
+        .filter(([cell]) => caseOrder.get(cell.case)?.workload === details.dataset.workload && usable(cell))
+        .map(([, number]) => cellOf(number));
+    whenOpened(details, () =>
+      $(".spread-body", details).append(
+        spreadFigure(cells(), details.dataset.workload, (cell) => visible(labelText(cell))),
+      ),
+    );
   }
   for (const box of $$(".table")) if (!box.closest("details.case")) enhanceTable(box);
-  for (const details of $$("details.case")) details.addEventListener("toggle", () => $$(".table", details).forEach(enhanceTable), { once: true });
+  for (const details of $$("details.case"))
+    details.addEventListener("toggle", () => $$(".table", details).forEach(enhanceTable), { once: true });
   for (const section of $$("main > section[id] > h2[id]")) permalink(section, section.parentElement.id);
   startMatrix();
   startCompare();

@@ -54,7 +54,9 @@ function paintMatrix() {
 
 function startMatrix() {
   if (!$("#matrix-base").options.length) return;
-  const useful = [...$("#matrix-base").options].find((option) => index.cells.some((cell) => cell.run === option.value && cell.drawn));
+  const useful = [...$("#matrix-base").options].find((option) =>
+    index.cells.some((cell) => cell.run === option.value && cell.drawn),
+  );
   if (useful && !("chosen" in $("#matrix-base").dataset)) $("#matrix-base").value = useful.value;
   $("#matrix-tools").hidden = false;
   $("#matrix-metric").addEventListener("change", paintMatrix);

@@ -11,12 +11,22 @@ function spreadOf(cell) {
   const sorted = [...values].sort((a, b) => a - b);
   const [median, low, high] = [0.5, 0.05, 0.95].map((at) => quantile(sorted, at));
   const first = cell.samples.map(([, listed]) => listed[0]);
-  return { cell, values, median, low, high, first, slowFirst: first.some((value) => value > high * 1.2 && value > median * 1.5) };
+  return {
+    cell,
+    values,
+    median,
+    low,
+    high,
+    first,
+    slowFirst: first.some((value) => value > high * 1.2 && value > median * 1.5),
+  };
 }
 
 function spreadLimits(spreads) {
   // four times the usual interval: one restless case must not flatten all the others
-  const reaches = spreads.map(({ low, high, median }) => Math.max(high / median - 1, 1 - low / median)).sort((a, b) => a - b);
+  const reaches = spreads
+    .map(({ low, high, median }) => Math.max(high / median - 1, 1 - low / median))
+    .sort((a, b) => a - b);
   const reach = clamp(quantile(reaches, 0.5) * 4, 0.03, 1);
   return { from: Math.max(1 - reach, 0), to: 1 + reach };
 }
@@ -32,9 +42,20 @@ function spreadDots(spread, x, y, width) {
       if (out) {
         const edge = at < 0 ? 4 : width - 4;
         const way = at < 0 ? -4 : 4;
-        return s("path", { class: place ? "d-out" : "d-out d-first", d: `M${edge - way} ${cy - 3.5}L${edge} ${cy}L${edge - way} ${cy + 3.5}` }, s("title", {}, `${duration(value)}, process ${process}, sample ${place + 1}: off the scale`));
+        return s(
+          "path",
+          {
+            class: place ? "d-out" : "d-out d-first",
+            d: `M${edge - way} ${cy - 3.5}L${edge} ${cy}L${edge - way} ${cy + 3.5}`,
+          },
+          s("title", {}, `${duration(value)}, process ${process}, sample ${place + 1}: off the scale`),
+        );
       }
-      return s("circle", { class: place ? "d-dot" : "d-dot d-first", cx: at.toFixed(1), cy: cy.toFixed(1), r: place ? 2 : 3.2 }, s("title", {}, `${duration(value)}, process ${process}, sample ${place + 1}`));
+      return s(
+        "circle",
+        { class: place ? "d-dot" : "d-dot d-first", cx: at.toFixed(1), cy: cy.toFixed(1), r: place ? 2 : 3.2 },
+        s("title", {}, `${duration(value)}, process ${process}, sample ${place + 1}`),
+      );
     }),
   );
 }
@@ -45,7 +66,13 @@ function spreadRow(spread, limits, place, width) {
   const [low, high] = [clamp(x(spread.low / spread.median), 0, width), clamp(x(spread.high / spread.median), 0, width)];
   return [
     s("line", { class: "l-grid", x1: 0, x2: width, y1: y + SPREAD_ROW, y2: y + SPREAD_ROW }),
-    s("rect", { class: "d-range", x: low.toFixed(1), y: y + 5, width: Math.max(high - low, 1).toFixed(1), height: SPREAD_ROW - 10 }),
+    s("rect", {
+      class: "d-range",
+      x: low.toFixed(1),
+      y: y + 5,
+      width: Math.max(high - low, 1).toFixed(1),
+      height: SPREAD_ROW - 10,
+    }),
     spreadDots(spread, x, y, width),
     s("line", { class: "d-median", x1: x(1), x2: x(1), y1: y + 3, y2: y + SPREAD_ROW - 3 }),
   ];
@@ -58,10 +85,21 @@ function spreadSvg(spreads, width) {
   const x = (percentage) => ((1 + percentage / 100 - limits.from) / (limits.to - limits.from)) * width;
   return s(
     "svg",
-    { class: "spread", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Forward times around their medians; the table below gives the figures" },
+    {
+      class: "spread",
+      width,
+      height,
+      viewBox: `0 0 ${width} ${height}`,
+      role: "img",
+      "aria-label": "Forward times around their medians; the table below gives the figures",
+    },
     ticks.map((tick) => [
       s("line", { class: "l-grid", x1: x(tick), x2: x(tick), y1: 14, y2: height }),
-      s("text", { class: "l-tick", x: clamp(x(tick), 16, width - 16), y: 10 }, tick === 0 ? "median" : `${tick > 0 ? "+" : ""}${tick} %`),
+      s(
+        "text",
+        { class: "l-tick", x: clamp(x(tick), 16, width - 16), y: 10 },
+        tick === 0 ? "median" : `${tick > 0 ? "+" : ""}${tick} %`,
+      ),
     ]),
     spreads.map((spread, place) => spreadRow(spread, limits, place, width)),
   );
@@ -75,10 +113,35 @@ function spreadFigure(cells, name, labelOf) {
   const draw = () => space.clientWidth && space.replaceChildren(spreadSvg(spreads, Math.floor(space.clientWidth)));
   new ResizeObserver(draw).observe(space);
   const rows = spreads.map((each) => ({
-    cells: [labelOf(each.cell), String(each.values.length), timeCell(each.median), timeCell(each.low), timeCell(each.high), timeCell(Math.min(...each.values)), timeCell(Math.max(...each.values)), timeCell(each.first[0], duration(each.first[0]) + (each.slowFirst ? ", slow" : ""))],
+    cells: [
+      labelOf(each.cell),
+      String(each.values.length),
+      timeCell(each.median),
+      timeCell(each.low),
+      timeCell(each.high),
+      timeCell(Math.min(...each.values)),
+      timeCell(Math.max(...each.values)),
+      timeCell(each.first[0], duration(each.first[0]) + (each.slowFirst ? ", slow" : "")),
+    ],
   }));
-  const heads = [["case", ""], ["samples", "r num"], ["median", "r"], ["5 %", "r"], ["95 %", "r"], ["least", "r"], ["most", "r"], ["first", "r"]];
-  const lines = [["run", "case", "process", "sample", "forward_time_us"], ...cells.flatMap((cell) => cell.samples.flatMap(([process, listed]) => listed.map((value, place) => [cell.run, cell.case, process, place + 1, value].map(String))))];
+  const heads = [
+    ["case", ""],
+    ["samples", "r num"],
+    ["median", "r"],
+    ["5 %", "r"],
+    ["95 %", "r"],
+    ["least", "r"],
+    ["most", "r"],
+    ["first", "r"],
+  ];
+  const lines = [
+    ["run", "case", "process", "sample", "forward_time_us"],
+    ...cells.flatMap((cell) =>
+      cell.samples.flatMap(([process, listed]) =>
+        listed.map((value, place) => [cell.run, cell.case, process, place + 1, value].map(String)),
+      ),
+    ),
+  ];
   return h(
     "figure",
     { class: "spread-figure" },
@@ -87,9 +150,26 @@ function spreadFigure(cells, name, labelOf) {
       "figcaption",
       { class: "note" },
       "Each dot is one forward, timed without a profiler, as its distance from the median. Band: 5 to 95 %. Ring: the first sample. Chevron: off the scale. ",
-      button("SVG", () => offer(fileName("forward-times", name) + ".svg", "image/svg+xml", standalone(spreadSvg(spreads, 900), 900, "Forward times", lines, spreads.map(({ cell }) => visible(labelText(cell))))), { class: "quiet" }),
+      button(
+        "SVG",
+        () =>
+          offer(
+            fileName("forward-times", name) + ".svg",
+            "image/svg+xml",
+            standalone(
+              spreadSvg(spreads, 900),
+              900,
+              "Forward times",
+              lines,
+              spreads.map(({ cell }) => visible(labelText(cell))),
+            ),
+          ),
+        { class: "quiet" },
+      ),
       " ",
-      button("CSV", () => offer(fileName("forward-times", name) + ".csv", "text/csv", toCsv(lines)), { class: "quiet" }),
+      button("CSV", () => offer(fileName("forward-times", name) + ".csv", "text/csv", toCsv(lines)), {
+        class: "quiet",
+      }),
     ),
     makeTable(`forward-times-${name}`, "Forward times", heads, rows),
   );

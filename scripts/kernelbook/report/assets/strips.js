@@ -66,13 +66,18 @@ function pointAt(bar, segment) {
 function walk(bar, event) {
   const all = segmentsOf(bar);
   const now = all.findIndex((segment) => segment.classList.contains("on"));
-  const next = { ArrowRight: now + 1, ArrowLeft: now < 0 ? all.length - 1 : now - 1, Home: 0, End: all.length - 1 }[event.key];
+  const next = { ArrowRight: now + 1, ArrowLeft: now < 0 ? all.length - 1 : now - 1, Home: 0, End: all.length - 1 }[
+    event.key
+  ];
   if (event.key === "Escape") return pointAt(bar, null);
   if (event.key === "Enter" && now >= 0) return goToKernel(bar, all[now]);
   if (next === undefined) return;
   event.preventDefault();
   const act = pointAt(bar, all[clamp(next, 0, all.length - 1)]);
-  if (act) announce(`${act.position + 1} of ${all.length}: ${act.short}, ${duration(act.duration)}, ${act.family.label}, launched by ${act.op ?? "unknown"}`);
+  if (act)
+    announce(
+      `${act.position + 1} of ${all.length}: ${act.short}, ${duration(act.duration)}, ${act.family.label}, launched by ${act.op ?? "unknown"}`,
+    );
 }
 
 function goToKernel(bar, segment) {
@@ -107,7 +112,16 @@ function segment(act, left, width, part) {
   return [
     s("rect", { class: `f-${key}${part < 0.004 ? " thin" : ""}`, x, width: w, height: "100%", "data-i": act.position }),
     hatched && s("rect", { class: "hatch", x, width: w, height: "100%" }),
-    fits && s("text", { class: `t-${key} lab-${part >= 0.018 * label.length ? "any" : "wide"}`, x: percent(left + width / 2), y: "50%" }, label),
+    fits &&
+      s(
+        "text",
+        {
+          class: `t-${key} lab-${part >= 0.018 * label.length ? "any" : "wide"}`,
+          x: percent(left + width / 2),
+          y: "50%",
+        },
+        label,
+      ),
   ];
 }
 
@@ -121,21 +135,40 @@ function strip(cell, label, scale) {
     return made;
   });
   const about = `${titleOf(cell)}: ${duration(cell.total)}, ${counts(cell)}. Arrow keys walk through the kernels.`;
-  const bar = s("svg", { class: "strip-bar", tabindex: 0, role: "group", "aria-label": about, "data-cell": cell.number }, parts);
+  const bar = s(
+    "svg",
+    { class: "strip-bar", tabindex: 0, role: "group", "aria-label": about, "data-cell": cell.number },
+    parts,
+  );
   bar.style.setProperty("--part", (cell.total / scale).toFixed(5));
   enhanceStrip(bar);
   return h(
     "div",
     { class: "strip" },
     h("span", { class: "strip-name" }, label),
-    h("div", { class: "strip-track" }, bar, h("span", { class: "strip-total num" }, duration(cell.total), h("span", { class: "muted" }, counts(cell)))),
+    h(
+      "div",
+      { class: "strip-track" },
+      bar,
+      h("span", { class: "strip-total num" }, duration(cell.total), h("span", { class: "muted" }, counts(cell))),
+    ),
   );
 }
 
 function stripLines(cells) {
   const head = ["run", "case", "position", "category", "name", "family", "start_us", "duration_us", "launched by"];
   const lines = cells.flatMap((cell) =>
-    cell.activities.map((act) => [cell.run, cell.case, act.position, act.category, act.name, act.family.label, act.start ?? "", act.duration, act.path ?? ""]),
+    cell.activities.map((act) => [
+      cell.run,
+      cell.case,
+      act.position,
+      act.category,
+      act.name,
+      act.family.label,
+      act.start ?? "",
+      act.duration,
+      act.path ?? "",
+    ]),
   );
   return [head, ...lines].map((line) => line.map(String));
 }
@@ -143,13 +176,24 @@ function stripLines(cells) {
 function enhanceFigure(figure) {
   const cells = () => $$(".strip-bar", figure).map((bar) => cellOf(Number(bar.dataset.cell)));
   const name = figure.dataset.workload;
-  const own = button("Each to its own width", () => {
-    const on = figure.classList.toggle("own-scale");
-    own.setAttribute("aria-pressed", String(on));
-  }, { class: "quiet", "aria-pressed": "false" });
+  const own = button(
+    "Each to its own width",
+    () => {
+      const on = figure.classList.toggle("own-scale");
+      own.setAttribute("aria-pressed", String(on));
+    },
+    { class: "quiet", "aria-pressed": "false" },
+  );
   $(".fig-tools", figure).append(
     $$(".strip-bar", figure).length > 1 ? own : "",
-    button("SVG", () => offer(fileName("strips", name) + ".svg", "image/svg+xml", stripsSvg(cells(), `Kernel strips of ${name}`)), { class: "quiet", "aria-label": `Download the strips of ${name} as SVG` }),
-    button("CSV", () => offer(fileName("strips", name) + ".csv", "text/csv", toCsv(stripLines(cells()))), { class: "quiet", "aria-label": `Download the data of the strips of ${name} as CSV` }),
+    button(
+      "SVG",
+      () => offer(fileName("strips", name) + ".svg", "image/svg+xml", stripsSvg(cells(), `Kernel strips of ${name}`)),
+      { class: "quiet", "aria-label": `Download the strips of ${name} as SVG` },
+    ),
+    button("CSV", () => offer(fileName("strips", name) + ".csv", "text/csv", toCsv(stripLines(cells()))), {
+      class: "quiet",
+      "aria-label": `Download the data of the strips of ${name} as CSV`,
+    }),
   );
 }

@@ -83,7 +83,11 @@ function sortable(table) {
 function reachable(box, name) {
   new ResizeObserver(() => {
     const wide = box.scrollWidth > box.clientWidth + 1;
-    for (const [key, value] of [["tabindex", "0"], ["role", "region"], ["aria-label", `Table ${name}, scrolls sideways`]]) {
+    for (const [key, value] of [
+      ["tabindex", "0"],
+      ["role", "region"],
+      ["aria-label", `Table ${name}, scrolls sideways`],
+    ]) {
       if (wide) box.setAttribute(key, value);
       else box.removeAttribute(key);
     }
@@ -108,8 +112,12 @@ function enhanceTable(box) {
     tools.append(find);
   }
   tools.append(
-    button("Markdown", (event) => copy(toMarkdown(tableRows(table)), "Table as Markdown", event.target), { "aria-label": `Copy ${name} as Markdown` }),
-    button("CSV", (event) => copy(toCsv(tableRows(table)), "Table as CSV", event.target), { "aria-label": `Copy ${name} as CSV` }),
+    button("Markdown", (event) => copy(toMarkdown(tableRows(table)), "Table as Markdown", event.target), {
+      "aria-label": `Copy ${name} as Markdown`,
+    }),
+    button("CSV", (event) => copy(toCsv(tableRows(table)), "Table as CSV", event.target), {
+      "aria-label": `Copy ${name} as CSV`,
+    }),
   );
   if (rowsOf(table).length > 1) sortable(table);
   reachable(box, name);
@@ -118,9 +126,14 @@ function enhanceTable(box) {
 
 // A table of our own making, ready to sort and copy. `heads` are [label, class]; `rows` hold nodes or text.
 function makeTable(name, caption, heads, rows) {
-  const cell = (value, place) => (value instanceof HTMLTableCellElement ? value : h("td", { class: heads[place][1] }, value));
+  const cell = (value, place) =>
+    value instanceof HTMLTableCellElement ? value : h("td", { class: heads[place][1] }, value);
   const body = rows.map(({ cells, ...attributes }) => h("tr", attributes, cells.map(cell)));
-  const head = h("tr", {}, heads.map(([label, kind]) => h("th", { scope: "col", class: kind?.includes("r") ? "r" : null }, label)));
+  const head = h(
+    "tr",
+    {},
+    heads.map(([label, kind]) => h("th", { scope: "col", class: kind?.includes("r") ? "r" : null }, label)),
+  );
   const table = h("table", {}, h("caption", {}, caption), h("thead", {}, head), h("tbody", {}, body));
   const box = h("div", { class: "table", "data-table": name }, table);
   const wrap = h("div", {}, box);
