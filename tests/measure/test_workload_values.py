@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +18,7 @@ from workloads.harness.case_file import DEFAULTS  # noqa: E402
 pytestmark = pytest.mark.torch
 
 CPU = torch.device("cpu")
+FAULTS = Path(__file__).parent / "fixtures" / "faults.py"
 SHAPE = {"batch": 2, "heads": 3, "seq": 33, "head_dim": 16}
 
 
@@ -142,6 +145,52 @@ def test_inputs_are_seeded_random_and_never_zeros():
     assert all(torch.equal(a, b) for a, b in zip(first.inputs, again.inputs, strict=True))
     assert all(0.7 < float(tensor.std()) < 1.3 for tensor in first.inputs)
     assert not torch.equal(first.inputs[0], first.inputs[1])
+
+
+@pytest.mark.parametrize(
+    ("workload", "words"),
+    [
+        (f"{FAULTS}:absent", 'has no "absent": it has Nested'),
+        (f"{FAULTS}:Nested.outer", 'has no "outer": it has inner'),
+        (f"{FAULTS}:not_a_function", "must be a function, got int"),
+        ("no/such/file.py:x", 'there is no file "no/such/file.py"'),
+        ("matmul-add", "matmul_add, mlp, training, or path/to/file.py:function"),
+    ],
+)
+def test_a_workload_that_is_not_there_says_what_is(workload, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        building.find_workload(workload)
+
+
+def test_a_workload_may_be_nested_and_may_return_a_pair():
+    made = make(f"{FAULTS}:Nested.inner", size=4)
+    assert torch.equal(made.forward(*made.inputs), made.inputs[0] + 1)
+    made = make(f"{FAULTS}:returns_a_pair")
+    assert torch.equal(made.forward(*made.inputs), made.inputs[0] * 2)
+
+
+def test_compile_options_are_passed_on(monkeypatch):
+    seen = {}
+    monkeypatch.setattr(torch, "compile", lambda forward, **options: seen.update(options) or forward)
+    options = {"mode": "max-autotune", "dynamic": True, "fullgraph": True, "backend": "inductor"}
+    case = {**DEFAULTS, "mode": "compile", "compile_options": options}
+    building.in_mode(case, make("matmul_add", size=2), CPU)
+    assert seen == options
+
+
+def test_a_workload_must_return_a_workload():
+    with pytest.raises(TypeError, match="must return a Workload, got NoneType"):
+        make(f"{FAULTS}:returns_nothing")
+
+
+@torch.no_grad()
+def test_backends_of_a_cpu():
+    made = make("attention", "inplace", "bfloat16", **SHAPE)
+    backends = made.facts()["sdpa_backends"]
+    assert {name: found["usable"] for name, found in backends.items()} == {
+        "math": True, "flash": True, "efficient": False, "cudnn": False,
+    }  # fmt: skip
+    assert backends["cudnn"]["reasons"] == ["there is no such kernel for the CPU"]
 
 
 def test_an_unknown_variant_lists_the_known_ones():
