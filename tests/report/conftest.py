@@ -95,8 +95,8 @@ def open_page(browser) -> Iterator[Callable]:
 
 
 @pytest.fixture(scope="session")
-def axe(tmp_path_factory, missing) -> str:
-    """The source of axe-core, installed by npm into a folder of its own."""
+def npm_packages(tmp_path_factory, missing) -> Path:
+    """The node_modules folder of package.json, installed by npm into a folder of its own."""
     npm = shutil.which("npm")
     if npm is None:
         missing("npm is not installed")
@@ -113,4 +113,10 @@ def axe(tmp_path_factory, missing) -> str:
     )
     if done.returncode:
         missing(f"npm ci failed: {done.stderr.strip()[-300:]}")
-    return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+    return folder / "node_modules"
+
+
+@pytest.fixture(scope="session")
+def axe(npm_packages) -> str:
+    """The source of axe-core."""
+    return (npm_packages / "axe-core" / "axe.min.js").read_text(encoding="utf-8")

@@ -81,3 +81,16 @@ def test_nothing_is_lost_in_an_alignment(node):
 def test_ticks_are_round_and_within(node):
     found = node("niceTicks(given[0], given[1], 5)", [0, 2.6])
     assert found["ticks"] == [0, 1, 2]
+
+
+def test_scripts_and_styles_are_laid_out_by_prettier(npm_packages):
+    program = npm_packages / ".bin" / "prettier"
+    files = [str(path) for path in sorted((page.HERE / "assets").iterdir())]
+    done = subprocess.run(
+        [str(program), "--print-width", "120", "--check", *files],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
