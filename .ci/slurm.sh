@@ -25,7 +25,8 @@ end_of() { # the process whose id lies in this file, and nothing else
   kill -9 "$pid" 2>/dev/null || true
 }
 
-stop() {
+stop() { # the Slurm of this folder
+  local folder=$1
   end_of "$folder/slurmd.pid"
   end_of "$folder/slurmctld.pid"
   if [ -e "$folder/started-munge" ]; then end_of /run/munge/munged.pid; fi
@@ -114,7 +115,10 @@ start_munge() {
 
 start() {
   install_slurm
-  stop
+  local other
+  other=$(readlink /etc/slurm/slurm.conf || true)
+  [ -z "$other" ] || stop "$(dirname "$other")"
+  stop "$folder"
   rm -rf "$folder/state" "$folder/spool"
   configure
   link_configuration
@@ -132,7 +136,7 @@ start() {
 
 case $action in
   start) start ;;
-  stop) stop ;;
+  stop) stop "$folder" ;;
   *)
     echo "usage: $0 start|stop FOLDER" >&2
     exit 2
