@@ -13,6 +13,7 @@ TORCH_INDEX ?=
 CORES ?= 1
 ARGS ?=
 PYTEST_ARGS ?=
+WORKERS ?= 2
 # the first Python that starts; 3.11 is preferred where there are several
 PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3,$(shell $(p) -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $(p))))
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check
@@ -44,8 +45,9 @@ report: setup
 nightly: setup
 	$(PY) scripts/nightly.py --cores $(CORES) $(ARGS)
 
+# a file of tests is one worker's, so that what is made once for the file is made once
 test: setup-dev
-	$(PY) -m pytest $(PYTEST_ARGS)
+	$(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 lint: setup-dev
 	$(PY) -m ruff check .
