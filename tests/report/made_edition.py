@@ -173,6 +173,21 @@ FINDINGS = (
 )
 
 
+SAME = {  # what all activities have in common here
+    "device": 0,
+    "stream": 7,
+    "launch_duration_us": 5.0,
+    "range": 0,
+    "grid": [2, 66, 1],
+    "block": [384, 1, 1],
+    "registers_per_thread": 168,
+    "shared_memory_bytes": 213188,
+    "occupancy_percent": 19.0,
+    "bytes": None,
+    "graph": False,
+}
+
+
 def forward(made: Made, factor: float = 1.0) -> tuple[list[dict], list[dict]]:
     """(activities, calls) of one forward; each launch takes 6 µs of CPU, an op around it 2 µs more at either end."""
     acts: list[dict] = []
@@ -209,22 +224,11 @@ def forward(made: Made, factor: float = 1.0) -> tuple[list[dict], list[dict]]:
             start = max(device_free, inside + 7.0)
             device_free = start + duration * factor + 1.0
             acts.append(
-                {
-                    "position": len(acts),
-                    "category": category,
-                    "name": name,
-                    "start_us": start,
-                    "duration_us": duration * factor,
-                }
-                | {"device": 0, "stream": 7, "correlation": correlation, "launch_api": api, "launch_start_us": inside}
-                | {
-                    "launch_duration_us": 5.0,
-                    "launch_delay_us": start - inside,
-                    "op": step.inner or step.op,
-                    "op_path": path,
-                }
-                | {"range": 0, "grid": [2, 66, 1], "block": [384, 1, 1], "registers_per_thread": 168, "family": family}
-                | {"shared_memory_bytes": 213188, "occupancy_percent": 19.0, "bytes": None, "graph": False}
+                {"position": len(acts), "category": category, "name": name, "family": family, "op_path": path}
+                | {"start_us": start, "duration_us": duration * factor, "correlation": correlation}
+                | {"launch_api": api, "launch_start_us": inside, "launch_delay_us": start - inside}
+                | {"op": step.inner or step.op}
+                | SAME
             )
             calls[holder]["kernels"] += category == "kernel"
             calls[holder]["self_device_time_us"] += duration * factor
