@@ -59,7 +59,7 @@ def test_what_is_written_is_read_raw_samples_and_all(tmp_path: Path) -> None:
         "host.parquet",
         "stable.parquet",
     ]
-    read = store.read(lists=True)
+    read = store.read(everything=True)
     assert read.table.equals(pa.concat_tables([tables["host"], tables["stable"]]).replace_schema_metadata(None))
     assert all(len(samples) == 7 for samples in read.table["forward_times_us"].to_pylist())
     assert "forward_times_us" not in store.read().table.column_names
@@ -147,7 +147,7 @@ def test_a_damaged_file_is_named_set_aside_and_the_rest_is_read(tmp_path: Path, 
         for at in range(500, 2500):
             flipped[at] ^= 0x55
         path.write_bytes({"cut": whole[:-200], "empty": b"", "text": b"hello", "flipped": bytes(flipped)}[harm])
-    read = store.read(lists=True)
+    read = store.read(everything=True)
     assert [item.file for item in read.damaged] == ["nights/2026-01-02/stable.parquet"]
     assert read.damaged[0].reason
     assert len(read.table) == 3 * 2 * 30 - 30
@@ -177,7 +177,7 @@ def test_a_night_written_by_version_1_is_read_beside_new_ones(tmp_path: Path) ->
     (tmp_path / "nights/2026-01-05").mkdir(parents=True)
     (tmp_path / "nights/2026-01-05/host.parquet").write_bytes(old.read_bytes())
     fill(store, ["2026-01-06"])
-    read = store.read(lists=True)
+    read = store.read(everything=True)
     assert read.damaged == ()
     assert read.table.schema.equals(pa.schema(list(SCHEMA)))
     first = read.table.slice(0, 1).to_pylist()[0]

@@ -19,7 +19,7 @@ HAMPEL_LIMIT = 3.0
 MAD_TO_SIGMA = 1.4826
 """Turns a median absolute deviation into a standard deviation, for normal noise."""
 LEAST_Z = 5.0
-"""Standard errors that two neighbouring levels are apart at least: every night looks again, and some cases are noisy."""
+"""Standard errors that two neighbouring levels are apart at least: every night looks again, some cases are noisy."""
 NOISE_FLOOR = 0.002
 """Least relative noise assumed: timers tick, and a series without any noise would see a change in every tick."""
 

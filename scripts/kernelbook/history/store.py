@@ -28,8 +28,9 @@ import pyarrow.parquet as pq
 from kernelbook.history.nights import is_night, night_order
 from kernelbook.history.schema import SCHEMA, VERSION_KEY, upgrade
 
+KEPT = ("night", "process", "device_type", "image", "started_utc", "first_call_us", "peak_memory_bytes")
 LISTS = ("forward_times_us", "kernels", "ops")
-"""Columns that are read only when asked for: a year of them is large, and their ids are enough to compare nights."""
+"""Columns that are read only when asked for: judging and publishing need neither, and a year of them is large."""
 READERS = 4
 _RUN = re.compile(r"^[a-z][a-z0-9.-]*$")
 
@@ -117,9 +118,12 @@ class Store:
         _flush(target.parent)
         shutil.rmtree(old, ignore_errors=True)
 
-    def read(self, *, until: str | None = None, lists: bool = False) -> History:
-        """All nights up to and with `until`; damaged files are left out and named. `lists` adds the columns `LISTS`."""
-        columns = [name for name in SCHEMA.names if lists or name not in LISTS]
+    def read(self, *, until: str | None = None, everything: bool = False) -> History:
+        """All nights up to and with `until`; damaged files are left out and named.
+
+        `everything` adds the columns that only a reader of single nights needs: `KEPT` and `LISTS`.
+        """
+        columns = [name for name in SCHEMA.names if everything or name not in (*KEPT, *LISTS)]
         nights = [name for name in self.nights() if until is None or night_order(name) <= night_order(until)]
         paths = [path for night in nights for path in sorted((self.nights_folder / night).glob("[!._]*.parquet"))]
         with ThreadPoolExecutor(READERS) as pool:
