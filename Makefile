@@ -24,12 +24,14 @@ setup: $(VENV)/.workflow $(VENV)/.torch
 setup-dev: setup $(VENV)/.dev
 
 $(VENV)/.workflow: requirements.txt constraints.txt
-	if [ -z "$(PYTHON)" ]; then echo "make: no Python >= 3.11 found: install one, or name it: make setup PYTHON=/path/to/python3.11" >&2; exit 1; fi
+	@if [ -z "$(PYTHON)" ]; then echo "make: no Python >= 3.11 found: install one, or name it: make setup PYTHON=/path/to/python3.11" >&2; exit 1; fi
+	echo "make: installing what the workflow needs into $(VENV) (once, about a minute)"
 	[ -x $(PY) ] || $(PYTHON) -m venv $(VENV)
 	$(PIP) -r requirements.txt -c constraints.txt
 	touch $@
 
 $(VENV)/.torch: requirements-torch.txt $(VENV)/.workflow
+	@echo "make: installing torch (once, some hundred MB or more)"
 	$(PIP) -r requirements-torch.txt $(if $(TORCH_INDEX),--index-url '$(TORCH_INDEX)') || \
 		echo "make: torch could not be installed: the host run will be left out of the report (another index: make setup TORCH_INDEX=URL)" >&2
 	touch $@

@@ -13,18 +13,22 @@ from snakemake.utils import min_version
 min_version("9.0")
 
 
-configfile: "config.yaml"
-
-
 ROOT = Path(workflow.basedir)
 sys.path.insert(0, str(ROOT / "scripts"))
 
 
 from kernelbook.config import ConfigError, load_config
+from kernelbook.config_errors import refuse_bad_yaml
 from kernelbook.containers import add_arguments, prepare_environment, thread_limits
 from kernelbook.history.nights import finished, for_target
 from kernelbook.images import ImageError
 from kernelbook.plan import TABLES, host_python, make_plan
+
+refuse_bad_yaml("config.yaml")
+
+
+configfile: "config.yaml"
+
 
 CONTAINERS_ON = DeploymentMethod.APPTAINER in workflow.deployment_settings.deployment_method
 # targets are not known yet while Snakemake reads this file; the command line is

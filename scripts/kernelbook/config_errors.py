@@ -43,6 +43,22 @@ def config_schema(schemas: Path) -> dict[str, Any]:
     return schema
 
 
+def refuse_bad_yaml(path: str) -> None:
+    """End the process with the place of a mistake that makes the file no YAML; Snakemake would not say where.
+
+    A file that is missing or is sound is left to Snakemake.
+    """
+    try:
+        yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        fact = getattr(error, "problem", None) or str(error)
+        raise SystemExit(f"{path}: {where}no YAML: {fact}\nNothing was run.") from error
+
+
 def schema_errors(given: Mapping[str, Any], schemas: Path) -> list[str]:
     """Every breach of the schema, one line each, in the order of the file; empty where all is well."""
     schema = config_schema(schemas)

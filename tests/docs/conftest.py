@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 
-LEFT_BEHIND = {".git", ".venv", ".snakemake", "results", "logs", "history", "site", "images", ".cache", ".dev", ".whl"}
+MADE = (".venv", ".snakemake", "results", "logs", "history", "site", "images", "node_modules", "__pycache__")
+
+
+def files_of(root: Path) -> list[str]:
+    """The files of the project, without what was made from them."""
+    asked = ["git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return [name for name in done.stdout.split("\0") if name and (root / name).is_file()]
+    every = (path.relative_to(root) for path in root.rglob("*") if path.is_file())
+    return [path.as_posix() for path in every if path.parts[0] not in MADE and "__pycache__" not in path.parts]
 
 
 class Checkout:
@@ -38,13 +48,9 @@ class Checkout:
 @pytest.fixture
 def checkout(root, tmp_path):
     path = tmp_path / "a checkout"
-    made = {*LEFT_BEHIND, *(f"reports/{each.name}" for each in (root / "reports").glob("*") if each.name != "example")}
-
-    def ignore(folder: str, names: list[str]) -> set[str]:
-        places = {name: (Path(folder) / name).relative_to(root).as_posix() for name in names}
-        return {name for name, place in places.items() if place in made or name == "__pycache__"}
-
-    shutil.copytree(root, path, ignore=ignore, symlinks=True)
+    for name in files_of(root):
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(root / name, path / name)
     stand_in = tmp_path / "stand-ins" / "apptainer"  # for dry runs on machines without the real one
     stand_in.parent.mkdir()
     stand_in.write_text("#!/bin/sh\necho apptainer version 1.4.5\n")

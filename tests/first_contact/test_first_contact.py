@@ -1,0 +1,177 @@
+"""What a new user meets first: no Python, no network, a folder that is only read, an empty or broken configuration.
+
+A real `make setup` into an empty folder is what CI does before it runs any test.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = (
+    *("Snakefile", "config.yaml", "Makefile", "requirements.txt", "constraints.txt"),
+    *("workflow", "scripts", "resources", "profiles"),
+)
+VERSIONS = [f"3.{minor}" for minor in range(9, 15)]
+
+
+@pytest.fixture
+def install(tmp_path):
+    """A copy of what a user installs, in a path with spaces."""
+    folder = tmp_path / "my programs" / "kernel book"
+    folder.mkdir(parents=True)
+    for name in PROJECT:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy2(source, folder / name)
+    return folder
+
+
+def run(command, cwd, status=0, **environment):
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": "", **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == status, done.stdout
+    return done.stdout
+
+
+def snakemake(install, cwd, *arguments, status=0, before=(), **environment):
+    command = [*before, sys.executable, "-m", "snakemake", "--snakefile", install / "Snakefile", "--cores", "1"]
+    return run([*command, *arguments], cwd, status, **environment)
+
+
+def state(folder):
+    """Every file below a folder with its size and time; Python's own caches are left aside."""
+    return {
+        path.relative_to(folder).as_posix(): (path.stat().st_size, path.stat().st_mtime_ns)
+        for path in folder.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def no_network():
+    """The command that runs another one without a network, or nothing where that cannot be done."""
+    command = ["unshare", "--net", "--map-root-user"]
+    able = (
+        shutil.which("unshare") and subprocess.run([*command, "true"], capture_output=True, check=False).returncode == 0
+    )
+    return command if able else []
+
+
+@pytest.mark.slow
+def test_a_user_without_home_network_or_write_access_gets_a_report(install, tmp_path):
+    work = tmp_path / "work"
+    work.mkdir()
+    shutil.copy2(install / "config.yaml", work)
+    before = state(install)
+    for folder in (install, *(path for path in install.rglob("*") if path.is_dir())):
+        folder.chmod(0o555)
+    try:
+        chosen = ("--config", "only_runs=h200,a100-series", "only_cases=linear-eager")
+        told = snakemake(install, work, *chosen, before=no_network(), HOME="/nonexistent", XDG_CACHE_HOME="")
+    finally:
+        for folder in (install, *(path for path in install.rglob("*") if path.is_dir())):
+            folder.chmod(0o755)
+    assert "report: reports/latest/index.html" in told
+    assert "Traceback" not in told
+    assert (work / "reports/latest/index.html").is_file()
+    assert state(install) == before
+
+
+def test_without_a_python_make_says_which_one_it_needs(install):
+    told = run(["make", "setup", "PYTHON="], install, status=2)
+    assert "no Python >= 3.11 found: install one, or name it: make setup PYTHON=/path/to/python3.11" in told
+
+
+def test_make_finds_no_python_where_none_is_new_enough(install, tmp_path):
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("bash", "sh", "env", "touch", "mkdir"):
+        (programs / name).symlink_to(shutil.which(name))
+    (programs / "python3").write_text("#!/bin/sh\nexit 1\n")  # as one that is too old answers
+    (programs / "python3").chmod(0o755)
+    told = run([shutil.which("make"), "setup"], install, status=2, PATH=str(programs))
+    assert "no Python >= 3.11 found" in told
+
+
+def test_a_folder_without_configuration_is_told_so(install, tmp_path):
+    told = snakemake(install, tmp_path, status=1)
+    assert "config.yaml but it is not present" in told
+    assert "Traceback" not in told
+
+
+def test_a_configuration_that_is_no_yaml_is_told_where(install, tmp_path):
+    (tmp_path / "config.yaml").write_text("runs:\n  mine: [1\ncases: x\n")
+    told = snakemake(install, tmp_path, status=1)
+    assert "config.yaml: line 3, column 6: no YAML:" in told
+    assert "Traceback" not in told
+
+
+def python_of(version):
+    """A Python of this version that starts, on the PATH or among pyenv's."""
+    kept = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+    for program in filter(None, [shutil.which(f"python{version}"), *kept]):
+        if subprocess.run([program, "-c", ""], capture_output=True, check=False).returncode == 0:
+            return program
+    return None
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_sources_are_read_by_every_python_that_is_here(version, tmp_path):
+    program = python_of(version)
+    if program is None:
+        pytest.skip(f"no Python {version} is installed")
+    inside = ["scripts/workloads", "scripts/profile_case.py"]  # a container's Python may be 3.9
+    sources = inside if version in ("3.9", "3.10") else ["scripts"]
+    run([program, "-m", "compileall", "-q", *sources], ROOT, PYTHONPYCACHEPREFIX=str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["collect_edition", "render_report", "edition_status"])
+def test_an_error_is_one_line_unless_a_traceback_is_asked_for(name, tmp_path):
+    arguments = {
+        "collect_edition": ["--plan", "absent.json", "--results", ".", "--output", "out"],
+        "render_report": ["--edition-dir", "absent", "--output", "out"],
+        "edition_status": ["--edition-dir", "broken", "--report", "x"],
+    }
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken/edition.json").write_text("{")
+    command = [sys.executable, ROOT / "scripts" / f"{name}.py", *arguments[name]]
+    told = run(command, tmp_path, status=1, KERNELBOOK_TRACEBACK="")
+    assert len(told.splitlines()) == 1
+    assert told.startswith(f"{name}: ")
+
+
+def test_a_traceback_is_there_when_asked_for(tmp_path):
+    command = [
+        sys.executable,
+        ROOT / "scripts/collect_edition.py",
+        "--plan",
+        "absent.json",
+        "--results",
+        ".",
+        "--output",
+        "x",
+    ]
+    told = run(command, tmp_path, status=1, KERNELBOOK_TRACEBACK="1")
+    assert "Traceback" in told
+    assert told.splitlines()[-1] == "collect_edition: absent.json: No such file or directory"
+
+
+def test_no_colours_where_the_output_is_no_terminal(tmp_path):
+    trace = ROOT / "resources/recorded/h200-torch2.11/linear-eager/1/trace.json.gz"
+    told = run([sys.executable, ROOT / "scripts/summarize_trace.py", trace], tmp_path, FORCE_COLOR="")
+    assert "linear_fwd" in told
+    assert "\x1b" not in told
