@@ -280,3 +280,16 @@ def test_a_finger_reads_a_kernel_first_and_goes_to_it_next(browser, report):
     segment.tap()
     assert page.evaluate("location.hash") == "#case-attention-inplace-eager~h200~k3"
     context.close()
+
+
+def test_without_scripts_the_page_still_tells_the_essentials(browser, report):
+    context = browser.new_context(java_script_enabled=False, viewport={"width": 390, "height": 844})
+    page = context.new_page()
+    page.goto((report / "index.html").as_uri())
+    assert page.locator("h1").inner_text() == "6 of 7 guesses held. 1 broke."
+    assert (
+        page.locator("figure .strip-bar rect[data-i]").count() == 7 + 6 + 12 + 1
+    )  # activities of made_edition's cases
+    page.locator("#case-sdpa-math-eager > summary").click()
+    assert page.locator('[data-table="guesses-sdpa-math-eager"] tr.broken').is_visible()
+    context.close()

@@ -6,6 +6,8 @@ import csv
 import json
 from pathlib import Path
 
+import made_edition
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -73,3 +75,26 @@ def test_command_says_in_one_line_what_is_wrong(tmp_path, capsys):
     assert code == 1
     assert capsys.readouterr().err.count("\n") == 1
     assert not Path(tmp_path / "out").exists()
+
+
+def test_failures_and_lost_runs_are_told_with_their_reasons(tmp_path):
+    folder = made_edition.build(tmp_path / "edition")
+    rows = pq.read_table(folder / "cases.parquet").to_pylist()
+    told = {"attention-naive-eager": ("failed", "exceeded 300 s"), "linear-eager": ("unsupported", "needs sm90")}
+    for row in rows:
+        if row["run"] == "h200" and row["case"] in told:
+            row["status"], row["reason"] = told[row["case"]]
+            row["kernels"] = row["device_time_us"] = None
+    pq.write_table(pa.Table.from_pylist(rows), folder / "cases.parquet")
+    about = json.loads((folder / "edition.json").read_text())
+    about["runs"][0] |= {"status": "lost", "reason": "the image did not start"}
+    (folder / "edition.json").write_text(json.dumps(about))
+    render_report(folder, tmp_path / "report")
+    summary = json.loads((tmp_path / "report" / "summary.json").read_text())
+    states = {row["case"]: (row["status"], row["reason"]) for row in summary["cases"] if row["run"] == "h200"}
+    assert {case: states[case] for case in told} == told
+    assert summary["runs"][0]["status"] == "lost"
+    for name in ("index.html", "report.md"):
+        written = (tmp_path / "report" / name).read_text(encoding="utf-8")
+        for words in ("exceeded 300 s", "needs sm90", "the image did not start", "needs --use-singularity"):
+            assert words in written, f"{name}: {words}"

@@ -57,6 +57,7 @@ def render(edition: Edition, created_utc: str, output: Path) -> str:
         "findings": story.costliest(edition.findings),
         "environment_rows": views.environment_rows(edition.runs),
         "troubled": story.not_ok(edition),
+        "lost": story.lost(edition),
         "fast": edition.headline[1],
         "slow": edition.headline[0],
         "figures": {work.name: _figures(work, output / "figures") for work in arranged},

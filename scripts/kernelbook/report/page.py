@@ -143,6 +143,7 @@ def render(edition: Edition, created_utc: str, traces: Links) -> str:
             tallies=story.tallies(edition),
             environment_rows=views.environment_rows(edition.runs),
             troubled=story.not_ok(edition),
+            lost=story.lost(edition),
             fast=edition.headline[1],
             slow=edition.headline[0],
             index=Markup(index),

@@ -133,5 +133,9 @@ def tallies(edition: Edition) -> tuple[RunTally, ...]:
     return tuple(tally(run) for run in edition.runs)
 
 
+def lost(edition: Edition) -> tuple[Run, ...]:
+    return tuple(run for run in edition.runs if run.status == "lost")
+
+
 def not_ok(edition: Edition) -> tuple[CaseRun, ...]:
     return tuple(row for row in edition.case_runs if row.status != "ok")

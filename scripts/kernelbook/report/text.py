@@ -45,7 +45,7 @@ def markdown(value: object) -> Markdown:
     if value is None:
         return Markdown(NOT_AVAILABLE)
     text = visible(value)
-    text = re.sub(r"^(\d+)([.)])", r"\1\\\2", _MARKDOWN_SPECIAL.sub(r"\\\1", text))
+    text = re.sub(r"^(\d+)([.)])(?=\s|$)", r"\1\\\2", _MARKDOWN_SPECIAL.sub(r"\\\1", text))
     return Markdown(text)
 
 
