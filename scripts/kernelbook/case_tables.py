@@ -85,7 +85,18 @@ def tables_of(origin: Origin, spec: Mapping[str, Any], measured: Path | None) ->
         return _tables(origin, row | {"status": "failed", "reason": refused}, None)
     if measurement.trace is None:
         return _tables(origin, row, None)
-    return _traced(origin, row, measured.parent / measurement.trace)
+    return _traced(origin, row, measured.parent / measurement.trace, lambda *_: _gpu_notes(measurement))
+
+
+def _gpu_notes(measurement: Measurement) -> list[dict[str, Any]]:
+    """What makes the times of a measurement doubtful: others on its GPU before or after it, or no lock on the GPU."""
+    notes = [{"code": "unlocked_gpu", "count": 1, "message": note} for note in measurement.notes]
+    others = measurement.other_gpu_processes or []
+    if others:
+        names = ", ".join(sorted({str(process.get("name")) for process in others}))
+        text = f"other processes used the GPU before or after the measurement ({names}): end them and measure again"
+        notes.append({"code": "shared_gpu", "count": len(others), "message": text})
+    return notes
 
 
 def _traced(

@@ -49,6 +49,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     sdpa_backends: dict[str, Any] | None = None
     warmup_check: dict[str, Any] | None = None
     other_gpu_processes: list[Any] | None = None
+    notes: list[str] = []
 
 
 def load_measurement(path: Path) -> Measurement:

@@ -1,8 +1,12 @@
 """Images and containers without starting one: names, addresses, arguments, environments, refusals."""
 
+import json
+import shutil
+
 import pytest
 from oci_registry import serving
 
+from kernelbook.case_tables import Origin, tables_of
 from kernelbook.containers import add_arguments, prepare_environment, refusal, start_arguments, thread_limits
 from kernelbook.images import ImageError, image_of, obtain
 from kernelbook.registry import pinned_address
@@ -106,3 +110,25 @@ def test_a_measurement_of_another_image_or_torch_is_refused():
     assert refusal({"kind": "host"}, {"container": None, "torch": "2.6.0"}) is None
     assert "measured in the container none" in refusal(run, {"container": None, "torch": "2.13.0"})
     assert "measured with torch 2.6.0" in refusal(run, {"container": "a.sif", "torch": "2.6.0"})
+
+
+def test_a_gpu_that_others_used_or_that_was_not_locked_is_flagged_in_the_row(recorded_h200, tmp_path):
+    source = recorded_h200 / "linear-eager" / "1"
+    measured = json.loads((source / "measurement.json").read_text(encoding="utf-8"))
+    measured["other_gpu_processes"] = [{"pid": 7, "name": "<b>trainer</b>", "used_memory_mib": 512.0}]
+    measured["notes"] = ["the GPU could not be locked"]
+    shutil.copy(source / "trace.json.gz", tmp_path)
+    (tmp_path / "measurement.json").write_text(json.dumps(measured), encoding="utf-8")
+    row = tables_of(Origin("host", "linear-eager", 1, {"kind": "host"}), {}, tmp_path / "measurement.json")["case"]
+    warnings = {note["code"]: note["message"] for note in json.loads(row["warnings"][0].as_py())}
+    assert "<b>trainer</b>" in warnings["shared_gpu"]
+    assert warnings["unlocked_gpu"] == "the GPU could not be locked"
+
+
+def test_a_run_of_another_torch_leaves_a_failed_row(recorded_h200):
+    status = {"kind": "container", "where": "a.sif", "image_name": "a.sif", "torch": "2.14.0"}
+    file = recorded_h200 / "linear-eager" / "1" / "measurement.json"
+    row = tables_of(Origin("image", "linear-eager", 1, status), {}, file)["case"].to_pylist()[0]
+    assert row["status"] == "failed"
+    assert row["reason"].startswith("refused: measured in the container none")
+    assert row["device_time_us"] is None
