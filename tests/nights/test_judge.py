@@ -244,6 +244,15 @@ def test_a_night_without_a_kernel_record_is_no_change(nights: Nights) -> None:
     assert event.causes[0].startswith("kernel replaced")
 
 
+def test_times_of_zero_are_no_times(nights: Nights) -> None:
+    judgements = [
+        *nights.play(10, device_time_us=0.0),
+        *nights.play(10),
+        *nights.play(4, device_time_us=0.0, factor=1.2),
+    ]
+    assert [(event.kind, event.metric) for event in events(judgements)] == [("time", "forward_time_us")]
+
+
 def test_what_makes_the_exit_status_is_configured(nights: Nights) -> None:
     rules = rules_of({"alert_on": ["time"], "folder": "elsewhere"})
     assert rules.alert_on == ("time",)

@@ -164,6 +164,9 @@ def test_a_failed_case_ends_with_4_a_changed_kernel_with_3(work: Work) -> None:
     status, said = finish(work.start("--suffix", "c", "--config", "only_cases=linear-eager"))
     assert status == 3, said
     assert "change:" in said
+    again = [sys.executable, "-m", "snakemake", "--snakefile", work.root / "Snakefile", "--cores", "1", "nightly"]
+    again += ["--config", f"edition={tonight()}-c"]
+    assert subprocess.run(again, cwd=work.folder, check=False, capture_output=True).returncode == 0  # finished before
 
 
 def test_an_interrupted_night_is_gone_on_with_until_it_is_too_old(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from kernelbook.config import ConfigError, load_config
 from kernelbook.history import nights
 from kernelbook.history.events import KINDS
 from kernelbook.history.judge import Rules
+from kernelbook.history.schema import SCHEMA
 
 ENTRY = re.compile(r"^(?:@reboot|(?:[\d*/,-]+\s+){5})\s*(?P<command>\S.*)$")
 
@@ -154,6 +155,11 @@ def test_the_target_nightly_takes_the_date_and_the_repeats_of_a_night() -> None:
     assert named["edition"] == "2026-11-29-b"
     assert nights.for_target(config, ["report"], environ, main_process=True) == config
     assert nights.for_target({}, ["nightly"], {}, main_process=True)["repeats"] == 5
+
+
+def test_the_docs_name_every_column_and_kind(root: Path) -> None:
+    text = (root / "docs" / "reference" / "nights.md").read_text(encoding="utf-8")
+    assert [name for name in (*SCHEMA.names, *KINDS) if f"`{name}`" not in text] == []
 
 
 @pytest.mark.parametrize("name", ["2026-11-29", "2026-11-29-b", "2026-02-28.2"])

@@ -24,6 +24,7 @@ from made_nights import ADD, GEMM, GEMM_2, editions, night, row
 import detect_changes
 import publish_site
 from kernelbook.history.schema import table_of
+from kernelbook.history.site.feed import xml_text
 from kernelbook.history.site.publish import PublishError, publish
 from kernelbook.history.site.webhook import message
 from kernelbook.history.store import Store
@@ -206,6 +207,10 @@ def test_the_feed_is_valid_atom(site: Path, work: Path) -> None:
     assert len(ids) == len(set(ids)) == 4
     again = ElementTree.parse(publish_in(work, folder="again") / "feed.xml").getroot()
     assert [entry.findtext(f"{atom}id") for entry in again.iter(f"{atom}entry")] == ids
+
+
+def test_signs_that_xml_cannot_hold_are_left_out_of_the_feed() -> None:
+    assert xml_text("a\x00b\x1bc\ud800d\n<é𝄞>") == "abcd\n<é𝄞>"
 
 
 def test_with_an_address_the_feed_links_absolutely(work: Path) -> None:

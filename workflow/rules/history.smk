@@ -2,6 +2,7 @@
 # rule, since Snakemake deletes outputs before it makes them anew; a receipt among the results is.
 
 NIGHT = f"{RESULTS}/night"
+FINISHED_BEFORE = finished(EDITION, Path(HISTORY), Path(NIGHT, "published.json"))
 
 
 localrules:

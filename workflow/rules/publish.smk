@@ -50,6 +50,6 @@ rule publish:
 
 rule nightly:
     input:
-        [] if finished(EDITION, Path(HISTORY), Path(NIGHT, "published.json")) else f"{NIGHT}/published.json",
+        [] if FINISHED_BEFORE else f"{NIGHT}/published.json",
     message:
         "Night {EDITION} is finished"

@@ -95,7 +95,7 @@ def level_step(series: Series, metric: str, position: int, around: int = 7) -> f
     """Relative step of a metric's median, up to `around` nights a side of a position; None where it is missing."""
     values = series.values[metric]
     before, after = values[max(0, position - around) : position], values[position : position + around]
-    before, after = before[np.isfinite(before)], after[np.isfinite(after)]
+    before, after = before[before > 0], after[after > 0]
     if not len(before) or not len(after):
         return None
     return float(np.median(after) / np.median(before) - 1)

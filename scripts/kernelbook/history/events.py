@@ -101,7 +101,7 @@ class Judgement:
         return exit_status(changed=bool(self.alerts), failed=bool(self.failed))
 
     def as_json(self, judged_utc: str) -> dict[str, Any]:
-        """What is remembered of the night; strict JSON, see `docs/nights.md`."""
+        """What is remembered of the night; strict JSON, see `docs/reference/nights.md`."""
         return {
             "schema": SCHEMA,
             "edition": self.edition,

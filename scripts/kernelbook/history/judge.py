@@ -139,8 +139,8 @@ def _without_wavering(
 
 
 def _known(series: Series, metric: str) -> tuple[np.ndarray, np.ndarray]:
-    """Positions and values where the metric is there; shapes (m,), (m,)."""
-    at = np.flatnonzero(np.isfinite(series.values[metric]))
+    """Positions and values where the metric is there and more than 0; shapes (m,), (m,)."""
+    at = np.flatnonzero(series.values[metric] > 0)
     return at, series.values[metric][at]
 
 
@@ -215,7 +215,7 @@ def _suspects(tonight: Sequence[Series], rules: Rules) -> list[Suspect]:
     for series in tonight:
         for metric in METRICS:
             _, values = _known(series, metric)
-            if not len(values) or not np.isfinite(series.values[metric][-1]):
+            if not len(values) or not series.values[metric][-1] > 0:
                 continue
             z = suspect_z(values, nights=rules.suspect_nights, least=rules.min_nights - 1)
             if z is None or abs(z) <= rules.suspect_z:

@@ -61,9 +61,9 @@ class Series:
         return self.line, self.case
 
     def before(self, metric: str, position: int, nights: int) -> np.ndarray:
-        """Up to `nights` values of the metric before a position, the missing ones left out."""
+        """Up to `nights` values of the metric before a position; the missing ones and zeros are left out."""
         values = self.values[metric][max(0, position - nights) : position]
-        return values[np.isfinite(values)]
+        return values[values > 0]
 
 
 @dataclass(frozen=True)

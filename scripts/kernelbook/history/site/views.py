@@ -245,7 +245,7 @@ class Book:
                 charts.append((title, chart))
         last = group[-1]
         values = last.values[METRICS[0]]
-        month = float(values[-1] / np.median(values[-31:-1]) - 1) if np.isfinite(values[-31:]).sum() > 5 else np.nan
+        month = float(against_last_nights(values, SPARK_NIGHTS // 3)[-1])
         return Trend(
             line=line,
             case=case,
@@ -307,6 +307,7 @@ def against_last_nights(values: np.ndarray, nights: int) -> np.ndarray:
     enough = np.isfinite(windows).sum(axis=1) >= 3
     medians = np.full(len(values), np.nan)
     medians[enough] = np.nanmedian(windows[enough], axis=1)
+    medians[medians == 0] = np.nan
     return values / medians - 1
 
 
