@@ -11,7 +11,11 @@ rule collect_edition:
         runs=[f"{RESULTS}/{run.name}/run.json" for run in PLAN.runs_with_cases()],
         cases=[f"{RESULTS}/{run}/{case}/{process}/case.parquet" for run, case, process in PLAN.rows()],
         published=[PLAN.source_of(run).as_posix() for run in PLAN.runs if run.kind == "published"],
-        code=glob(f"{SCRIPTS}/kernelbook/*.py"),
+        code=[
+            file
+            for part in ("", "case_facts/", "expectations/", "findings/", "kernel_names/")
+            for file in glob(f"{SCRIPTS}/kernelbook/{part}*.py")
+        ],
     output:
         directory(f"{RESULTS}/edition"),
     log:
@@ -35,7 +39,27 @@ rule render_report:
         edition=f"{RESULTS}/edition",
         code=glob(f"{SCRIPTS}/kernelbook/report/*.py") + glob(f"{SCRIPTS}/kernelbook/report/*/*.*"),
     output:
-        page=f"{REPORT}/index.html",
+        page=report(f"{REPORT}/index.html", caption="../report/page.rst", category="Report", labels={"as": "page"}),
+        markdown=report(
+            f"{REPORT}/report.md", caption="../report/markdown.rst", category="Report", labels={"as": "Markdown"}
+        ),
+        summary=report(
+            f"{REPORT}/summary.json", caption="../report/summary.rst", category="Report", labels={"as": "JSON"}
+        ),
+        figures=report(
+            directory(f"{REPORT}/figures"),
+            patterns=["{figure}.svg"],
+            caption="../report/figure.rst",
+            category="Figures",
+            labels={"figure": "{figure}"},
+        ),
+        tables=report(
+            directory(f"{REPORT}/tables"),
+            patterns=["{table}.csv"],
+            caption="../report/table.rst",
+            category="Tables",
+            labels={"table": "{table}"},
+        ),
     log:
         f"{LOGS}/render.log",
     conda:

@@ -27,6 +27,7 @@ def render_report(edition_dir: Path, output: Path, created_utc: str | None = Non
     with tempfile.TemporaryDirectory(prefix=f".{output.name}-", dir=output.parent) as scratch:
         made = Path(scratch) / "report"
         made.mkdir(mode=0o755)
+        (made / "figures").mkdir()
         links = traces.place(edition, made)
         (made / "index.html").write_text(page.render(edition, created, links), encoding="utf-8")
         (made / "report.md").write_text(markdown.render(edition, created, made), encoding="utf-8")
