@@ -170,6 +170,7 @@ def _environment(cache: Path | None, compiled: bool) -> dict[str, str]:
     # A case compiles a kernel or two: a pool of workers costs more than it saves, and sits beside the timing.
     environment.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     if cache is not None:
+        cache.mkdir(parents=True, exist_ok=True)  # nothing can be made behind a link to nowhere
         folder = spaces.without_spaces(cache.resolve())
         environment["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
         environment["TRITON_CACHE_DIR"] = str(folder / "triton")
