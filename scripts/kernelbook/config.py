@@ -6,16 +6,15 @@ Every mistake is reported at once, each as path, fact and remedy; unknown keys a
 from __future__ import annotations
 
 import fnmatch
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kernelbook.config_errors import ConfigError, near_miss, schema_errors
+from kernelbook.config_errors import ConfigError, schema_errors
+from kernelbook.config_names import name_errors, sweep_name
 
 RUN_KINDS = ("host", "container", "recorded", "published")
-RESERVED_EDITIONS = frozenset({"example"})
 MEASURE_KEYS = ("dtype", "warmup", "schedule", "samples", "timeout_s", "seed", "retries", "flush_l2", "tf32")
 MEASURE_DEFAULTS: Mapping[str, Any] = {
     "dtype": "bfloat16",
@@ -103,7 +102,7 @@ def load_config(raw: Mapping[str, Any], schemas: Path, source: str = "config.yam
         given["visible_devices"] = str(given["visible_devices"])
     if isinstance(given.get("retry_failed"), str):
         given["retry_failed"] = {"true": True, "false": False}.get(given["retry_failed"].lower(), given["retry_failed"])
-    problems = [*schema_errors(given, schemas), *_edition_errors(given), *_nothing_to_do(given), *_name_errors(given)]
+    problems = [*schema_errors(given, schemas), *name_errors(given)]
     if problems:
         raise ConfigError(source, problems)
     return _typed(given)
@@ -118,70 +117,6 @@ def _words(value: Any) -> list[str]:
     if isinstance(value, Iterable) and not isinstance(value, Mapping):
         return [str(word) for word in value]
     return [str(value)]
-
-
-def _edition_errors(given: Mapping[str, Any]) -> list[str]:
-    if given.get("edition") in RESERVED_EDITIONS:
-        return [f"edition: {given['edition']!r} is taken by the shipped example report: choose another name"]
-    return []
-
-
-def _nothing_to_do(given: Mapping[str, Any]) -> list[str]:
-    runs = [name for name, spec in _map(given.get("runs")).items() if {"host", "container"} & set(_map(spec))]
-    if "cases" in given or not runs:
-        return []
-    return [f"the top level: the key 'cases' is missing: add it (run {runs[0]} has nothing to measure)"]
-
-
-def _name_errors(given: Mapping[str, Any]) -> list[str]:
-    """Selections and references that name no run or no case; what breaks the schema is passed over here."""
-    runs, cases, report = (_map(given.get(key)) for key in ("runs", "cases", "report"))
-    cases = _with_sweeps(cases)
-    named = [("only_runs", "run", runs, given.get("only_runs")), ("only_cases", "case", cases, given.get("only_cases"))]
-    named += [
-        (f"runs.{run}.cases", "case", cases, _map(spec).get("cases"))
-        for run, spec in runs.items()
-        if "recorded" not in _map(spec)
-    ]
-    named += [
-        (f"cases.{case}.expect", "case", cases, _referenced_cases(_map(_map(spec).get("expect"))))
-        for case, spec in cases.items()
-    ]
-    named.append(("report.headline", "case", cases, report.get("headline")))
-    return [
-        f"{where}: names no {kind}: {pattern!r}: {near_miss(pattern, known)}"
-        for where, kind, known, patterns in named
-        for pattern in (patterns if isinstance(patterns, list) else [])
-        if isinstance(pattern, str) and not fnmatch.filter([str(name) for name in known], pattern)
-    ]
-
-
-def _with_sweeps(cases: Mapping[str, Any]) -> dict[str, Any]:
-    """The cases and the names of those that a sweep makes of them."""
-    swept = {
-        _sweep_name(name, parameter, value): {}
-        for name, spec in cases.items()
-        for parameter, values in _map(_map(spec).get("sweep")).items()
-        for value in (values if isinstance(values, list) else [])
-    }
-    return {**cases, **swept}
-
-
-def _map(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _referenced_cases(expect: Mapping[str, Any]) -> list[str]:
-    """Cases that the words of an expectation compare with: the values of `..._as` and the keys of `..._than`."""
-    found = []
-    for word, value in expect.items():
-        if word.endswith("_as"):
-            found += [value] if isinstance(value, str) else list(value) if isinstance(value, Sequence) else []
-        elif word.endswith("_than"):
-            found += [value] if isinstance(value, str) else list(value) if isinstance(value, Mapping | list) else []
-        elif isinstance(value, Mapping):
-            found += _referenced_cases(value)
-    return [name for name in found if isinstance(name, str)]
 
 
 def _typed(given: Mapping[str, Any]) -> Config:
@@ -239,14 +174,10 @@ def _swept(case: CaseSpec, spec: Mapping[str, Any]) -> list[CaseSpec]:
     found = []
     for value in values:
         changed = {key: {**case.measurement[key], parameter: value} for key in ("params", "cpu_params")}
-        name = _sweep_name(case.name, parameter, value)
+        name = sweep_name(case.name, parameter, value)
         sweep = {"of": case.name, "parameter": parameter, "value": value}
         found.append(replace(case, name=name, measurement={**case.measurement, "case": name, **changed}, sweep=sweep))
     return found
-
-
-def _sweep_name(case: str, parameter: str, value: Any) -> str:
-    return case + "-" + re.sub(r"[^a-z0-9.]+", "-", f"{parameter}-{value}".lower()).strip("-")
 
 
 def trace_case(name: str, annotation: str | None) -> CaseSpec:

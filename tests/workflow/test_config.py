@@ -116,3 +116,25 @@ def test_recorded_runs_need_no_cases_and_measured_ones_do(load):
     assert problem == (
         "config.yaml: the top level: the key 'cases' is missing: add it (run host has nothing to measure)"
     )
+
+
+def test_a_sweep_may_not_make_a_name_twice(load, shipped):
+    shipped["cases"] |= {
+        "a": {"workload": "linear", "sweep": {"n": [1, "A", "a"]}},
+        "a-n-1": {"workload": "linear"},
+    }
+    assert set(problems(load, shipped)) == {
+        "config.yaml: cases: 2 cases would be named 'a-n-1' (a sweep adds its parameter and value): rename one",
+        "config.yaml: cases: 2 cases would be named 'a-n-a' (a sweep adds its parameter and value): rename one",
+    }
+
+
+@pytest.mark.parametrize(
+    ("section", "name"),
+    [("runs", "edition"), ("runs", "night"), ("runs", "plan.json"), ("cases", "cache"), ("cases", "image")],
+)
+def test_names_of_the_results_own_files_are_refused(load, shipped, section, name):
+    shipped[section][name] = {"host": True} if section == "runs" else {"workload": "linear"}
+    assert problems(load, shipped) == (
+        f"config.yaml: {section}.{name}: the name is taken by a file of the results: choose another",
+    )

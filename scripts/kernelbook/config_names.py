@@ -1,0 +1,113 @@
+"""Names in config.yaml: those that nothing bears, those that are taken, and those that two things would share."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kernelbook.config_errors import near_miss
+
+RESERVED_EDITIONS = frozenset({"example"})
+# what lies beside the folders of the runs in results/<edition>, and of the cases in results/<edition>/<run>
+RESERVED_RUNS = frozenset({"edition", "night", "plan.json"})
+RESERVED_CASES = frozenset({"cache", "image", "run.json"})
+
+
+def name_errors(given: Mapping[str, Any]) -> list[str]:
+    """One line a mistake: what, where, remedy. Whatever breaks the schema is passed over here."""
+    return [*_edition_errors(given), *_nothing_to_do(given), *_taken(given), *_unknown_names(given)]
+
+
+def _taken(given: Mapping[str, Any]) -> list[str]:
+    runs, cases = _map(given.get("runs")), _map(given.get("cases"))
+    errors = [
+        f"runs.{name}: the name is taken by a file of the results: choose another"
+        for name in runs
+        if name in RESERVED_RUNS
+    ]
+    names = Counter(name for name in _all_cases(cases))
+    for name, count in names.items():
+        if name in RESERVED_CASES:
+            errors.append(f"cases.{name}: the name is taken by a file of the results: choose another")
+        if count > 1:
+            errors.append(
+                f"cases: {count} cases would be named {name!r} (a sweep adds its parameter and value): rename one"
+            )
+    return errors
+
+
+def _edition_errors(given: Mapping[str, Any]) -> list[str]:
+    if given.get("edition") in RESERVED_EDITIONS:
+        return [f"edition: {given['edition']!r} is taken by the shipped example report: choose another name"]
+    return []
+
+
+def _nothing_to_do(given: Mapping[str, Any]) -> list[str]:
+    runs = [name for name, spec in _map(given.get("runs")).items() if {"host", "container"} & set(_map(spec))]
+    if "cases" in given or not runs:
+        return []
+    return [f"the top level: the key 'cases' is missing: add it (run {runs[0]} has nothing to measure)"]
+
+
+def _unknown_names(given: Mapping[str, Any]) -> list[str]:
+    """Selections and references that name no run or no case; what breaks the schema is passed over here."""
+    runs, cases, report = (_map(given.get(key)) for key in ("runs", "cases", "report"))
+    cases = _with_sweeps(cases)
+    named = [("only_runs", "run", runs, given.get("only_runs")), ("only_cases", "case", cases, given.get("only_cases"))]
+    named += [
+        (f"runs.{run}.cases", "case", cases, _map(spec).get("cases"))
+        for run, spec in runs.items()
+        if "recorded" not in _map(spec)
+    ]
+    named += [
+        (f"cases.{case}.expect", "case", cases, _referenced_cases(_map(_map(spec).get("expect"))))
+        for case, spec in cases.items()
+    ]
+    named.append(("report.headline", "case", cases, report.get("headline")))
+    return [
+        f"{where}: names no {kind}: {pattern!r}: {near_miss(pattern, known)}"
+        for where, kind, known, patterns in named
+        for pattern in (patterns if isinstance(patterns, list) else [])
+        if isinstance(pattern, str) and not fnmatch.filter([str(name) for name in known], pattern)
+    ]
+
+
+def _with_sweeps(cases: Mapping[str, Any]) -> dict[str, Any]:
+    """The cases and the names of those that a sweep makes of them."""
+    return {**{name: {} for name in _all_cases(cases)}, **cases}
+
+
+def _all_cases(cases: Mapping[str, Any]) -> list[str]:
+    """Every name that a case will have; a case that sweeps a parameter has none of its own."""
+    found = []
+    for name, spec in cases.items():
+        sweep = _map(_map(spec).get("sweep"))
+        found += [] if sweep else [name]
+        for parameter, values in sweep.items():
+            found += [sweep_name(name, parameter, value) for value in (values if isinstance(values, list) else [])]
+    return found
+
+
+def _map(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _referenced_cases(expect: Mapping[str, Any]) -> list[str]:
+    """Cases that the words of an expectation compare with: the values of `..._as` and the keys of `..._than`."""
+    found = []
+    for word, value in expect.items():
+        if word.endswith("_as"):
+            found += [value] if isinstance(value, str) else list(value) if isinstance(value, Sequence) else []
+        elif word.endswith("_than"):
+            found += [value] if isinstance(value, str) else list(value) if isinstance(value, Mapping | list) else []
+        elif isinstance(value, Mapping):
+            found += _referenced_cases(value)
+    return [name for name in found if isinstance(name, str)]
+
+
+def sweep_name(case: str, parameter: str, value: Any) -> str:
+    """The name of the case that a sweep makes of one value."""
+    return case + "-" + re.sub(r"[^a-z0-9.]+", "-", f"{parameter}-{value}".lower()).strip("-")
