@@ -143,3 +143,17 @@ def test_without_apptainer_nothing_is_run_and_the_remedy_said(folder):
 
 def _has_runtime(folder: str) -> bool:
     return any((Path(folder) / name).exists() for name in ("apptainer", "singularity"))
+
+
+def test_a_dry_run_of_the_shipped_configuration_explains_itself_with_and_without_the_flag(folder, root, apptainer):
+    shutil.copy(root / "config.yaml", folder.path)
+    without = folder.snakemake("-n", "--cores", "1")
+    assert "left out: ngc-26.09: needs its container: add --use-singularity" in without
+    assert "run h200 (recorded, " in without
+    assert "ngc-26.09" not in without.split("SNAKEMAKE", 1)[1]
+    flagged = folder.snakemake("-n", "--cores", "1", "--use-singularity")
+    address = "docker://nvcr.io/nvidia/pytorch:26.09-py3"
+    assert f"run ngc-26.09 (container, {address}, to be pulled): " in flagged
+    assert "run torch-2.14 (container, containers/torch-2.14.def, to be built): " in flagged
+    assert "left out: ngc-26.09" not in flagged
+    assert [path.name for path in folder.path.iterdir() if path.name != ".snakemake"] == ["config.yaml"]
