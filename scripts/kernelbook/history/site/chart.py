@@ -30,7 +30,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Mark:
-    """Something that happened: a letter over the chart at day `x`, and `tone` for its colour."""
+    """Something that happened at day `x`: a line through the chart under a letter, or without one a short tick."""
 
     x: float
     letter: str
@@ -73,18 +73,19 @@ def draw(lines: Sequence[Line], marks: Sequence[Mark], label: str) -> Chart | No
 
     parts = [f'<path class="grid" d="{_rules([float(down(step)) for step in steps])}"/>']
     parts += [_mark(float(across(mark.x)), mark) for mark in marks]
+    dotted = sum(len(line.x) for line in lines) <= DOTS_UP_TO
     for line in lines:
-        parts += _line(line, across, down)
+        parts += _line(line, across, down, dotted)
     head = f'<svg viewBox="0 0 1000 100" preserveAspectRatio="none" role="img" aria-label="{escape(label)}">'
     return Chart(
         svg=Markup("".join([head, *parts, "</svg>"])),  # numbers and escaped text only
         y_ticks=tuple(Tick(float(down(step)), number(step)) for step in steps),
         x_ticks=_dates(first, last, across),
-        letters=tuple((float(across(mark.x)) / 10, mark) for mark in marks),
+        letters=tuple((float(across(mark.x)) / 10, mark) for mark in marks if mark.letter),
     )
 
 
-def _line(line: Line, across, down) -> list[str]:
+def _line(line: Line, across, down, dotted: bool) -> list[str]:
     known = np.isfinite(line.y)
     xs, ys = across(line.x), down(np.where(known, line.y, 0.0))
     lifted = set(line.breaks)
@@ -97,13 +98,14 @@ def _line(line: Line, across, down) -> list[str]:
     parts = [f'<path class="line" d="{"".join(path)}"/>']
     for begin, end, level in line.levels:
         parts.append(f'<path class="level" d="M{xs[begin]:.1f} {float(down(level)):.1f}H{xs[end]:.1f}"/>')
-    if len(dots) <= DOTS_UP_TO:
+    if dotted:
         parts.append(f'<path class="dots" d="{"".join(dots)}"/>')
     return parts
 
 
 def _mark(x: float, mark: Mark) -> str:
-    return f'<path class="mark {mark.tone}" d="M{x:.1f} 0V100"><title>{escape(mark.text)}</title></path>'
+    top = 0 if mark.letter else 95
+    return f'<path class="mark {mark.tone}" d="M{x:.1f} {top}V100"><title>{escape(mark.text)}</title></path>'
 
 
 def _rules(ys: Sequence[float]) -> str:

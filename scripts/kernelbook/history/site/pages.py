@@ -13,7 +13,8 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from kernelbook.history.site.feed import atom_feed, latest_json
-from kernelbook.history.site.views import SPARK_NIGHTS, Book, Night, Trend
+from kernelbook.history.site.trends import SPARK_NIGHTS, Trend, trends
+from kernelbook.history.site.views import Book, Night
 
 TEMPLATES = Path(__file__).parent / "templates"
 RECENT = 12
@@ -31,7 +32,7 @@ class Site:
 
 @cache
 def _environment() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
@@ -39,12 +40,14 @@ def _environment() -> Environment:
         lstrip_blocks=False,
         auto_reload=False,
     )
+    environment.filters["unbroken"] = lambda text: text.replace(" %", "\u00a0%")
+    return environment
 
 
 def pages(book: Book, site: Site, reports: Collection[str]) -> Iterator[tuple[str, str]]:
     """All files of the site but the reports themselves; `reports` names the nights whose report lies by its page."""
     nights = list(book.nights())
-    trends = sorted(book.trends(), key=lambda trend: (trend.line, trend.case))
+    found = sorted(trends(book), key=lambda trend: (trend.line, trend.case))
 
     def page(template: str, up: str, **values: object) -> str:
         given = {"site": site, "book": book, "rules": book.rules, "reports": reports, "up": up}
@@ -52,7 +55,7 @@ def pages(book: Book, site: Site, reports: Collection[str]) -> Iterator[tuple[st
 
     yield "index.html", page("index.html", "", nights=nights, recent=book.events[:RECENT])
     yield from _night_pages(nights, page)
-    yield from _trend_pages(trends, page)
+    yield from _trend_pages(found, page)
     yield "style.css", (TEMPLATES / "style.css").read_text(encoding="utf-8")
     yield "feed.xml", atom_feed(book, site.title, site.published, site.url)
     yield "latest.json", latest_json(nights[0] if nights else None, reports)
@@ -69,10 +72,10 @@ def _night_pages(nights: Sequence[Night], page) -> Iterator[tuple[str, str]]:
             yield "latest.html", page("night.html", "", night=night, **around)
 
 
-def _trend_pages(trends: Sequence[Trend], page) -> Iterator[tuple[str, str]]:
-    lines = [(line, list(group)) for line, group in groupby(trends, key=lambda trend: trend.line)]
+def _trend_pages(found: Sequence[Trend], page) -> Iterator[tuple[str, str]]:
+    lines = [(line, list(group)) for line, group in groupby(found, key=lambda trend: trend.line)]
     yield "trends/index.html", page("trends.html", "../", lines=lines, spark_nights=SPARK_NIGHTS)
-    for trend in trends:
+    for trend in found:
         yield trend.link, page("trend.html", "../../", trend=trend)
 
 

@@ -1,23 +1,21 @@
-"""What the pages show, worked out: nights, trends and the news, with links relative to the top of the site."""
+"""What the pages show, worked out: nights and the news, with links relative to the top of the site."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 
-from kernelbook.history.causes import percent, shorten
+from kernelbook.history.causes import percent
 from kernelbook.history.events import Event, event_of
-from kernelbook.history.judge import Rules, metric_changes
+from kernelbook.history.judge import Rules
 from kernelbook.history.series import METRICS, Histories, Series, make_series
-from kernelbook.history.site.chart import Chart, Line, Mark, draw, number, sparkline
+from kernelbook.history.site.chart import number
 from kernelbook.history.store import History
 
 STATUS = {
@@ -28,8 +26,6 @@ STATUS = {
     None: ("quiet", "not judged"),
 }
 NOTEWORTHY = 0.03
-SPARK_NIGHTS = 90
-LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 @dataclass(frozen=True)
@@ -96,39 +92,6 @@ class Night:
     def failed(self) -> int:
         """How many cases and lost runs failed."""
         return len(self.judged.get("failed", ()))
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One line under a chart: what happened, when."""
-
-    letter: str
-    night: str
-    text: str
-    causes: tuple[str, ...]
-    tone: str
-
-
-@dataclass(frozen=True)
-class Trend:
-    """One case of one line of builds over all nights."""
-
-    line: str
-    case: str
-    facts: tuple[str, ...]
-    charts: tuple[tuple[str, Chart], ...]
-    entries: tuple[Entry, ...]
-    table: tuple[tuple[str, ...], ...]
-    spark: str
-    now: str
-    month: str
-    tone: str
-    judged: bool
-
-    @property
-    def link(self) -> str:
-        """Its page."""
-        return trend_link(self.line, self.case)
 
 
 def trend_link(line: str, case: str) -> str:
@@ -212,92 +175,12 @@ class Book:
             cases = [_good_row(*item, (run, item[0].case) in suspects) for item in mine if item[0].case not in seen]
             cases += [_bad_row(row, self._has_trend(row)) for row in bad if row["case"]]
             note = next((row["reason"] or "" for row in bad if not row["case"]), "")
-            facts = _run_facts(mine[0][0], mine[0][1]) if mine else ()
+            facts = run_facts(mine[0][0], mine[0][1]) if mine else ()
             yield RunTable(run, facts, tuple(sorted(cases, key=lambda row: row.case)), note)
 
     def _has_trend(self, row: Mapping[str, Any]) -> str | None:
         subject = (self._lines.get(row["run"], row["run"]), row["case"])
         return trend_link(*subject) if subject in self.histories.by_subject else None
-
-    def trends(self) -> Iterator[Trend]:
-        """Every case of every line."""
-        by_case: dict[tuple[str, str], list[Event]] = defaultdict(list)
-        for event in reversed(self.events):
-            by_case[event.run or "", event.case or ""].append(event)
-        for (line, case), group in self.histories.by_subject.items():
-            run = group[-1].run
-            said = [*by_case[run, case], *(e for e in by_case[run, ""] if e.kind == "series")]
-            yield self._trend(line, case, group, said)
-
-    def _trend(self, line: str, case: str, group: Sequence[Series], said: Sequence[Event]) -> Trend:
-        days = np.array([date.fromisoformat(night[:10]).toordinal() for night in self.history.nights], float)
-        entries = self._entries(group, said)
-        letters = {entry.night: entry for entry in reversed(entries)}
-        order = {night: at for at, night in enumerate(self.history.nights)}
-        marks = [
-            Mark(days[order[night]], entry.letter, f"{night}: {entry.text}", entry.tone)
-            for night, entry in letters.items()
-        ]
-        charts = []
-        for metric, title in (("forward_time_us", "Forward time, µs"), ("device_time_us", "Device time, µs")):
-            chart = draw([self._line(series, metric, days) for series in group], marks, f"{title}, {case} on {line}")
-            if chart:
-                charts.append((title, chart))
-        last = group[-1]
-        values = last.values[METRICS[0]]
-        month = float(against_last_nights(values, SPARK_NIGHTS // 3)[-1])
-        return Trend(
-            line=line,
-            case=case,
-            facts=_case_facts(last),
-            charts=tuple(charts),
-            entries=tuple(reversed(entries)),
-            table=tuple(_table(group, self.history.nights)),
-            spark=sparkline(values[-SPARK_NIGHTS:]),
-            now=number(values[-1]),
-            month=signed(month),
-            tone=tone_of(month),
-            judged=len(values) >= self.rules.min_nights,
-        )
-
-    def _line(self, series: Series, metric: str, days: np.ndarray) -> Line:
-        values = series.values[metric]
-        starts = [0, *(at for at, _ in metric_changes(series, metric, self.rules)), len(values)]
-        levels = [
-            (a, b - 1, float(np.nanmedian(values[a:b])))
-            for a, b in pairwise(starts)
-            if len(starts) > 2 and np.isfinite(values[a:b]).any()
-        ]
-        gaps = np.flatnonzero(np.diff(series.nights) > 1) + 1
-        return Line(days[series.nights], values, tuple(gaps.tolist()), tuple(levels))
-
-    def _entries(self, group: Sequence[Series], said: Sequence[Event]) -> list[Entry]:
-        """What happened to a case, oldest first: what was said, and versions that changed without a word."""
-        found: dict[str, list[tuple[str, tuple[str, ...], str]]] = defaultdict(list)
-        for event in said:
-            found[event.night].append((event.text, event.causes, self.tone(event)))
-        for series in group:
-            for position in range(1, len(series.nights)):
-                changed = _new_versions(series, position)
-                if changed:
-                    night = self.history.nights[series.nights[position]]
-                    found[night].append((changed, (), "note"))
-        entries = []
-        for number_, night in enumerate(sorted(night for night in found if night in self.history.nights)):
-            for text, causes, tone in found[night]:
-                entries.append(Entry(_letter(number_), night, text, causes, tone))
-        return entries
-
-
-def _letter(number_: int) -> str:
-    return LETTERS[number_] if number_ < len(LETTERS) else str(number_ + 1)
-
-
-def _new_versions(series: Series, position: int) -> str:
-    pairs = [
-        (name, series.facts[name][position - 1], series.facts[name][position]) for name in ("torch", "cuda", "cudnn")
-    ]
-    return ", ".join(f"{name} {old} → {new}" for name, old, new in pairs if old and new and old != new)
 
 
 def against_last_nights(values: np.ndarray, nights: int) -> np.ndarray:
@@ -343,7 +226,8 @@ def _bad_row(row: Mapping[str, Any], link: str | None) -> CaseRow:
     return CaseRow(row["case"], link, row["status"], row["reason"] or "", "n/a", "", "", "n/a", "n/a", False)
 
 
-def _run_facts(series: Series, position: int) -> tuple[str, ...]:
+def run_facts(series: Series, position: int) -> tuple[str, ...]:
+    """What a series ran on that night: GPU, versions, driver, image."""
     facts = series.facts
     named = [(name, facts[name][position]) for name in ("torch", "cuda", "cudnn")]
     digest = facts["image_digest"][position]
@@ -353,21 +237,3 @@ def _run_facts(series: Series, position: int) -> tuple[str, ...]:
         + ([f"driver {series.driver}"] if series.driver else [])
         + ([f"image {digest.rpartition(':')[2][:12]}"] if digest else [])
     )
-
-
-def _case_facts(series: Series) -> tuple[str, ...]:
-    what = f"{series.workload}, {series.variant}, {series.mode}, {series.dtype}"
-    params = "" if series.params in (None, "{}") else shorten(series.params.strip("{}").replace('"', ""))
-    return tuple(part for part in (what, params, *_run_facts(series, len(series.nights) - 1)) if part)
-
-
-def _table(group: Sequence[Series], nights: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Newest night first: night, forward time, device time, kernels, torch, driver."""
-    rows = []
-    for series in group:
-        for at, night in enumerate(series.nights.tolist()):
-            kernels = series.facts["kernel_count"][at]
-            times = (number(series.values[metric][at]) for metric in METRICS)
-            versions = (series.facts["torch"][at] or "n/a", series.driver or "n/a")
-            rows.append((night, (nights[night], *times, "n/a" if kernels is None else str(kernels), *versions)))
-    return (row for _, row in sorted(rows, key=lambda item: -item[0]))

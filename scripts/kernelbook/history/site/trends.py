@@ -1,0 +1,153 @@
+"""Trends, worked out: one case of one line of builds over all nights, with what happened to it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from itertools import pairwise
+
+import numpy as np
+
+from kernelbook.history.causes import shorten
+from kernelbook.history.events import Event
+from kernelbook.history.judge import metric_changes
+from kernelbook.history.series import METRICS, Series
+from kernelbook.history.site.chart import Chart, Line, Mark, draw, number, sparkline
+from kernelbook.history.site.views import Book, against_last_nights, run_facts, signed, tone_of, trend_link
+
+SPARK_NIGHTS = 90
+MONTH = 30
+TITLES = {"forward_time_us": "Forward time, µs", "device_time_us": "Device time, µs"}
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line under a chart: what happened, when; `letter` is over the chart at that night."""
+
+    letter: str
+    night: str
+    text: str
+    causes: tuple[str, ...]
+    tone: str
+
+
+@dataclass(frozen=True)
+class Trend:
+    """The page of one case on one line, and its row among the trends."""
+
+    line: str
+    case: str
+    facts: tuple[str, ...]
+    charts: tuple[tuple[str, Chart], ...]
+    entries: tuple[Entry, ...]  # newest first
+    versions: tuple[tuple[str, str], ...]  # (night, what changed), newest first
+    table: tuple[tuple[str, ...], ...]
+    spark: str
+    now: str
+    month: str
+    tone: str
+    judged: bool
+
+    @property
+    def link(self) -> str:
+        """Its page."""
+        return trend_link(self.line, self.case)
+
+
+def trends(book: Book) -> Iterator[Trend]:
+    """Every case of every line."""
+    by_case: dict[tuple[str, str], list[Event]] = defaultdict(list)
+    for event in reversed(book.events):
+        by_case[event.run or "", event.case or ""].append(event)
+    for group in book.histories.by_subject.values():
+        last = group[-1]
+        said = [*by_case[last.run, last.case], *(event for event in by_case[last.run, ""] if event.kind == "series")]
+        yield _trend(book, group, said)
+
+
+def _trend(book: Book, group: Sequence[Series], said: Sequence[Event]) -> Trend:
+    last = group[-1]
+    nights = book.history.nights
+    entries, versions = _entries(book, said), _versions(group, nights)
+    days = {night: float(date.fromisoformat(night[:10]).toordinal()) for night in nights}
+    marks = [Mark(days[night], "", f"{night}: {text}", "tick") for night, text in versions]
+    firsts = {entry.night: entry for entry in reversed(entries)}.values()
+    marks += [Mark(days[entry.night], entry.letter, f"{entry.night}: {entry.text}", entry.tone) for entry in firsts]
+    axis = np.array([days[night] for night in nights])
+    charts = []
+    for metric, title in TITLES.items():
+        lines = [_line(book, series, metric, axis) for series in group]
+        chart = draw(lines, marks, f"{title}, {last.case} on {last.line}")
+        charts += [(title, chart)] if chart else []
+    values = last.values[METRICS[0]]
+    month = float(against_last_nights(values, MONTH)[-1])
+    return Trend(
+        line=last.line,
+        case=last.case,
+        facts=_case_facts(last),
+        charts=tuple(charts),
+        entries=tuple(reversed(entries)),
+        versions=tuple(reversed(versions)),
+        table=tuple(_table(group, nights)),
+        spark=sparkline(values[-SPARK_NIGHTS:]),
+        now=number(values[-1]),
+        month=signed(month),
+        tone=tone_of(month),
+        judged=len(values) >= book.rules.min_nights,
+    )
+
+
+def _line(book: Book, series: Series, metric: str, axis: np.ndarray) -> Line:
+    values = series.values[metric]
+    starts = [0, *(at for at, _ in metric_changes(series, metric, book.rules)), len(values)]
+    levels = [
+        (a, b - 1, float(np.nanmedian(values[a:b])))
+        for a, b in pairwise(starts)
+        if len(starts) > 2 and np.isfinite(values[a:b]).any()
+    ]
+    gaps = np.flatnonzero(np.diff(series.nights) > 1) + 1
+    return Line(axis[series.nights], values, tuple(gaps.tolist()), tuple(levels))
+
+
+def _entries(book: Book, said: Sequence[Event]) -> list[Entry]:
+    """What was said of a case, oldest night first; events of one night share a letter."""
+    known = sorted((event for event in said if event.night in book.history.nights), key=lambda event: event.night)
+    letters = {night: _letter(at) for at, night in enumerate(dict.fromkeys(event.night for event in known))}
+    return [Entry(letters[event.night], event.night, event.text, event.causes, book.tone(event)) for event in known]
+
+
+def _letter(at: int) -> str:
+    return LETTERS[at] if at < len(LETTERS) else str(at + 1)
+
+
+def _versions(group: Sequence[Series], nights: Sequence[str]) -> list[tuple[str, str]]:
+    """Nights whose torch, CUDA or cuDNN was another than the night before, oldest first."""
+    found = []
+    for series in group:
+        for at in range(1, len(series.nights)):
+            pairs = [(name, series.facts[name][at - 1], series.facts[name][at]) for name in ("torch", "cuda", "cudnn")]
+            changed = ", ".join(f"{name} {old} → {new}" for name, old, new in pairs if old and new and old != new)
+            if changed:
+                found.append((nights[series.nights[at]], changed))
+    return sorted(found)
+
+
+def _case_facts(series: Series) -> tuple[str, ...]:
+    what = f"{series.workload}, {series.variant}, {series.mode}, {series.dtype}"
+    params = "" if series.params in (None, "{}") else shorten(series.params.strip("{}").replace('"', ""))
+    return tuple(part for part in (what, params, *run_facts(series, len(series.nights) - 1)) if part)
+
+
+def _table(group: Sequence[Series], nights: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Newest night first: night, forward time, device time, kernels, torch, driver."""
+    rows = []
+    for series in group:
+        for at, night in enumerate(series.nights.tolist()):
+            kernels = series.facts["kernel_count"][at]
+            times = (number(series.values[metric][at]) for metric in METRICS)
+            versions = (series.facts["torch"][at] or "n/a", series.driver or "n/a")
+            rows.append((night, (nights[night], *times, "n/a" if kernels is None else str(kernels), *versions)))
+    return (row for _, row in sorted(rows, key=lambda item: -item[0]))
