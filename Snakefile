@@ -24,7 +24,7 @@ from kernelbook.history.nights import finished, for_target
 from kernelbook.images import ImageError
 from kernelbook.plan import TABLES, host_python, make_plan
 
-refuse_bad_yaml("config.yaml")
+refuse_bad_yaml("config.yaml", *workflow.configfiles)
 
 
 configfile: "config.yaml"

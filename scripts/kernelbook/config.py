@@ -13,6 +13,7 @@ from typing import Any
 
 from kernelbook.config_errors import ConfigError, schema_errors
 from kernelbook.config_names import name_errors, sweep_name
+from kernelbook.config_values import value_errors
 
 RUN_KINDS = ("host", "container", "recorded", "published")
 MEASURE_KEYS = ("dtype", "warmup", "schedule", "samples", "timeout_s", "seed", "retries", "flush_l2", "tf32")
@@ -92,6 +93,9 @@ def load_config(raw: Mapping[str, Any], schemas: Path, source: str = "config.yam
     `edition`, `only_runs` and `only_cases` may come from the command line as strings, numbers, dates or lists.
     Raises ConfigError with all mistakes at once.
     """
+    unusable = value_errors(raw)
+    if unusable:
+        raise ConfigError(source, unusable)
     given = dict(raw)
     if "edition" in given:
         given["edition"] = str(given["edition"])
@@ -197,7 +201,7 @@ def _case(name: str, spec: Mapping[str, Any], base: Mapping[str, Any]) -> CaseSp
         measurement={
             "case": name,
             "workload": workload,
-            "variant": spec.get("variant", "default"),
+            "variant": spec.get("variant", "plain"),
             "mode": spec.get("mode", "eager"),
             "compile_options": spec.get("compile_options", {}),
             "params": spec.get("params", {}),

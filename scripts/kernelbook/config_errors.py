@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +43,21 @@ def config_schema(schemas: Path) -> dict[str, Any]:
     return schema
 
 
-def refuse_bad_yaml(path: str) -> None:
-    """End the process with the place of a mistake that makes the file no YAML; Snakemake would not say where.
+def refuse_bad_yaml(*paths: str | Path) -> None:
+    """End the process with the place of a mistake that makes a file no YAML; Snakemake would not say where.
 
-    A file that is missing or is sound is left to Snakemake.
+    Keys that are given twice are refused too, since the last of them would win without a word. A file that is missing
+    or is sound is left to Snakemake.
     """
+    for path in paths:
+        _refuse_bad_yaml(path)
+
+
+def _refuse_bad_yaml(path: str | Path) -> None:
     try:
-        yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
+        top = yaml.compose(text, Loader=yaml.SafeLoader)
+        yaml.safe_load(text)
     except FileNotFoundError:
         return
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -57,6 +65,28 @@ def refuse_bad_yaml(path: str) -> None:
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         fact = getattr(error, "problem", None) or str(error)
         raise SystemExit(f"{path}: {where}no YAML: {fact}\nNothing was run.") from error
+    if not isinstance(top, yaml.MappingNode):
+        raise SystemExit(f"{path}: must hold keys and values, beginning with runs:\nNothing was run.")
+    twice = list(_given_twice(top, set()))
+    if twice:
+        raise SystemExit("\n".join([*(f"{path}: {fact}" for fact in twice), "Nothing was run."]))
+
+
+def _given_twice(node: yaml.Node, seen: set[int]) -> Iterator[str]:
+    """Keys of one map that are given more than once, each with both its lines."""
+    if id(node) in seen or not isinstance(node, yaml.CollectionNode):
+        return
+    seen.add(id(node))
+    if isinstance(node, yaml.MappingNode):
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
+            word, line = str(key.value), key.start_mark.line + 1
+            if word != "<<" and word in lines:
+                yield f"line {line}: the key {word!r} is there already, in line {lines[word]}: rename or delete one"
+            lines[word] = line
+    for item in node.value:
+        for part in item if isinstance(item, tuple) else (item,):
+            yield from _given_twice(part, seen)
 
 
 def schema_errors(given: Mapping[str, Any], schemas: Path) -> list[str]:

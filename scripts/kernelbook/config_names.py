@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kernelbook.config_errors import near_miss
@@ -14,11 +14,20 @@ RESERVED_EDITIONS = frozenset({"example"})
 # what lies beside the folders of the runs in results/<edition>, and of the cases in results/<edition>/<run>
 RESERVED_RUNS = frozenset({"edition", "night", "plan.json"})
 RESERVED_CASES = frozenset({"cache", "image", "run.json"})
+LONGEST_NAME = 100  # letters; file systems take 255, and some files add to the name
+LOG = ".log"  # the ending of what lies beside those folders in logs/
 
 
 def name_errors(given: Mapping[str, Any]) -> list[str]:
     """One line a mistake: what, where, remedy. Whatever breaks the schema is passed over here."""
-    return [*_edition_errors(given), *_nothing_to_do(given), *_taken(given), *_unknown_names(given)]
+    return [
+        *_edition_errors(given),
+        *_nothing_to_do(given),
+        *_taken(given),
+        *_unfit_names(given),
+        *_unknown_names(given),
+        *_compared_with_themselves(given),
+    ]
 
 
 def _taken(given: Mapping[str, Any]) -> list[str]:
@@ -37,6 +46,31 @@ def _taken(given: Mapping[str, Any]) -> list[str]:
                 f"cases: {count} cases would be named {name!r} (a sweep adds its parameter and value): rename one"
             )
     return errors
+
+
+def _unfit_names(given: Mapping[str, Any]) -> Iterator[str]:
+    """Names that no folder of the results or the logs can have."""
+    named = {
+        "edition": [given.get("edition")],
+        "runs": _map(given.get("runs")),
+        "cases": _all_cases(_map(given.get("cases"))),
+    }
+    for where, names in named.items():
+        for name in (name for name in names if isinstance(name, str)):
+            if len(name) > LONGEST_NAME:
+                yield f"{where}: {name[:20]}... has {len(name)} letters: a name may have {LONGEST_NAME}"
+            if name.endswith(LOG):
+                yield f"{where}: {name!r} ends as the files of the logs do: choose another name"
+
+
+def _compared_with_themselves(given: Mapping[str, Any]) -> list[str]:
+    """Cases whose guess names the case itself, which would hold whatever is measured."""
+    cases = _map(given.get("cases"))
+    return [
+        f"cases.{case}.expect: compares the case with itself: name another case"
+        for case, spec in cases.items()
+        if case in _referenced_cases(_map(_map(spec).get("expect")))
+    ]
 
 
 def _edition_errors(given: Mapping[str, Any]) -> list[str]:

@@ -51,7 +51,7 @@ class Plan:
 
     def source_of(self, run: RunSpec) -> Path:
         """The folder or file that `run.where` names: in the working folder, else among the project's own."""
-        if Path(run.where).is_absolute() or (self.root / run.where).exists():
+        if Path(run.where).is_absolute() or os.path.exists(self.root / run.where):
             return Path(run.where)
         return Path(self.ours(run.where))
 
@@ -236,9 +236,9 @@ def _obstacle(plan: Plan, run: RunSpec, containers_on: bool) -> str | None:
         return "no torch beside Snakemake: install one with make setup"
     if run.kind == "container" and not containers_on:
         return "needs its container: add --use-singularity"
-    if run.kind == "recorded" and not source.is_dir():
+    if run.kind == "recorded" and not os.path.isdir(source):
         return f"no folder {run.where}: correct runs.{run.name}.recorded"
-    if run.kind == "published" and not source.is_file():
+    if run.kind == "published" and not os.path.isfile(source):
         return f"no file {run.where}: correct runs.{run.name}.published"
     return None
 

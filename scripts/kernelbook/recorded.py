@@ -15,8 +15,10 @@ from itertools import takewhile
 from pathlib import Path
 
 MEASUREMENT = "measurement.json"
-RANK = re.compile(r"(?:^|(?<=[^a-z]))rank[-_.]?(\d+)", re.IGNORECASE)
+RANK = re.compile(r"(?:^|(?<=[^a-z]))rank[-_.]?([0-9]{1,9})(?![0-9])", re.IGNORECASE)
+PROCESS = re.compile(r"[1-9][0-9]{0,8}")
 TRACE_ENDINGS = (".json.gz", ".json")
+MOST_LETTERS = 80  # of a file's name in the name of its case
 HEAD_BYTES = 1 << 16  # torch writes distributedInfo before the events
 _INSIDE = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}]*?"rank"\s*:\s*(\d+)[^{}]*?"world_size"\s*:\s*(\d+)')
 Ranked = tuple[int | None, Path]
@@ -27,7 +29,7 @@ def recorded_cases(folder: Path) -> Mapping[str, Mapping[int, Path]]:
     measured: dict[str, dict[int, Path]] = {}
     for file in sorted(folder.glob(f"*/*/{MEASUREMENT}")):
         process = file.parent.name
-        if process.isdigit():
+        if PROCESS.fullmatch(process):
             measured.setdefault(file.parent.parent.name, {})[int(process)] = file.relative_to(folder)
     if measured:
         return {case: dict(sorted(files.items())) for case, files in measured.items()}
@@ -52,7 +54,8 @@ def trace_head(file: Path) -> bytes:
 
 def _traces(folder: Path) -> dict[str, dict[int, Path]]:
     groups: dict[str, list[Ranked]] = {}
-    for file in sorted(path for ending in TRACE_ENDINGS for path in folder.rglob(f"*{ending}")):
+    found = (path for ending in TRACE_ENDINGS for path in folder.rglob(f"*{ending}"))
+    for file in sorted(path for path in found if path.is_file()):
         stem = _stem(file.relative_to(folder))
         rank = RANK.search(stem)
         key = RANK.sub("", stem) if rank else stem
@@ -101,7 +104,8 @@ def _common(names: Sequence[str]) -> str:
 
 def _case_name(stem: str) -> str:
     """The stem in the letters that a case may have."""
-    name = re.sub(r"[^a-z0-9.]+", "-", stem).strip("-.") or "trace"
+    name = re.sub(r"[^a-z0-9.]+", "-", stem)[:MOST_LETTERS].strip("-.") or "trace"
+    name = re.sub(r"\.(?=(?:json|log)$)", "-", name)  # so end the files beside the folders of the cases
     return name if name[0].isalpha() else f"trace-{name}"
 
 

@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from kernelbook.config import ConfigError, load_config
+from kernelbook.config_errors import refuse_bad_yaml
 
 
 @pytest.fixture
@@ -138,3 +139,67 @@ def test_names_of_the_results_own_files_are_refused(load, shipped, section, name
     assert problems(load, shipped) == (
         f"config.yaml: {section}.{name}: the name is taken by a file of the results: choose another",
     )
+
+
+def unusable_configurations():
+    own = {"workload": "linear"}
+    own["params"] = own
+    linear = "cases.linear-eager"
+    return [
+        ({"params": {1: 2, "batch": 3}}, f"{linear}.params: the key '1' is no word for YAML but int: quote it"),
+        ({"expect": {True: 1}}, f"{linear}.expect: the key 'True' is no word for YAML but bool: quote it"),
+        ({"params": {"batch": float("nan")}}, f"{linear}.params.batch: must be a finite number, got nan"),
+        ({"timeout_s": float("inf")}, f"{linear}.timeout_s: must be a finite number, got inf"),
+        ({"params": {"batch": 2**64}}, f"{linear}.params.batch: must be a number of at most 64 bits, got one of 65"),
+        ({"variant": "a\0b"}, f"{linear}.variant: holds a NUL character: delete it"),
+        (own, f"{linear}.params: holds itself (an alias within its own anchor): write it out"),
+    ]
+
+
+@pytest.mark.parametrize(("spec", "told"), unusable_configurations())
+def test_what_yaml_can_say_and_nothing_after_it_can_bear_is_refused(load, shipped, spec, told):
+    shipped["cases"]["linear-eager"] = {"workload": "linear", **spec}
+    assert problems(load, shipped) == (f"config.yaml: {told}",)
+
+
+@pytest.mark.parametrize("name", ["a" * 101, "probe.log"])
+def test_names_that_no_folder_of_results_and_logs_can_have_are_refused(load, shipped, name):
+    spoilt = {**shipped, "edition": name}
+    spoilt |= {
+        "runs": {**shipped["runs"], name: {"host": True}},
+        "cases": {**shipped["cases"], name: {"workload": "x"}},
+    }
+    assert {line.split(": ")[1] for line in problems(load, spoilt)} == {"edition", "runs", "cases"}
+
+
+def test_a_guess_that_compares_a_case_with_itself_is_refused(load, shipped):
+    shipped["cases"]["linear-eager"]["expect"] = {"cuda": {"same_kernels_as": ["linear-eager"]}}
+    (told,) = problems(load, shipped)
+    assert told == "config.yaml: cases.linear-eager.expect: compares the case with itself: name another case"
+
+
+def test_an_edition_of_bad_letters_is_told_which_are_good(load, shipped):
+    (told,) = problems(load, {**shipped, "edition": "a b"})
+    assert "must be lower-case letters, digits, dots and dashes" in told
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "must hold keys and values"),
+        ("- a", "must hold keys and values"),
+        ("a: 1\nb:\n  c: 1\n  d: 2\n  c: 3", "line 5: the key 'c' is there already, in line 3"),
+        ("a: [{b: 1, b: 2}]", "line 1: the key 'b' is there already, in line 1"),
+    ],
+)
+def test_a_file_whose_keys_would_be_lost_without_a_word_is_refused(tmp_path, text, told):
+    file = tmp_path / "config.yaml"
+    file.write_text(text)
+    with pytest.raises(SystemExit, match=told):
+        refuse_bad_yaml(str(file))
+
+
+def test_merged_and_repeated_anchors_are_no_keys_given_twice(tmp_path):
+    file = tmp_path / "config.yaml"
+    file.write_text("a: &a {x: 1}\nb: {<<: *a, x: 2}\nc: [*a, *a]\n")
+    refuse_bad_yaml(str(file))

@@ -123,3 +123,35 @@ def test_the_digest_follows_guesses_and_left_out_runs_but_not_the_clock(plan_of)
 def test_cases_that_no_run_takes_are_not_in_the_edition(plan_of):
     listed = json.loads(plan_of(only_runs=["traces"]).as_json())["cases"]
     assert {case["case"] for case in listed} == {"step-1", "trace-9.pt.trace", "deep-job"}
+
+
+def test_traces_of_any_name_have_names_that_a_folder_may_have(traces_named, tmp_path):
+    (tmp_path / "folder.json").mkdir()
+    (tmp_path / "gone.json").symlink_to("nowhere")
+    hostile = [
+        "run.json.json",
+        "probe.log.json",
+        "a" * 200 + ".json",
+        "rank99999999999999999999.json",
+        "\u202e$(x)\n'.json",
+    ]
+    names = {next(iter(files.values())): case for case, files in traces_named(dict.fromkeys(hostile, "{}")).items()}
+    assert names["run.json.json"] == "run-json"
+    assert names["probe.log.json"] == "probe-log"
+    assert names["a" * 200 + ".json"] == "a" * 80
+    assert names["rank99999999999999999999.json"] == "rank99999999999999999999"
+    assert names["\u202e$(x)\n'.json"] == "x"
+    assert len(names) == len(hostile)
+
+
+@pytest.mark.parametrize("process", ["²", "01", "0", "9" * 30])
+def test_a_folder_that_is_no_process_number_is_no_process(tmp_path, process):
+    for name in ("1", process):
+        (tmp_path / "linear-eager" / name).mkdir(parents=True)
+        (tmp_path / "linear-eager" / name / "measurement.json").write_text("{}")
+    assert list(recorded_cases(tmp_path)["linear-eager"]) == [1]
+
+
+def test_a_path_that_no_file_can_have_is_a_run_left_out(plan_of):
+    left = plan_of(runs={"far": {"recorded": "x" * 300}, "old": {"recorded": "recorded/old"}}).left_out
+    assert [(run.run, run.reason[:12]) for run in left] == [("far", "no folder xx")]
