@@ -128,19 +128,14 @@ def test_cases_that_no_run_takes_are_not_in_the_edition(plan_of):
 def test_traces_of_any_name_have_names_that_a_folder_may_have(traces_named, tmp_path):
     (tmp_path / "folder.json").mkdir()
     (tmp_path / "gone.json").symlink_to("nowhere")
-    hostile = [
-        "run.json.json",
-        "probe.log.json",
-        "a" * 200 + ".json",
-        "rank99999999999999999999.json",
-        "\u202e$(x)\n'.json",
-    ]
+    long, turned = "a" * 200 + ".json", "\u202e$(x)\n'.json"
+    hostile = ["run.json.json", "probe.log.json", "rank99999999999999999999.json", long, turned]
     names = {next(iter(files.values())): case for case, files in traces_named(dict.fromkeys(hostile, "{}")).items()}
     assert names["run.json.json"] == "run-json"
     assert names["probe.log.json"] == "probe-log"
-    assert names["a" * 200 + ".json"] == "a" * 80
+    assert names[long] == "a" * 80
     assert names["rank99999999999999999999.json"] == "rank99999999999999999999"
-    assert names["\u202e$(x)\n'.json"] == "x"
+    assert names[turned] == "x"
     assert len(names) == len(hostile)
 
 
