@@ -95,6 +95,12 @@ def test_a_new_build_that_is_slower_is_told_with_the_build(nights: Nights) -> No
     assert event.causes[:2] == ("torch 2.13.0 → 2.14.0.dev20260121", "image aaaaaaaaaaaa → bbbbbbbbbbbb")
 
 
+def test_a_build_that_changed_the_night_after_is_named_as_such(nights: Nights) -> None:
+    nights.play(20)
+    found = events([*nights.play(1, factor=1.06), *nights.play(5, factor=1.06, torch="2.14.0")])
+    assert [event.causes for event in found] == [("torch 2.13.0 → 2.14.0 (the night after)",)]
+
+
 def test_an_improvement_is_news_too(nights: Nights) -> None:
     nights.play(20)
     judgements = nights.play(6, factor=0.9)

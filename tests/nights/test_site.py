@@ -159,7 +159,10 @@ def test_the_last_nights_are_there_in_full_and_the_rest_as_tables(site: Path) ->
     assert (site / "nights" / DATES[-1] / "report/tables/cases.csv").is_file()
     table = (site / "nights" / DATES[0] / "cases.csv").read_text(encoding="utf-8").splitlines()
     assert len(table) == 1 + 10
-    assert table[1].startswith("host,case-0,ok,,")
+    run, case, status, reason, forward, change, device, kernels = table[1].split(",")
+    assert (run, case, status, reason, change, kernels) == ("host", "case-0", "ok", "", "", "2")
+    assert float(forward) == pytest.approx(100, rel=0.1)
+    assert float(device) == pytest.approx(80, rel=0.1)
 
 
 def test_a_report_that_was_cleared_away_stays_published(work: Path) -> None:

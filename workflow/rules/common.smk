@@ -48,8 +48,9 @@ def night_settings(section, key=None):
 def exit_status():
     """How the workflow ends: as the night was judged, or 4 where a report lost a whole run."""
     targets = set(workflow.dag_settings.targets)
-    if targets & {"publish", "pull_images"} or ("nightly" in targets and FINISHED_BEFORE):
+    nightly = "nightly" in targets
+    if (nightly and FINISHED_BEFORE) or (not nightly and targets & {"publish", "pull_images"}):
         return 0
-    night = ["--night", f"{NIGHT}/changes.json"] if "nightly" in targets else []
+    night = ["--night", f"{NIGHT}/changes.json"] if nightly else []
     command = [PYTHON, f"{SCRIPTS}/edition_status.py", "--edition-dir", f"{RESULTS}/edition"]
     return subprocess.call([*command, "--report", f"{REPORT}/index.html", *night])

@@ -9,6 +9,7 @@ import numpy as np
 
 from kernelbook.history.series import Series
 from kernelbook.kernel_names import decode
+from kernelbook.report.text import clip
 
 CLOCK_DROP = 0.02
 """A clock counts as lower from 2 % on: below that, boost clocks wander by themselves."""
@@ -34,8 +35,8 @@ def percent(change: float, sign: str = "") -> str:
 
 
 def shorten(name: str) -> str:
-    """At most 70 characters of a name."""
-    return name if len(name) <= _SHORT else name[: _SHORT - 1] + "…"
+    """At most 70 characters of a name, harmless ones; both ends of it stay."""
+    return clip(name, _SHORT)
 
 
 def sequence_changes(before: Sequence[str], after: Sequence[str], noun: str, *, brief: bool = False) -> list[str]:
@@ -75,6 +76,16 @@ def version_changes(series: Series, position: int) -> list[str]:
     return [_version(name, old, new) for name, old, new in _version_pairs(series, position) if old != new]
 
 
+def _versions_around(series: Series, position: int) -> list[str]:
+    """Versions that changed at a step, or else the night after or before: a step can be placed a night off."""
+    for offset, when in ((0, ""), (1, " (the night after)"), (-1, " (the night before)")):
+        if 0 < position + offset < len(series.nights):
+            found = version_changes(series, position + offset)
+            if found:
+                return [change + when for change in found]
+    return []
+
+
 def _version_pairs(series: Series, position: int) -> list[tuple[str, str, str]]:
     facts = [(name, series.facts[name][position - 1], series.facts[name][position]) for name in VERSIONS]
     return [(name, old, new) for name, old, new in facts if old and new]
@@ -103,7 +114,7 @@ def level_step(series: Series, metric: str, position: int, around: int = 7) -> f
 
 def time_causes(series: Series, position: int) -> tuple[str, ...]:
     """Probable causes of a new level of time from a position on, the surest first."""
-    found = version_changes(series, position)
+    found = _versions_around(series, position)
     clock = level_step(series, "sm_clock_mhz", position)
     if clock is not None and abs(clock) >= CLOCK_DROP:
         found.append(f"SM clock {'lower' if clock < 0 else 'higher'} by {percent(abs(clock))}")

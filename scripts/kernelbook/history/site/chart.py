@@ -13,6 +13,8 @@ from datetime import date
 import numpy as np
 from markupsafe import Markup, escape
 
+from kernelbook.report.text import NOT_AVAILABLE, significant
+
 WIDTH, HEIGHT = 1000.0, 100.0
 DOTS_UP_TO = 150
 """Nights up to which each has a dot; more would be a smear."""
@@ -143,9 +145,5 @@ def sparkline(y: np.ndarray) -> Markup:
 
 
 def number(value: float | None) -> str:
-    """Three or four significant digits, no exponent: 0.0123, 1.23, 123.4, 12,345; `n/a` where missing."""
-    if value is None or not np.isfinite(value):
-        return "n/a"
-    size = abs(value)
-    digits = 0 if size >= 1000 else 1 if size >= 100 else 2 if size >= 1 else 4
-    return f"{value:,.{digits}f}"
+    """Four significant digits, no exponent: 0.0123, 1.234, 123.4, 12,345; `n/a` where missing."""
+    return NOT_AVAILABLE if value is None or not np.isfinite(value) else significant(value, 4)

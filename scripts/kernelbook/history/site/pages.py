@@ -10,11 +10,14 @@ from functools import cache
 from itertools import groupby
 from pathlib import Path
 
+import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from kernelbook.history.site.chart import number
 from kernelbook.history.site.feed import atom_feed, latest_json
 from kernelbook.history.site.trends import SPARK_NIGHTS, Trend, trends
-from kernelbook.history.site.views import Book, Night
+from kernelbook.history.site.views import Book, Night, signed
+from kernelbook.report.text import csv_cell
 
 TEMPLATES = Path(__file__).parent / "templates"
 RECENT = 12
@@ -40,6 +43,7 @@ def _environment() -> Environment:
         lstrip_blocks=False,
         auto_reload=False,
     )
+    environment.filters |= {"number": number, "signed": signed}
     environment.filters["unbroken"] = lambda text: text.replace(" %", "\u00a0%")
     return environment
 
@@ -80,12 +84,14 @@ def _trend_pages(found: Sequence[Trend], page) -> Iterator[tuple[str, str]]:
 
 
 def cases_csv(night: Night) -> str:
-    """The cases of one night; text that a spreadsheet would take for a formula gets an apostrophe in front."""
+    """The cases of one night; what is missing is empty, and no text is taken for a formula."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["run", "case", "status", "reason", "forward_time_us", "change", "device_time_us", "kernels"])
     for run in night.runs:
         for row in run.rows:
-            cells = (run.run, row.case, row.status, row.reason, row.forward, row.delta, row.device, row.kernels)
-            writer.writerow([f"'{cell}" if cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell for cell in cells])
+            figures = [row.forward_time_us, row.change, row.device_time_us]
+            known = [f"{figure:.6g}" if np.isfinite(figure) else "" for figure in figures]
+            texts = [csv_cell(text) for text in (run.run, row.case, row.status, row.reason)]
+            writer.writerow([*texts, *known, row.kernels])
     return out.getvalue()

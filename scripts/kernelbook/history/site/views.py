@@ -15,7 +15,6 @@ from kernelbook.history.causes import percent
 from kernelbook.history.events import Event, event_of
 from kernelbook.history.judge import Rules
 from kernelbook.history.series import METRICS, Histories, Series, make_series
-from kernelbook.history.site.chart import number
 from kernelbook.history.store import History
 
 STATUS = {
@@ -30,18 +29,22 @@ NOTEWORTHY = 0.03
 
 @dataclass(frozen=True)
 class CaseRow:
-    """One case of one night."""
+    """One case of one night; `change` is relative to the median of the last nights, NaN where there are too few."""
 
     case: str
     link: str | None
     status: str
-    reason: str
-    forward: str
-    delta: str
-    tone: str
-    device: str
-    kernels: str
-    suspect: bool
+    reason: str = ""
+    forward_time_us: float = np.nan
+    change: float = np.nan
+    device_time_us: float = np.nan
+    kernels: int | None = None
+    suspect: bool = False
+
+    @property
+    def tone(self) -> str:
+        """Class of its change: slower, faster or none."""
+        return tone_of(self.change)
 
 
 @dataclass(frozen=True)
@@ -171,9 +174,9 @@ class Book:
         for run in sorted({*good, *(row["run"] for row in others)}):
             mine = good.get(run, [])
             bad = [row for row in others if row["run"] == run]
-            seen = {row["case"] for row in bad}
-            cases = [_good_row(*item, (run, item[0].case) in suspects) for item in mine if item[0].case not in seen]
-            cases += [_bad_row(row, self._has_trend(row)) for row in bad if row["case"]]
+            measured = {series.case for series, _, _ in mine}
+            cases = [_good_row(*item, (run, item[0].case) in suspects) for item in mine]
+            cases += [_bad_row(row, self._has_trend(row)) for row in bad if row["case"] and row["case"] not in measured]
             note = next((row["reason"] or "" for row in bad if not row["case"]), "")
             facts = run_facts(mine[0][0], mine[0][1]) if mine else ()
             yield RunTable(run, facts, tuple(sorted(cases, key=lambda row: row.case)), note)
@@ -207,23 +210,20 @@ def tone_of(change: float) -> str:
 
 
 def _good_row(series: Series, position: int, delta: float, suspect: bool) -> CaseRow:
-    kernels = series.facts["kernel_count"][position]
     return CaseRow(
         case=series.case,
         link=trend_link(series.line, series.case),
         status="ok",
-        reason="",
-        forward=number(series.values["forward_time_us"][position]),
-        delta=signed(delta),
-        tone=tone_of(delta),
-        device=number(series.values["device_time_us"][position]),
-        kernels="n/a" if kernels is None else str(kernels),
+        forward_time_us=series.values["forward_time_us"][position],
+        change=delta,
+        device_time_us=series.values["device_time_us"][position],
+        kernels=series.facts["kernel_count"][position],
         suspect=suspect,
     )
 
 
 def _bad_row(row: Mapping[str, Any], link: str | None) -> CaseRow:
-    return CaseRow(row["case"], link, row["status"], row["reason"] or "", "n/a", "", "", "n/a", "n/a", False)
+    return CaseRow(row["case"], link, row["status"], row["reason"] or "")
 
 
 def run_facts(series: Series, position: int) -> tuple[str, ...]:
