@@ -224,6 +224,15 @@ def test_a_case_that_fails_is_told_when_it_begins_and_counts_every_night(nights:
     assert [judgement.exit_status for judgement in judgements] == [4, 4, 4]
 
 
+def test_names_and_reasons_lose_what_would_hide_or_reorder_them(nights: Nights) -> None:
+    nights.play(2)
+    (event,) = events(nights.play(1, kernels=["kernel\u202egnp.exe\x00", ADD]))
+    assert "kernel[U+202E]gnp.exe[U+0000]" in event.text
+    date = next(nights.dates)
+    nights.store.add_night(date, {"host": table_of([row(date, "host", "x", 1, status="failed", reason="a\nb\u202e")])})
+    assert nights.judge(date).failed[0].reason == "a b[U+202E]"
+
+
 def test_unsupported_and_left_out_are_well(nights: Nights) -> None:
     date = next(nights.dates)
     rows = [row(date, "host", "flex", 1, status="unsupported", reason="needs CUDA")]

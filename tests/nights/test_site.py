@@ -380,33 +380,28 @@ def test_many_cases_with_one_cause_are_one_line() -> None:
 
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_open_in_chromium_on_a_desk_and_on_a_phone(site: Path, chromium: str, scheme: str) -> None:
-    sync_api = pytest.importorskip("playwright.sync_api")
-    flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-    flags += ["--disable-component-update", "--disable-sync"]
+def test_pages_open_in_chromium_on_a_desk_and_on_a_phone(site: Path, browser, scheme: str) -> None:
     pages = ["index.html", "latest.html", "trends/index.html", "trends/host/case-1.html", "trends/stable/case-2.html"]
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=flags)
-        for width in (1280, 390):
-            page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 800})
-            errors, requested = [], []
-            page.on("console", lambda entry, errors=errors: errors.append(entry.text))
-            page.on("pageerror", lambda error, errors=errors: errors.append(str(error)))
-            page.on("request", lambda request, requested=requested: requested.append(request.url))
-            for name in pages:
-                page.goto((site / name).as_uri())
-                assert page.evaluate("document.documentElement.scrollWidth") <= width, name
-                ink, paper = page.evaluate(
-                    "[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]"
-                )
-                assert (ink_of(ink) > ink_of(paper)) == (scheme == "dark")
-            assert page.locator("svg path.line").count() == 2
-            assert page.locator("svg path.line").first.bounding_box()["width"] > 200
-            page.get_by_role("link", name="Latest", exact=True).click()
-            assert page.url.endswith("/latest.html")
-            assert errors == []
-            assert {urlsplit(url).scheme for url in requested} <= {"file", "data"}
-        browser.close()
+    for width in (1280, 390):
+        page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 800})
+        errors, requested = [], []
+        page.on("console", lambda entry, errors=errors: errors.append(entry.text))
+        page.on("pageerror", lambda error, errors=errors: errors.append(str(error)))
+        page.on("request", lambda request, requested=requested: requested.append(request.url))
+        for name in pages:
+            page.goto((site / name).as_uri())
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+            ink, paper = page.evaluate(
+                "[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]"
+            )
+            assert (ink_of(ink) > ink_of(paper)) == (scheme == "dark")
+        assert page.locator("svg path.line").count() == 2
+        assert page.locator("svg path.line").first.bounding_box()["width"] > 200
+        page.get_by_role("link", name="Latest", exact=True).click()
+        assert page.url.endswith("/latest.html")
+        assert errors == []
+        assert {urlsplit(url).scheme for url in requested} <= {"file", "data"}
+        page.close()
 
 
 def ink_of(colour: str) -> int:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from kernelbook.history import causes
 from kernelbook.history.events import Event, Failed
 from kernelbook.history.series import Histories, Series
+from kernelbook.report.text import visible
 
 Names = Callable[[str, str, str], dict[str, tuple[str, ...]]]
 """(edition, run, "kernels" or "ops") -> names by their id."""
@@ -135,15 +136,17 @@ def _failures(rows: Sequence[dict]) -> tuple[Failed, ...]:
     for run, members in sorted(runs.items()):
         bad = [row for row in members if row["status"] == "failed"]
         if bad and not any(row["status"] == "ok" for row in members):
-            found.append(Failed(run, None, bad[0]["reason"] or "no reason given", len(bad)))
+            found.append(Failed(run, None, _reason(bad[0]), len(bad)))
             continue
         cases: dict[str, list[dict]] = defaultdict(list)
         for row in bad:
             cases[row["case"]].append(row)
-        found += [
-            Failed(run, case, some[0]["reason"] or "no reason given", len(some)) for case, some in sorted(cases.items())
-        ]
+        found += [Failed(run, case, _reason(some[0]), len(some)) for case, some in sorted(cases.items())]
     return tuple(found)
+
+
+def _reason(row: dict) -> str:
+    return visible(row["reason"] or "no reason given")
 
 
 def failure_events(table: pa.Table, nights: Sequence[str], first: int) -> list[Event]:

@@ -16,6 +16,7 @@ from kernelbook.history.events import Event, event_of
 from kernelbook.history.judge import Rules
 from kernelbook.history.series import METRICS, Histories, Series, make_series
 from kernelbook.history.store import History
+from kernelbook.report.text import visible
 
 STATUS = {
     0: ("good", "all well"),
@@ -223,7 +224,7 @@ def _good_row(series: Series, position: int, delta: float, suspect: bool) -> Cas
 
 
 def _bad_row(row: Mapping[str, Any], link: str | None) -> CaseRow:
-    return CaseRow(row["case"], link, row["status"], row["reason"] or "")
+    return CaseRow(row["case"], link, row["status"], visible(row["reason"] or ""))
 
 
 def run_facts(series: Series, position: int) -> tuple[str, ...]:
