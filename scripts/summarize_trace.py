@@ -14,11 +14,11 @@ Exit status: 0 all read; 2 a named file cannot be read (the others are printed a
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from kernelbook.command import run
 from kernelbook.trace.batch import Failure, find_jobs, run_jobs
 from kernelbook.trace.progress import progress_bar
 from kernelbook.trace.ranks import assign_ranks, rank_warnings
@@ -36,16 +36,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     jobs = find_jobs(args.trace, args.output)
     with progress_bar(len(jobs)) as progress:
         results = list(run_jobs(jobs, args.annotation, progress)) if jobs else []
-    status = 0
-    for failure in (result for result in results if isinstance(result, Failure)):
-        print(f"skipped: {failure.message}" if failure.skippable else failure.message, file=sys.stderr)
-        status = status if failure.skippable else 2
+    failures = [result for result in results if isinstance(result, Failure)]
+    for failure in failures:
+        _tell(f"skipped: {failure.message}" if failure.skippable else failure.message)
+    status = 0 if all(failure.skippable for failure in failures) else 2
     summaries = [result for result in results if isinstance(result, Summary)]
     if not summaries and not status:
-        print(f"{', '.join(map(str, args.trace))}: no trace found; name a file or another folder", file=sys.stderr)
+        _tell(f"{', '.join(map(str, args.trace))}: no trace found; name a file or another folder")
         return 2
     _print(summaries, args.json)
     return status
+
+
+def _tell(message: str) -> None:
+    """One line on stderr, whatever the names of files in it hold."""
+    from kernelbook.report.text import visible  # a slow import that most calls do without
+
+    print(visible(message), file=sys.stderr)
 
 
 def _print(summaries: Sequence[Summary], as_json: bool) -> None:
@@ -74,18 +81,5 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def run() -> int:
-    """`main` for the command line: a closed pipe or Ctrl-C is no traceback."""
-    try:
-        status = main()
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except KeyboardInterrupt:
-        return 130
-    return status
-
-
 if __name__ == "__main__":
-    sys.exit(run())
+    sys.exit(run(main))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -19,6 +20,7 @@ def run(main: Callable[[], int]) -> int:
     Whatever else it raises ends the process with one line on stderr and status 1; with KERNELBOOK_TRACEBACK=1 in the
     environment the traceback comes first.
     """
+    _mend_streams()
     sys.excepthook = _say
     try:
         status = main()
@@ -31,6 +33,16 @@ def run(main: Callable[[], int]) -> int:
     return status
 
 
+def _mend_streams() -> None:
+    """Let closed outputs swallow what is written, and let those that lack a letter (LANG=C) spell it out."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def _say(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     if os.environ.get(TRACEBACK) == "1":
         traceback.print_exception(kind, error, trace)
@@ -40,5 +52,7 @@ def _say(kind: type[BaseException], error: BaseException, trace: TracebackType |
         fact = str(error)
     else:
         fact = f"{kind.__name__}: {error}"
+    from kernelbook.report.text import visible  # slow to import, and seldom needed
+
     hint = "" if os.environ.get(TRACEBACK) == "1" else f" ({TRACEBACK}=1 shows where)"
-    print(f"{Path(sys.argv[0]).stem}: {' '.join(fact.split())}{hint}", file=sys.stderr)
+    print(f"{Path(sys.argv[0]).stem}: {visible(' '.join(fact.split()))}{hint}", file=sys.stderr)

@@ -20,7 +20,8 @@ def write_tables(tables: Mapping[str, pa.Table], folder: Path) -> None:
     for name, table in tables.items():
         if not table.num_columns:
             continue
-        pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+        with (folder / f"{name}.parquet").open("wb") as stream:  # Arrow would take a path such as a:b for an address
+            pq.write_table(table, stream, compression="zstd")
         with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as stream:
             writer = csv.writer(stream, lineterminator="\n")
             writer.writerow([csv_cell(column) for column in table.column_names])

@@ -51,7 +51,7 @@ def _free_name(path: Path, taken: set[str]) -> str:
     stem = path.name
     for ending in TRACE_ENDINGS:
         stem = stem.removesuffix(ending)
-    stem = stem or "trace"
+    stem = os.fsencode(stem).decode("utf-8", "replace") or "trace"  # Arrow and CSV take no half characters
     name, number = stem, 1
     while name.lower() in taken:
         number += 1

@@ -48,7 +48,7 @@ class EventReader:
     def batches(self) -> Iterator[list[Event]]:
         """Yield the events in the order of the file. Raises TraceError for a file that is no torch trace."""
         source = Source(self.path, self.block)
-        for block in source.blocks():
+        for block in self._grown(source.blocks()):
             if self._tail is not None:
                 self._tail.append(block.decode("utf-8", "replace"))
                 continue
@@ -72,10 +72,25 @@ class EventReader:
         self._close()
         self.truncated |= not source.complete
 
+    def _grown(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
+        """The blocks; where no head or no border comes, ever longer ones, so that joining them stays linear."""
+        held: list[bytes] = []
+        size = 0
+        for block in blocks:
+            held.append(block)
+            size += len(block)
+            if size >= len(self._rest):
+                yield b"".join(held)
+                held, size = [], 0
+        if held:
+            yield b"".join(held)
+
     def _open(self, data: bytes) -> bytes | None:
         """Read the head; the data after the array's bracket, or None while the bracket has not come."""
         if not self._rest:
             data = data.removeprefix(b"\xef\xbb\xbf").lstrip()
+            if data and not data.startswith((b"{", b"[")):
+                self._refuse(data)  # now: what is no JSON may be endless
         if data.startswith(b"["):
             self._array = self._opened = True
             return data[1:]

@@ -31,15 +31,15 @@ class Source:
         """
         try:
             with self.path.open("rb") as file:
-                start = file.read(2)
-                file.seek(0)
+                start = file.read(2)  # without seeking: a pipe is read as well
                 if not start:
                     raise TraceError(f"{self.path}: the file is empty; record the trace again")
                 if start == _GZIP:
-                    yield from self._gathered(self._unzipped(file))
+                    yield from self._gathered(self._unzipped(file, start))
                 else:
-                    while data := file.read(self.block):
+                    while data := start + file.read(self.block):
                         yield data
+                        start = b""
         except OSError as error:
             raise TraceError(f"{self.path}: cannot be read: {error.strerror or error}") from error
 
@@ -55,10 +55,9 @@ class Source:
         if held:
             yield b"".join(held)
 
-    def _unzipped(self, file: BinaryIO) -> Iterator[bytes]:
+    def _unzipped(self, file: BinaryIO, data: bytes) -> Iterator[bytes]:
         """Every member of a gzip file; bytes after the last member that are no member are padding."""
         member = None
-        data = b""
         while data := data or file.read(_READ):
             if member is None:
                 data = data if len(data) > 1 else data + file.read(_READ)

@@ -1,0 +1,99 @@
+"""summarize_trace in a careless hand: pipes, closed and full outputs, narrow encodings, names that are no text."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from made_trace import forward, write
+
+import summarize_trace
+from kernelbook.trace import TraceError, read_trace
+from kernelbook.trace.reader import EventReader
+
+COMMAND = [sys.executable, Path(summarize_trace.__file__)]
+
+
+@pytest.fixture
+def trace(tmp_path):
+    return write(tmp_path / "made.json", forward())
+
+
+def finished(*arguments, **options):
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, timeout=60, check=False, **options)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_pipe_is_read_like_a_file(trace, tmp_path, pack):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(pack(trace.read_bytes()),))
+    writer.start()
+    assert read_trace(pipe).totals == read_trace(trace).totals
+    writer.join()
+
+
+def test_what_begins_as_no_json_is_refused_before_it_ends():
+    with pytest.raises(TraceError, match="not JSON"):
+        read_trace("/dev/zero")
+
+
+def test_blocks_without_a_head_or_a_border_are_joined_seldom(tmp_path):
+    """Each join copies all that is held: 4 MiB in blocks of 4 KiB would be 2 GiB of copies, doubled they are 8 MiB."""
+    file = tmp_path / "late.json"
+    event = {"ph": "X", "name": "n" * (2 << 20), "cat": "cpu_op", "ts": 1, "dur": 1, "pid": 1, "tid": 1}
+    file.write_text(json.dumps({"notes": "x" * (2 << 20), "traceEvents": [event]}))
+    reader = EventReader(file, block=4096)
+    sizes = [len(block) for block in reader._grown(iter([b"x" * 4096] * 8))]
+    assert sizes == [4096] * 8  # nothing is held: nothing is put off
+    reader._rest = b"x" * 16384
+    assert [len(block) for block in reader._grown(iter([b"x" * 4096] * 9))] == [16384, 16384, 4096]
+    reader._rest = b""
+    assert sum(len(batch) for batch in reader.batches()) == 1
+
+
+def test_a_closed_output_is_no_traceback(trace):
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$0" "$@" >&-', *COMMAND, trace], capture_output=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_full_output_is_one_line_and_a_failure(trace, options):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*COMMAND, *options, trace], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False, text=True
+        )
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "No space left on device" in done.stderr
+
+
+def test_an_output_without_the_letter_mu_spells_it_out(trace):
+    done = finished(trace, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert rb"\xb5s" in done.stdout
+
+
+def test_a_message_is_one_line_of_plain_letters_whatever_the_file_is_called(tmp_path):
+    file = tmp_path / "a\nb\x1b[31m\udcff.json"
+    file.write_text("")
+    done = finished(file, text=True)
+    assert done.returncode == 2
+    assert done.stderr.endswith("a b[U+001B][31m[U+DCFF].json: the file is empty; record the trace again\n")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("name", "folder"), [("\udcff.json", "tables"), ("made.json", "scheme:tables")])
+def test_tables_are_written_whatever_the_names_of_trace_and_folder(trace, tmp_path, name, folder):
+    file = tmp_path / name
+    file.write_bytes(trace.read_bytes())
+    done = finished(name, "--json", "--output", folder, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, b"")
+    (written,) = (tmp_path / folder).iterdir()
+    assert {"ranges.csv", "ranges.parquet"} <= {path.name for path in written.iterdir()}
