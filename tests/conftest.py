@@ -3,12 +3,22 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+# one GPU process less, and nothing that talks to anyone
+BROWSER_ARGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 
 
 def require_or_skip(reason: str) -> None:
@@ -56,6 +66,19 @@ def _need(program: str) -> str:
 def chromium() -> str:
     """Path of Debian's chromium."""
     return _need("chromium")
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str) -> Iterator:
+    """Playwright's chromium, one for all tests of a process: a second Playwright may not be started beside it."""
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        require_or_skip("Playwright's Python package is not installed")
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=chromium, args=BROWSER_ARGS)
+        yield opened
+        opened.close()
 
 
 @pytest.fixture(scope="session")

@@ -14,16 +14,6 @@ from kernelbook.report import render_report
 
 HERE = Path(__file__).parent
 CREATED = "2026-11-29T15:00:00Z"
-# one GPU process less, and nothing that talks to anyone
-BROWSER_ARGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 INSIDE = ("file:", "blob:", "data:")
 
 
@@ -57,18 +47,6 @@ def two_runs(tmp_path_factory) -> Path:
 def missing(request, root) -> Callable[[str], None]:
     """require_or_skip of the tests' own conftest, however pytest was started."""
     return request.config.pluginmanager.get_plugin(str(root / "tests" / "conftest.py")).require_or_skip
-
-
-@pytest.fixture(scope="session")
-def browser(chromium, missing) -> Iterator:
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        missing("Playwright's Python package is not installed")
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=chromium, args=BROWSER_ARGS)
-        yield opened
-        opened.close()
 
 
 @pytest.fixture
