@@ -16,6 +16,7 @@ from typing import Any
 from kernelbook.config import CaseSpec, Config, RunSpec, matches, trace_case
 from kernelbook.containers import start_arguments
 from kernelbook.images import Image, image_of, runtime, stamp_of
+from kernelbook.imports import files_behind
 from kernelbook.recorded import MEASUREMENT, is_trace, recorded_cases
 
 TABLES = ("case", "ranges", "activities", "calls", "ops", "kernels")  # what extract_case.py leaves of one process
@@ -153,13 +154,21 @@ class Plan:
         }
 
     def code_of(self, case: str) -> list[str]:
-        """The files whose change makes a measurement stale: the supervisor, the shared code and the workload."""
-        workload = self.config.case(case).measurement["workload"]
-        file = workload.partition(":")[0]
+        """The files whose change makes a measurement stale: the shared code, the workload and all that it imports."""
+        file = self.config.case(case).measurement["workload"].partition(":")[0]
         own = file if file.endswith(".py") else self.ours(f"scripts/workloads/{file}.py")
         harness = self.ours("scripts/workloads/harness")
-        found = sorted((self.root / harness).glob("*.py"))
-        return [f"{harness}/{path.name}" for path in found] + ([own] if (self.root / own).is_file() else [])
+        found = [f"{harness}/{path.name}" for path in sorted((self.root / harness).glob("*.py"))]
+        return found + [file for file in self.code_behind(own, in_functions=True) if file not in found]
+
+    def code_behind(self, file: str, in_functions: bool = False) -> list[str]:
+        """A Python file and what it imports of its own folder and of the project's; nothing where it is not there."""
+        start = self.root / file
+        if not start.is_file():
+            return []
+        behind = files_behind(start, [self.root / self.ours("scripts")], in_functions)
+        inside = (path.relative_to(self.root) if path.is_relative_to(self.root) else path for path in behind)
+        return [path.as_posix() for path in inside]
 
     def as_json(self) -> str:
         """The plan as collect_edition.py reads it."""

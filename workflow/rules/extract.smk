@@ -9,7 +9,7 @@ rule extract_case:
     input:
         run=f"{RESULTS}/{{run}}/run.json",
         measurement=measurement,
-        code=glob(f"{SCRIPTS}/kernelbook/trace/*.py") + [f"{SCRIPTS}/kernelbook/case_tables.py"],
+        code=PLAN.code_behind(f"{SCRIPTS}/extract_case.py"),
     output:
         multiext(f"{RESULTS}/{{run}}/{{case}}/{{process}}/", *(f"{table}.parquet" for table in TABLES)),
     log:

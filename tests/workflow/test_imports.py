@@ -1,0 +1,81 @@
+"""What makes a result stale: the files behind a script, found by reading its imports."""
+
+import json
+
+from kernelbook.config import load_config
+from kernelbook.imports import files_behind
+from kernelbook.plan import make_plan
+
+
+def write(folder, **files):
+    for name, text in files.items():
+        file = folder / f"{name.replace('__in__', '/')}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+
+def names(folder, start, *folders):
+    return [file.relative_to(folder).as_posix() for file in files_behind(folder / start, folders)]
+
+
+def test_imports_are_followed_through_modules_packages_and_circles(tmp_path):
+    write(tmp_path / "near", start="import json, torch\nimport beside\ndef f():\n    from far.deep import thing\n")
+    write(tmp_path / "near", beside="import start\nfrom far import sibling as other\n")
+    write(tmp_path / "lib/far", __init__="", deep="", sibling="import far.deep", unused="")
+    assert names(tmp_path, "near/start.py", tmp_path / "lib") == [
+        "lib/far/__init__.py", "lib/far/deep.py", "lib/far/sibling.py", "near/beside.py", "near/start.py",
+    ]  # fmt: skip
+
+
+def test_what_only_a_function_imports_can_be_left_out(tmp_path):
+    write(tmp_path, start="if True:\n    import early\ndef f():\n    import late\n", early="", late="")
+    found = files_behind(tmp_path / "start.py", [], in_functions=False)
+    assert [file.name for file in found] == ["early.py", "start.py"]
+
+
+def test_the_nearest_module_of_a_name_is_the_one(tmp_path):
+    write(tmp_path, start="import common", common="")
+    write(tmp_path / "lib", common="")
+    assert names(tmp_path, "start.py", tmp_path / "lib") == ["common.py", "start.py"]
+
+
+def test_a_file_that_is_no_python_stands_for_itself(tmp_path):
+    write(tmp_path, start="def (", other="")
+    assert names(tmp_path, "start.py") == ["start.py"]
+
+
+def plan_with(root, tmp_path, workload):
+    raw = {"runs": {"host": {"host": True}}, "cases": {"a": {"workload": workload}, "b": {"workload": "linear"}},
+           "report": {"headline": ["a", "b"]}}  # fmt: skip
+    return make_plan(load_config(raw, root / "workflow" / "schemas"), tmp_path, root, containers_on=False)
+
+
+def test_a_measurement_is_stale_when_anything_that_its_workload_imports_changes(root, tmp_path):
+    code = plan_with(root, root, "attention").code_of("a")
+    assert {f"scripts/workloads/{file}.py" for file in ("attention", "sdpa_backends", "__init__")} < set(code)
+    assert {"scripts/workloads/harness/child.py", "scripts/workloads/harness/timing.py"} < set(code)
+    assert "scripts/workloads/mlp.py" not in code
+    assert len(code) == len(set(code))
+
+
+def test_a_workload_of_ones_own_takes_its_neighbours_along(root, tmp_path):
+    write(tmp_path / "mine", train="import torch\nfrom workloads import Workload\nfrom toy import Toy\n", toy="")
+    code = plan_with(root, tmp_path, "mine/train.py:step").code_of("a")
+    assert {"mine/train.py", "mine/toy.py", f"{root}/scripts/workloads/__init__.py"} < set(code)
+
+
+def test_tables_are_stale_when_anything_that_extracting_imports_changes(root):
+    code = plan_with(root, root, "linear").code_behind("scripts/extract_case.py")
+    needed = ("case_tables", "measurement", "recorded", "containers", "trace_notes", "trace/reader")
+    assert {f"scripts/kernelbook/{module}.py" for module in needed} < set(code)
+    assert not any("report" in file or "workloads" in file for file in code)
+    assert "code=PLAN.code_behind" in (root / "workflow/rules/extract.smk").read_text()
+
+
+def test_a_case_without_a_variant_is_the_same_in_config_schema_and_case_file(root, tmp_path):
+    from workloads.harness.case_file import DEFAULTS
+
+    plan = plan_with(root, tmp_path, "linear")
+    schema = (root / "workflow/schemas/config.schema.yaml").read_text()
+    assert json.loads(plan.case_json("host", "b", 1))["variant"] == DEFAULTS["variant"] == "plain"
+    assert "variant: {type: string, default: plain," in schema
