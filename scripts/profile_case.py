@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from workloads.harness.case_file import CaseError, load_case
+from workloads.harness.gpu import LOCKS
 from workloads.harness.supervisor import say, supervise
 
 
@@ -25,11 +26,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--output", required=True, type=Path, help="folder for measurement.json and the traces")
     parser.add_argument("--cache-dir", type=Path, help="folder of torch.compile's and Triton's caches, shared by cases")
     parser.add_argument("--require-container", metavar="IMAGE", help="refuse to measure outside this image (file name)")
+    parser.add_argument("--lock-dir", type=Path, default=LOCKS, help="where GPUs are locked, for all of this machine")
     arguments = parser.parse_args(argv)
     try:
         given, case = load_case(arguments.case_file)
         output = arguments.output.absolute()
-        return supervise(given, case, arguments.device, output, arguments.cache_dir, arguments.require_container)
+        where = (output, arguments.cache_dir, arguments.require_container, arguments.lock_dir)
+        return supervise(given, case, arguments.device, *where)
     except CaseError as error:
         say(str(error))
         return 2

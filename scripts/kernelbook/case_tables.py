@@ -24,6 +24,7 @@ from kernelbook.recorded import is_trace
 from kernelbook.trace import TraceError, TraceReading, read_trace
 from kernelbook.trace_notes import trace_notes
 
+FEWEST_SAMPLES = 30  # raw forward times that a median and its 5-95 % span are read from
 COUNTS = ("kernels", "memcpys", "memsets", "launches")
 RANGE_TIMES = ("cpu_time_us", "device_time_us", "device_busy_us")
 
@@ -79,28 +80,35 @@ def tables_of(origin: Origin, spec: Mapping[str, Any], measured: Path | None) ->
         measurement = load_measurement(measured)
     except MeasurementError as error:
         return _failed(origin, spec, str(error))
-    row = _measured_row(origin, measurement)
+    row, notes = _measured_row(origin, measurement), _notes(measurement)
     refused = refusal(origin.status, measurement.environment)
     if refused:
         return _tables(origin, row | {"status": "failed", "reason": refused}, None)
     if measurement.trace is None:
-        return _tables(origin, row, None)
-    return _traced(origin, row, measured.parent / measurement.trace, lambda *_: _gpu_notes(measurement))
+        return _tables(origin, row, None, notes)
+    return _traced(origin, row, measured.parent / measurement.trace, lambda *_: notes)
 
 
-def _gpu_notes(measurement: Measurement) -> list[dict[str, Any]]:
-    """What makes the times of a measurement doubtful: others on its GPU before or after it, or no lock on the GPU."""
-    notes = [{"code": "unlocked_gpu", "count": 1, "message": note} for note in measurement.notes]
+def _notes(measurement: Measurement) -> list[dict[str, Any]]:
+    """What makes the figures of a measurement doubtful, or is missing among them.
+
+    Codes beside those that the measuring side gives (not_finite, unlocked_gpu): shared_gpu, few_samples, no_figure.
+    """
+    notes = [{"code": w.code, "count": w.count, "message": w.message} for w in measurement.warnings]
     others = measurement.other_gpu_processes or []
     if others:
         names = ", ".join(sorted({str(process.get("name")) for process in others}))
         text = f"other processes used the GPU before or after the measurement ({names}): end them and measure again"
         notes.append({"code": "shared_gpu", "count": len(others), "message": text})
-    return notes
+    taken = len(measurement.forward_times_us)
+    if 0 < taken < FEWEST_SAMPLES:
+        text = f"the forward time rests on {taken} calls: a quick look; set samples to {FEWEST_SAMPLES} or more"
+        notes.append({"code": "few_samples", "count": taken, "message": text})
+    return notes + [{"code": "no_figure", "count": 1, "message": note} for note in measurement.notes]
 
 
 def _traced(
-    origin: Origin, row: dict[str, Any], trace_file: Path, more: Callable[[Path, TraceReading], list[Any]] | None = None
+    origin: Origin, row: dict[str, Any], trace_file: Path, more: Callable[[Path, TraceReading], list[Any]]
 ) -> dict[str, pa.Table]:
     """The tables of a process that left a trace; `more` notes beside the warnings of the reading."""
     try:
@@ -108,7 +116,7 @@ def _traced(
     except (TraceError, OSError) as error:
         return _tables(origin, row | {"status": "failed", "reason": f"the trace cannot be read: {error}"}, None)
     row["trace_path"] = trace_file.as_posix()
-    return _tables(origin, row, reading, more(trace_file, reading) if more else [])
+    return _tables(origin, row, reading, more(trace_file, reading))
 
 
 def write_tables(tables: Mapping[str, pa.Table], folder: Path) -> None:
@@ -173,7 +181,7 @@ def _tables(
     if reading is None:
         empty = pa.table({})
         parts = {"ranges": empty, "activities": empty, "calls": empty, "ops": empty, "kernels": empty}
-        notes: list[dict[str, Any]] = []
+        notes = list(more)
     else:
         row["annotation"] = annotation = row["annotation"] or _longest_annotation(reading)
         activities, calls = reading.forwards(annotation or "")

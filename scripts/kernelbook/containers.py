@@ -16,6 +16,7 @@ from kernelbook.images import ImageError, last_words, runtime
 
 START_LIMIT_S = 900  # the first import of torch from a network file system takes minutes
 MARK = "kernelbook: "
+LOCKED_IN = "/tmp:/tmp"
 # --use-singularity alone gives a container no GPU; without a GPU these are harmless.
 GPU_SWITCHES = ("APPTAINER_NV", "SINGULARITY_NV")
 INTO_CONTAINER = ("APPTAINERENV_", "SINGULARITYENV_")
@@ -68,9 +69,13 @@ START_FAILURES = (
 
 
 def start_arguments(bound: Iterable[Path]) -> list[str]:
-    """Arguments of `apptainer exec`: nothing of the caller's environment, and these folders to read."""
+    """Arguments of `apptainer exec`: nothing of the caller's environment, and these folders to read.
+
+    The machine's own /tmp always: there measurements lock a GPU against each other, inside containers and out.
+    """
     folders = sorted({os.fspath(path) for path in bound})
-    return ["--cleanenv", *(word for folder in folders for word in ("--bind", f"{folder}:{folder}:ro"))]
+    binds = [LOCKED_IN, *(f"{folder}:{folder}:ro" for folder in folders)]
+    return ["--cleanenv", *(word for bind in binds for word in ("--bind", bind))]
 
 
 def prepare_environment(environ: MutableMapping[str, str], visible_devices: str) -> None:

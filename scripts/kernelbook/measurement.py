@@ -17,6 +17,14 @@ class MeasurementError(ValueError):
     """A measurement.json that cannot be read; the message names the file, the fact and the remedy."""
 
 
+class MeasuringWarning(msgspec.Struct, frozen=True):
+    """What the measuring side says against figures of its own."""
+
+    code: str
+    count: int
+    message: str
+
+
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """One process of one case. Times in microseconds, sizes in bytes; None is what could not be had."""
 
@@ -49,6 +57,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     sdpa_backends: dict[str, Any] | None = None
     warmup_check: dict[str, Any] | None = None
     other_gpu_processes: list[Any] | None = None
+    warnings: list[MeasuringWarning] = []
     notes: list[str] = []
 
 

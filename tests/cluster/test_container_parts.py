@@ -95,7 +95,8 @@ def test_arguments_are_put_before_those_given_and_only_once():
     ours = start_arguments(["/a folder/scripts"])
     add_arguments(Settings, ours)
     add_arguments(Settings, ours)
-    assert Settings.apptainer_args == "--cleanenv --bind '/a folder/scripts:/a folder/scripts:ro' --bind /scratch"
+    scripts = "'/a folder/scripts:/a folder/scripts:ro'"
+    assert Settings.apptainer_args == f"--cleanenv --bind /tmp:/tmp --bind {scripts} --bind /scratch"
 
 
 def test_thread_limits_are_set_or_lifted():
@@ -116,7 +117,7 @@ def test_a_gpu_that_others_used_or_that_was_not_locked_is_flagged_in_the_row(rec
     source = recorded_h200 / "linear-eager" / "1"
     measured = json.loads((source / "measurement.json").read_text(encoding="utf-8"))
     measured["other_gpu_processes"] = [{"pid": 7, "name": "<b>trainer</b>", "used_memory_mib": 512.0}]
-    measured["notes"] = ["the GPU could not be locked"]
+    measured["warnings"] = [{"code": "unlocked_gpu", "count": 1, "message": "the GPU could not be locked"}]
     shutil.copy(source / "trace.json.gz", tmp_path)
     (tmp_path / "measurement.json").write_text(json.dumps(measured), encoding="utf-8")
     row = tables_of(Origin("host", "linear-eager", 1, {"kind": "host"}), {}, tmp_path / "measurement.json")["case"]

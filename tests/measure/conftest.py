@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+import profile_case
+
 ROOT = Path(__file__).resolve().parents[2]
 FAULTS = "tests/measure/fixtures/faults.py"
 
@@ -50,23 +52,34 @@ class Measuring:
         **keys: Any,
     ) -> subprocess.Popen:
         """Start it. workload: a built-in one, or `:name` for a function of fixtures/faults.py; keys: of the case."""
-        name = FAULTS + workload if workload.startswith(":") else workload
-        case = {"case": "a-case", "workload": name, "annotation": "a_forward", "samples": 20, **keys}
-        case_file = self.folder / "case.json"
-        case_file.write_text(json.dumps(case))
         script = str(ROOT / "scripts" / "profile_case.py")
-        arguments = ["--case-file", str(case_file), "--output", str(self.output), "--device", device, *extra]
+        arguments = [*self._arguments(workload, device, **keys), *extra]
         environment = {**os.environ, "TMPDIR": str(self.folder), **(env or {})}
         return subprocess.Popen(
             [sys.executable, script, *arguments], cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True
         )
 
+    def _arguments(self, workload: str, device: str, **keys: Any) -> list[str]:
+        name = FAULTS + workload if workload.startswith(":") else workload
+        case = {"case": "a-case", "workload": name, "annotation": "a_forward", "samples": 20, **keys}
+        case_file = self.folder / "case.json"
+        case_file.write_text(json.dumps(case))
+        places = ["--output", str(self.output), "--lock-dir", str(self.folder)]
+        return ["--case-file", str(case_file), "--device", device, *places]
+
+    def here(self, workload: str, **keys: Any) -> Outcome:
+        """The same with the supervisor in this process; the child is one of its own all the same."""
+        return self._outcome(profile_case.main(self._arguments(workload, "cpu", **keys)), "")
+
     def finish(self, process: subprocess.Popen) -> Outcome:
         """Wait for it and read what it left."""
-        _, stderr = process.communicate(timeout=120)
+        _, stderr = process.communicate(timeout=300)
+        return self._outcome(process.returncode, stderr)
+
+    def _outcome(self, status: int, stderr: str) -> Outcome:
         file = self.output / "measurement.json"
         found = json.loads(file.read_text(), parse_constant=_no_constant) if file.exists() else None
-        return Outcome(process.returncode, stderr, self.output, found)
+        return Outcome(status, stderr, self.output, found)
 
     def __call__(self, workload: str, **keys: Any) -> Outcome:
         return self.finish(self.start(workload, **keys))

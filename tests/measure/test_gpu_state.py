@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
-import time
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from kernelbook.containers import start_arguments
 from workloads.harness import gpu
 
 SMI = """#!/bin/sh
@@ -97,8 +98,7 @@ def test_a_second_measurement_waits_for_the_first(smi, measure, tmp_path):
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         process = measure.start(":fine", device="auto")
-        line = process.stderr.readline()
-        time.sleep(0.5)
+        line = process.stderr.readline()  # the first thing said: nothing was begun before the lock was asked for
         assert process.poll() is None
     got = measure.finish(process)
     assert "another measurement holds this GPU; waiting for it" in line
@@ -115,7 +115,96 @@ def test_the_cpu_needs_no_lock(smi, measure, tmp_path):
         assert measure(":fine", device="cpu").measurement["status"] == "ok"
 
 
-def test_a_lock_that_cannot_be_had_is_told(monkeypatch, tmp_path):
-    monkeypatch.setattr(gpu.tempfile, "gettempdir", lambda: str(tmp_path / "absent"))
-    with gpu.lock("GPU-1", lambda _: None) as held:
+def told_nothing(_):
+    raise AssertionError("nothing is to be waited for")
+
+
+def test_a_lock_that_cannot_be_had_is_told(tmp_path):
+    with gpu.lock("GPU-1", told_nothing, tmp_path / "absent") as held:
         assert held is False
+
+
+def test_the_lock_is_in_one_place_whatever_the_temporary_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)  # read anew
+    name = f"GPU-test-{os.getpid()}"
+    with gpu.lock(name, told_nothing) as held:
+        assert held is True
+        found = Path("/tmp") / f"kernelbook-{name}.lock"
+        assert found.is_file()
+        found.unlink()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_containers_see_the_folder_of_the_lock():
+    arguments = start_arguments([])
+    assert arguments[arguments.index("--bind") + 1] == f"{gpu.LOCKS}:{gpu.LOCKS}"
+
+
+def taken(folder: Path) -> bool:
+    """Whether another process would have to wait."""
+    with (folder / "kernelbook-GPU-1.lock").open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False
+
+
+def test_a_lock_is_held_and_let_go(tmp_path):
+    with gpu.lock("GPU-1", told_nothing, tmp_path):
+        assert taken(tmp_path)
+    assert not taken(tmp_path)
+
+
+def test_every_user_can_open_the_lock_whatever_the_umask_of_the_first(tmp_path):
+    before = os.umask(0o077)
+    try:
+        with gpu.lock("GPU-1", told_nothing, tmp_path):
+            assert (tmp_path / "kernelbook-GPU-1.lock").stat().st_mode & 0o777 == 0o666
+    finally:
+        os.umask(before)
+
+
+def test_another_users_lock_is_taken_as_it_is():
+    if os.geteuid() != 0:
+        pytest.skip("to be another user takes root")
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        folder = Path(name)
+        folder.chmod(0o1777)  # as /tmp: whoever does not own the file can neither remove it nor create it anew
+        with gpu.lock("GPU-1", told_nothing, folder):
+            pass
+        os.seteuid(65534)
+        try:
+            with gpu.lock("GPU-1", told_nothing, folder) as held:
+                assert held is True
+                assert taken(folder)
+        finally:
+            os.seteuid(0)
+
+
+def test_a_lock_that_was_cleaned_away_meanwhile_is_not_taken_for_one(tmp_path):
+    """A waits for B; a cleaner takes the file away; C makes a new one: A must end up on C's file, not beside it."""
+    path = tmp_path / "kernelbook-GPU-1.lock"
+    handles = []
+
+    def cleaned(_):
+        path.unlink()
+        old.close()
+        new = path.open("w")
+        handles.append(new)
+
+    old = path.open("w")
+    fcntl.flock(old, fcntl.LOCK_EX)
+    with gpu.lock("GPU-1", cleaned, tmp_path) as held:
+        assert held is True
+        assert handles
+        assert taken(tmp_path)
+    handles[0].close()
+
+
+def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path):
+    (tmp_path / "kernelbook-GPU-1.lock").symlink_to(tmp_path / "elsewhere")
+    with gpu.lock("GPU-1", told_nothing, tmp_path) as held:
+        assert held is False
+    assert not (tmp_path / "elsewhere").exists()

@@ -153,6 +153,17 @@ def test_a_result_that_is_no_number(measure):
     got = measure(":not_a_number")
     assert got.measurement["status"] == "ok"
     assert got.measurement["relative_error"] is None
+    (warning,) = got.measurement["warnings"]
+    assert (warning["code"], warning["count"]) == ("not_finite", 8)
+    assert warning["message"].startswith("the result is not finite: 8 of its 8 values")
+    assert got.measurement["notes"] == ["no relative error: the result or its reference is not finite"]
+
+
+def test_a_result_of_another_shape_than_its_reference(measure):
+    got = measure(":of_another_shape")
+    assert got.measurement["status"] == "ok"
+    assert got.measurement["relative_error"] is None
+    assert got.measurement["notes"] == ["no relative error: the result is of shape [8], its reference of [8, 8]"]
 
 
 def test_a_reference_that_fails_costs_only_its_figure(measure):

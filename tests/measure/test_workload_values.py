@@ -264,7 +264,6 @@ def test_flops():
 def test_relative_error_is_the_ratio_of_norms():
     made = make("matmul_add", size=2)._replace(reference=lambda *_: torch.tensor([3.0, 4.0]))
     assert accuracy.relative_error(torch.tensor([3.0, 4.5]), made) == pytest.approx(0.1)
-    assert accuracy.relative_error(torch.tensor([3.0, math.nan]), made) is None
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -15,24 +16,51 @@ from workloads import Workload
 CHUNK = 2**26  # elements converted to float64 at a time: 512 MiB
 
 
+def not_finite(result: Any) -> tuple[int, int]:
+    """How many numbers of the forward's result are NaN or infinite, and of how many."""
+    bad = total = 0
+    for tensor in tensors(result):
+        total += tensor.numel()
+        if tensor.is_floating_point() or tensor.is_complex():
+            bad += sum(int(chunk.isfinite().logical_not().sum()) for chunk in _chunks(tensor))
+    return bad, total
+
+
 def relative_error(result: Any, workload: Workload) -> float | None:
     """‖y - r‖ / ‖r‖ (L2, float64) of the forward's result against the workload's reference from the same inputs.
 
-    None if there is nothing to compare or the result is not finite everywhere.
+    None if nothing is to be compared: a step that changes its own weights gives another result each time.
+
+    Raises ValueError that says why the two cannot be compared: other tensors than the reference has, or values that are
+    not finite.
     """
     if workload.grad and workload.reference is None:
-        return None  # a step that changes its own weights gives another result each time
+        return None
     reference = workload.reference or _own_forward_in_float64(workload.forward)
-    right = reference(*workload.inputs)
+    got, wanted = list(tensors(result)), list(tensors(reference(*workload.inputs)))
+    _refuse_other_shapes(got, wanted)
     difference = norm = 0.0
-    pairs = list(zip(tensors(result), tensors(right)))  # noqa: B905 - Python 3.9 has no strict
-    for got, wanted in pairs:
-        for y, r in zip(_chunks(got), _chunks(wanted)):  # noqa: B905
+    for one, other in zip(got, wanted):  # noqa: B905 - Python 3.9 has no strict
+        for y, r in zip(_chunks(one), _chunks(other)):  # noqa: B905
             difference += float((y.double() - r.double()).square().sum())
             norm += float(r.double().square().sum())
-    if not norm or not math.isfinite(difference):
-        return None
+    if not math.isfinite(difference):
+        raise ValueError("the result or its reference is not finite")
+    if not norm:
+        raise ValueError("the reference is zero everywhere")
     return math.sqrt(difference / norm)
+
+
+def _refuse_other_shapes(got: list[torch.Tensor], wanted: list[torch.Tensor]) -> None:
+    if not got:
+        raise ValueError("the result holds no tensor")
+    shapes = [[list(tensor.shape) for tensor in side] for side in (got, wanted)]
+    if shapes[0] != shapes[1]:
+        raise ValueError("the result is of shape {}, its reference of {}".format(*(_listed(side) for side in shapes)))
+
+
+def _listed(shapes: list[list[int]]) -> str:
+    return " and ".join(map(str, shapes)) or "nothing"
 
 
 def _own_forward_in_float64(forward: Callable[..., Any]) -> Callable[..., Any]:
@@ -93,14 +121,39 @@ def _spare_dynamo_import() -> None:
             bare.__dynamo_disable = bare
 
 
-def least_bytes(workload: Workload, result: Any) -> dict[str, int]:
-    """Bytes that a forward must read at least (inputs, weights) and write (results), each counted once."""
-    read = list(tensors(list(workload.inputs)))
-    if isinstance(workload.forward, torch.nn.Module):
-        read += workload.forward.parameters()
-    written = list(tensors(result))
-    places = {tensor.data_ptr() for tensor in written}  # an input that is written is not also read
+def least_bytes(workload: Workload, result: Any) -> dict[str, int | None]:
+    """Bytes that a forward must read at least (inputs, weights) and write (results), each counted once.
+
+    Weights are those of a module, or of what a function closes over. None for both where gradients are let through:
+    what a training step must move (activations, gradients, states of its optimizer) cannot be told from outside.
+    """
+    if workload.grad:
+        return {"input_bytes": None, "output_bytes": None}
+    written = _by_place(tensors(result))
+    read = _by_place([*tensors(list(workload.inputs)), *_weights(workload.forward)])
     return {
-        "input_bytes": sum(t.numel() * t.element_size() for t in read if t.data_ptr() not in places),
-        "output_bytes": sum(t.numel() * t.element_size() for t in written),
+        # an input that is written is not also read
+        "input_bytes": sum(size for place, size in read.items() if place not in written),
+        "output_bytes": sum(written.values()),
     }
+
+
+def _by_place(found: Iterable[torch.Tensor]) -> dict[int, int]:
+    """Where the tensors lie -> their bytes; of several at one place the largest counts."""
+    sizes: dict[int, int] = {}
+    for tensor in found:
+        place = tensor.data_ptr()
+        sizes[place] = max(sizes.get(place, 0), tensor.numel() * tensor.element_size())
+    return sizes
+
+
+def _weights(forward: Any) -> Iterator[torch.Tensor]:
+    """The parameters of a module; of a function, those of its bound object and what it closes over, tensors too."""
+    held = [forward, getattr(forward, "__self__", None)]
+    for cell in getattr(forward, "__closure__", None) or ():
+        with contextlib.suppress(ValueError):  # a name that is not bound yet
+            held.append(cell.cell_contents)
+    for value in held:
+        if isinstance(value, torch.nn.Module):
+            yield from value.parameters()
+    yield from tensors(held)

@@ -28,7 +28,7 @@ class Notebook:
     def __init__(self, path: Path, case: str) -> None:
         self.path = path
         self.case = case
-        self.record: dict[str, Any] = {"stage": None, "notes": []}
+        self.record: dict[str, Any] = {"stage": None, "warnings": [], "notes": []}
         self.started = time.monotonic()
 
     def stage(self, name: str) -> None:
@@ -41,13 +41,18 @@ class Notebook:
         """Write the record."""
         write_json(self.path, self.record)
 
+    def warn(self, code: str, count: int, message: str) -> None:
+        """Tell whoever reads the row that its figures are not to be taken as they stand."""
+        self.record["warnings"].append({"code": code, "count": count, "message": message})
+
     def attempt(self, what: str, measure: Callable[[], Any]) -> Any:
         """An extra that may fail without failing the case: its result, or None and a note."""
         try:
             return measure()
         except (RuntimeError, MemoryError, TypeError, ValueError, LookupError, ArithmeticError) as error:
-            words = str(error).strip().splitlines()
-            self.record["notes"].append(f"no {what}: {type(error).__name__}: {words[0] if words else ''}")
+            words = (str(error).strip().splitlines() or [""])[0]
+            kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+            self.record["notes"].append(f"no {what}: {kind}{words}")
             return None
 
 
@@ -155,11 +160,12 @@ def _time(case: dict[str, Any], step: Callable[[], Any], device: Any, notebook: 
     notebook.stage("timing without the profiler")
     card = gpu.visible_gpu() if device.type == "cuda" else None
     record["clocks"] = {"before": gpu.clocks(card), "after": None}
+    scratch = timing.l2_scratch(device) if case["flush_l2"] else None
     timing.reset_peak(device)
-    record["forward_times_us"] = timing.forward_times_us(step, device, case["samples"], case["flush_l2"])
+    record["forward_times_us"] = timing.forward_times_us(step, device, case["samples"], scratch)
     record["clocks"]["after"] = gpu.clocks(card)
     record["forward_timer"] = "cuda_events" if device.type == "cuda" else "wall"
-    record["peak_memory_bytes"] = timing.peak_bytes(device)
+    record["peak_memory_bytes"] = timing.peak_bytes(device, apart=scratch)
     record["warmup_check"] = timing.warmup_check(record["forward_times_us"])
 
 
@@ -182,7 +188,7 @@ def _profile(
 
     target = output / "trace.json.gz"
     record["key_averages"] = tracing.profile_forwards(
-        profiled_step, case["annotation"], case["schedule"], device, target, scrub
+        profiled_step, case["annotation"], case["schedule"], device, target, scrub.trace
     )
     record["profiled_forwards"] = case["schedule"]["active"]
     record["trace"] = target.name
@@ -196,7 +202,7 @@ def _shapes(
     notebook.stage("profile with shapes")
     target = output / "shapes.json.gz"
     plan = {"wait": 0, "warmup": 1, "active": 1}
-    tracing.profile_forwards(step, case["annotation"], plan, device, target, scrub, record_shapes=True)
+    tracing.profile_forwards(step, case["annotation"], plan, device, target, scrub.trace, record_shapes=True)
     notebook.record["shapes_trace"] = target.name
 
 
@@ -210,6 +216,10 @@ def _judge(case: dict[str, Any], workload: Any, step: Callable[[], Any], noteboo
     notebook.stage("comparison with float64")
     result = step()
     record.update(accuracy.least_bytes(workload, result))
+    bad, total = notebook.attempt("check of the result", lambda: accuracy.not_finite(result)) or (0, 0)
+    if bad:
+        what = f"the result is not finite: {bad} of its {total} values are NaN or infinite"
+        notebook.warn("not_finite", bad, f"{what}: check the inputs' scale and the dtype's range")
     record["relative_error"] = notebook.attempt("relative error", lambda: accuracy.relative_error(result, workload))
 
 

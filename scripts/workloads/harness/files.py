@@ -64,9 +64,22 @@ class Scrubber:
         # The longest first, so that a folder inside another one keeps its own word.
         self._words = sorted(known.items(), key=lambda item: -len(item[0]))
         host = socket.gethostname()
-        self._host = re.compile(rf"\b{re.escape(host)}\b") if len(host) > 3 else None
+        name = re.escape(host) if host else "(?!)"
+        self._host_in_path = re.compile(rf"(?<=[/@]){name}(?![\w-])")
+        # A machine may be called "kernel" or "node": such a name is only taken for one where a path or address has it.
+        telling = len(host) > 3 and re.search(r"[\d.-]", host)
+        self._host = re.compile(rf"(?<![\w-]){name}(?![\w-])") if telling else self._host_in_path
 
     def __call__(self, text: str) -> str:
+        """A message, with the machine's name replaced wherever it stands."""
+        return self._host.sub("<host>", self._without_folders(text))
+
+    def trace(self, text: str) -> str:
+        """The text of a trace: the machine's name only as part of a path, for names of kernels and ops and the file's
+        own keys are not to be touched."""
+        return self._host_in_path.sub("<host>", self._without_folders(text))
+
+    def _without_folders(self, text: str) -> str:
         for folder, word in self._words:
             text = re.sub(re.escape(folder) + r"(?![\w.-])", word, text)
-        return self._host.sub("<host>", text) if self._host else text
+        return text

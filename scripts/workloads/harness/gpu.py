@@ -8,12 +8,12 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+LOCKS = Path("/tmp")  # not TMPDIR: one place for all users, jobs and containers (Apptainer shows the host's /tmp)
 # Bits of nvidia-smi's clocks_event_reasons.active (nvml.h, nvmlClocksEventReasons).
 THROTTLE_BITS = {
     0x1: "idle",
@@ -136,28 +136,52 @@ def container() -> str | None:
 
 
 @contextlib.contextmanager
-def lock(gpu: str | None, say: Callable[[str], None]) -> Iterator[bool]:
+def lock(gpu: str | None, say: Callable[[str], None], folder: Path = LOCKS) -> Iterator[bool]:
     """Hold the GPU against other measurements on this machine; yields False where no lock can be had.
 
-    The lock is the kernel's (flock): it ends with its holder, however that ends.
+    The lock is the kernel's (flock): it ends with its holder, however that ends. Whoever comes takes the same file,
+    whatever their user, TMPDIR or container.
     """
-    path = Path(tempfile.gettempdir()) / f"kernelbook-{re.sub(r'[^A-Za-z0-9-]', '_', gpu or 'none')}.lock"
-    handle = _open_lock(path) if gpu else None
-    if handle is None:
-        yield False
-        return
+    path = folder / f"kernelbook-{re.sub(r'[^A-Za-z0-9-]', '_', gpu or 'none')}.lock"
+    handle = _locked(path, say) if gpu else None
     try:
-        _wait(handle, say)
-        yield True
+        yield handle is not None
     finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _locked(path: Path, say: Callable[[str], None]) -> int | None:
+    """A handle that holds the lock; None where the file can be neither made nor opened."""
+    while (handle := _open_lock(path)) is not None:
+        try:
+            _wait(handle, say)
+            # What cleans the folder may have taken the file away meanwhile: a lock on it would keep nobody out.
+            if _is_still(path, handle):
+                return handle
+        except BaseException:
+            os.close(handle)
+            raise
         os.close(handle)
+    return None
+
+
+def _is_still(path: Path, handle: int) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def _open_lock(path: Path) -> int | None:
-    # Another user's file in a sticky folder may be opened but not created anew (fs.protected_regular).
-    for flags in (os.O_RDONLY, os.O_RDWR | os.O_CREAT, os.O_RDONLY):
+    # Another user's file may be opened but not created anew (fs.protected_regular), and reading is enough to lock it.
+    with contextlib.suppress(OSError):
+        made = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         with contextlib.suppress(OSError):
-            return os.open(path, flags | os.O_CLOEXEC, 0o666)
+            os.fchmod(made, 0o666)  # whatever the umask, so that others can open it
+        return made
+    with contextlib.suppress(OSError):
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     return None
 
 

@@ -45,6 +45,7 @@ BLANK: dict[str, Any] = {
     "shapes_trace": None,
     "clocks": {"before": None, "after": None},
     "sdpa_backends": None,
+    "warnings": [],
     "notes": [],
 }
 
@@ -75,12 +76,19 @@ class Result:
 
 
 def supervise(
-    given: dict[str, Any], case: dict[str, Any], device: str, output: Path, cache: Path | None, image: str | None = None
+    given: dict[str, Any],
+    case: dict[str, Any],
+    device: str,
+    output: Path,
+    cache: Path | None,
+    image: str | None = None,
+    locks: Path = gpu.LOCKS,
 ) -> int:
     """Measure a case and write output/measurement.json.
 
     given, case: the case as it was written, and with its defaults. device: auto | cuda | cpu. image: file name of the
-    container image that this has to run in; anywhere else the measurement is refused.
+    container image that this has to run in; anywhere else the measurement is refused. locks: folder of the locks on
+    GPUs, one for the whole machine.
 
     Returns 0 once measurement.json stands, 128 + n if signal n stopped the supervisor (the file stands then too).
     Raises OSError if the folder cannot be written at all.
@@ -93,16 +101,18 @@ def supervise(
     started, clock = datetime.now(timezone.utc), time.monotonic()  # noqa: UP017 - Python 3.9
     result = Result(failure=failures.outside_container(image, gpu.container()) if image else None)
     if result.failure is None:
-        _measure(case, device, output, cache, result)
+        _measure(case, device, output, cache, locks, result)
     reserve.unlink(missing_ok=True)
     (output / ".child.json").unlink(missing_ok=True)
+    scrub = Scrubber(output=output, cache=cache)
     measurement = {
         "schema": 1,
         "case": given,
-        **_outcome(result, Scrubber(output=output, cache=cache)),
+        **_outcome(result, scrub),
         "started_utc": started.strftime("%Y-%m-%dT%H:%M:%SZ"),
         "duration_s": round(time.monotonic() - clock, 3),
         **{key: result.record.get(key, blank) for key, blank in BLANK.items()},
+        "notes": [scrub(note) for note in result.record.get("notes", [])],
         "other_gpu_processes": result.other_gpu_processes,
     }
     for key, name in (("trace", "trace.json.gz"), ("shapes_trace", "shapes.json.gz")):
@@ -123,11 +133,11 @@ def _outcome(result: Result, scrub: Scrubber) -> dict[str, Any]:
     }
 
 
-def _measure(case: dict[str, Any], device: str, output: Path, cache: Path | None, result: Result) -> None:
+def _measure(case: dict[str, Any], device: str, output: Path, cache: Path | None, locks: Path, result: Result) -> None:
     """Attempt the case, alone on its GPU, once more after a failure that may not come back; fills `result`."""
     card = gpu.visible_gpu() if device != "cpu" else None
     try:
-        with _stoppable(), gpu.lock(card, say) as locked:
+        with _stoppable(), gpu.lock(card, say, locks) as locked:
             before = gpu.other_processes(card)
             while True:
                 result.attempts += 1
@@ -137,8 +147,8 @@ def _measure(case: dict[str, Any], device: str, output: Path, cache: Path | None
                 say(f"{case['case']}: {result.failure.fact}; trying once more")
             result.other_gpu_processes = gpu.seen_together(before, gpu.other_processes(card))
             if card and not locked:
-                notes = result.record.setdefault("notes", [])
-                notes.append("the GPU could not be locked: another measurement may have run on it")
+                text = "the GPU could not be locked: another measurement may have run on it"
+                result.record.setdefault("warnings", []).append({"code": "unlocked_gpu", "count": 1, "message": text})
     except Interrupted as stop:
         result.failure = failures.Failure("failed", f"stopped from outside by {stop}", "run it again")
         result.exit_status = 128 + stop.number
@@ -202,10 +212,7 @@ def _attempt(
         child.wait(case["timeout_s"])
     except subprocess.TimeoutExpired:
         expired = True
-        # Ask for the stack first (faulthandler in the child); a process too stuck to answer is ended all the same.
-        with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
-            child.send_signal(signal.SIGUSR1)
-            child.wait(0.5)
+        _ask_where(child, lines)
     finally:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
@@ -217,6 +224,18 @@ def _attempt(
     else:
         failure = _failure(child.returncode, record, log)
     return record, failure, log
+
+
+def _ask_where(child: subprocess.Popen[bytes], lines: collections.deque[str]) -> None:
+    """Have the child print its stack (faulthandler); one that is too stuck to answer is not waited for long."""
+    with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+        child.send_signal(signal.SIGUSR1)
+        deadline = time.monotonic() + 5
+        while time.monotonic() < deadline and not any("most recent call first" in line for line in list(lines)):
+            if child.poll() is not None:
+                return
+            time.sleep(0.05)
+        child.wait(0.5)  # for the rest of it
 
 
 def _read_log(pipe: Any, lines: collections.deque[str]) -> None:

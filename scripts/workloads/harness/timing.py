@@ -29,29 +29,35 @@ def timed_call_us(step: Step, device: torch.device) -> float:
     return (time.perf_counter_ns() - start) / 1e3
 
 
-def forward_times_us(step: Step, device: torch.device, samples: int, flush_l2: bool) -> list[float]:
+def l2_scratch(device: torch.device) -> torch.Tensor | None:
+    """Room to overwrite twice the L2 cache of a GPU; None on a CPU."""
+    if device.type != "cuda":
+        return None
+    size = getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 64 * 2**20)
+    return torch.empty(2 * size, dtype=torch.int8, device=device)
+
+
+def forward_times_us(
+    step: Step, device: torch.device, samples: int, scratch: torch.Tensor | None = None
+) -> list[float]:
     """Raw times of `samples` forwards, µs.
 
     On a GPU: CUDA events around each forward, queued without waiting in between, so that work bound by the GPU is timed
     back to back and work bound by the launches shows how fast it can be launched. On a CPU: the wall clock.
-    flush_l2: overwrite twice the L2 cache before each forward, outside the timed span.
+    scratch: overwritten before each forward, outside the timed span, so that none finds its data in the L2 cache.
     """
     collecting = gc.isenabled()
     gc.collect()
     gc.disable()
     try:
-        return _cuda_times(step, device, samples, flush_l2) if device.type == "cuda" else _wall_times(step, samples)
+        return _cuda_times(step, device, samples, scratch) if device.type == "cuda" else _wall_times(step, samples)
     finally:
         if collecting:
             gc.enable()
 
 
-def _cuda_times(step: Step, device: torch.device, samples: int, flush_l2: bool) -> list[float]:
+def _cuda_times(step: Step, device: torch.device, samples: int, scratch: torch.Tensor | None) -> list[float]:
     events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(samples)]
-    scratch = None
-    if flush_l2:
-        size = getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 64 * 2**20)
-        scratch = torch.empty(2 * size, dtype=torch.int8, device=device)
     synchronize(device)
     for _ in range(LEAD):
         step()
@@ -99,6 +105,11 @@ def reset_peak(device: torch.device) -> None:
         torch.cuda.reset_peak_memory_stats(device)
 
 
-def peak_bytes(device: torch.device) -> int | None:
-    """The most device memory that torch's tensors took since `reset_peak`, inputs included; None on a CPU."""
-    return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
+def peak_bytes(device: torch.device, apart: torch.Tensor | None = None) -> int | None:
+    """The most device memory that torch's tensors took since `reset_peak`, inputs included; None on a CPU.
+
+    apart: memory that was there all the time and is the measurement's own, no part of the case.
+    """
+    if device.type != "cuda":
+        return None
+    return torch.cuda.max_memory_allocated(device) - (0 if apart is None else apart.numel() * apart.element_size())
