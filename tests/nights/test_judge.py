@@ -73,7 +73,14 @@ def test_what_ran_is_compared_exactly_the_same_night(nights: Nights, after: dict
 
 
 def test_warnings_that_come_and_go_with_noise_are_no_change(nights: Nights) -> None:
-    assert events([*nights.play(2), *nights.play(1, warnings=["slow_first"]), *nights.play(2)]) == []
+    passing = ["shared_gpu", "slow_first"]
+    assert events([*nights.play(2), *nights.play(1, warnings=passing), *nights.play(2)]) == []
+
+
+def test_a_gpu_that_others_used_is_the_cause(nights: Nights) -> None:
+    nights.play(20)
+    (event,) = events(nights.play(5, factor=1.2, warnings=["shared_gpu"]))
+    assert (event.kind, event.causes) == ("time", ("other processes used the GPU",))
 
 
 def test_one_process_that_ran_something_else_is_no_change(nights: Nights) -> None:

@@ -118,6 +118,8 @@ def time_causes(series: Series, position: int) -> tuple[str, ...]:
     clock = level_step(series, "sm_clock_mhz", position)
     if clock is not None and abs(clock) >= CLOCK_DROP:
         found.append(f"SM clock {'lower' if clock < 0 else 'higher'} by {percent(abs(clock))}")
+    if "shared_gpu" in (series.facts["warnings"][position] or ()):
+        found.append("other processes used the GPU")
     device, forward = (level_step(series, metric, position) for metric in ("device_time_us", "forward_time_us"))
     if device is not None and forward is not None and abs(device) < STEADY <= abs(forward):
         found.append("only CPU time changed: the device works as long as before")

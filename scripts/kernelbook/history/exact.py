@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import date
 
 import numpy as np
@@ -18,6 +18,8 @@ from kernelbook.report.text import visible
 
 Names = Callable[[str, str, str], dict[str, tuple[str, ...]]]
 """(edition, run, "kernels" or "ops") -> names by their id."""
+PASSING_WARNINGS = frozenset({"slow_first", "uneven", "shared_gpu", "unlocked_gpu", "few_samples"})
+"""Warnings that come and go with what else a machine does: no part of what a case is."""
 KEY_WORDS = ("device", "driver", "params", "dtype", "workload", "variant", "mode")
 
 
@@ -47,7 +49,7 @@ def _identity_event(histories: Histories, series: Series, at: int, names: Names,
     why += causes.count_changes(series, at, ("memcpys", "memsets", "launches")) if kind != "warnings" else []
     if "warnings" in changed:
         before = _known_before(series, "warnings", at)
-        old, new = (set(series.facts["warnings"][position]) for position in (before, at))
+        old, new = (_lasting(series.facts["warnings"][position]) for position in (before, at))
         why += [f"warning gone: {code}" for code in sorted(old - new)] + [
             f"new warning: {code}" for code in sorted(new - old)
         ]
@@ -74,7 +76,14 @@ def _identity_event(histories: Histories, series: Series, at: int, names: Names,
 def _differs(series: Series, name: str, at: int) -> bool:
     """Whether a night has another value than the last night that has one; missing values are no change."""
     new, before = series.facts[name][at], _known_before(series, name, at)
-    return before is not None and new is not None and series.facts[name][before] != new
+    if before is None or new is None:
+        return False
+    old = series.facts[name][before]
+    return old != new if name != "warnings" else _lasting(old) != _lasting(new)
+
+
+def _lasting(warnings: Collection[str]) -> set[str]:
+    return set(warnings) - PASSING_WARNINGS
 
 
 def _known_before(series: Series, name: str, at: int) -> int | None:

@@ -27,8 +27,6 @@ _MODES = (
     "image_digest",
 )
 _FIXED = ("run", "line", "case", "workload", "variant", "mode", "params", "dtype", "device", "driver")
-PASSING_WARNINGS = frozenset({"slow_first", "uneven"})
-"""Warnings that come and go with the noise of a machine: no part of a case's identity."""
 
 
 @dataclass(frozen=True)
@@ -156,6 +154,5 @@ def _common_warnings(column: pa.ChunkedArray, order: np.ndarray, starts: np.ndar
     for group in np.flatnonzero(~silent).tolist():
         members = order[starts[group] : ends[group]]
         counts = Counter(code for row in members.tolist() for code in rows[row].as_py() or ())
-        common = [code for code, n in counts.items() if 2 * n > len(members) and code not in PASSING_WARNINGS]
-        found[group] = tuple(sorted(common))
+        found[group] = tuple(sorted(code for code, n in counts.items() if 2 * n > len(members)))
     return found
