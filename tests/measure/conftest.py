@@ -73,7 +73,7 @@ class Measuring:
 
     def finish(self, process: subprocess.Popen) -> Outcome:
         """Wait for it and read what it left."""
-        _, stderr = process.communicate(timeout=300)
+        _, stderr = process.communicate(timeout=900)
         return self._outcome(process.returncode, stderr)
 
     def _outcome(self, status: int, stderr: str) -> Outcome:
