@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from kernelbook.case_facts import CaseFacts, Forward, median
+from kernelbook.units import duration
 
 #: Times that differ by more than this share are explained: busy against unprofiled, profiled against unprofiled.
 DISAGREE_FROM = 0.1
@@ -15,10 +16,10 @@ DISAGREE_FROM = 0.1
 class Clock:
     """The clock of a case, medians over its forwards.
 
-    ``launch_delay_us``: from the end of a launch to the start of what it launched. ``device_gaps_us``: idle time
+    ``launch_delay_us``: from the start of a launch to the start of what it launched. ``device_gaps_us``: idle time
     between the first and last activity of a forward. ``device_idle_us``: unprofiled forward time less busy time.
-    ``profiled_forward_us``: from one forward's end to the next one's, under the profiler. ``overhead_share``: how much
-    longer than unprofiled. ``text`` reconciles the two.
+    ``profiled_forward_us``: under the profiler, see the function of that name. ``overhead_share``: how much longer than
+    unprofiled. ``text`` reconciles the two.
     """
 
     cpu_time_us: float | None
@@ -42,7 +43,7 @@ def bound_of(facts: CaseFacts) -> tuple[str, str]:
     busy, whole = facts.device_busy_us, facts.forward_time_us
     if not busy or not whole:
         return "unknown", "the device's busy time or the unprofiled forward time is missing"
-    why = f"the device is busy for {busy:.1f} µs of the {whole:.1f} µs that an unprofiled forward takes"
+    why = f"the device is busy for {duration(busy)} of the {duration(whole)} that an unprofiled forward takes"
     if whole <= (1 + DISAGREE_FROM) * busy:
         return "gpu", why
     return ("launches" if (facts.cpu_time_us or 0) > busy else "unclear"), why
@@ -69,34 +70,44 @@ def clock_of(facts: CaseFacts) -> Clock:
 
 
 def profiled_forward_us(facts: CaseFacts) -> float | None:
-    """Median distance between the ends of successive forwards of one process, on the device where it was used."""
+    """How long a forward takes under the profiler, the counterpart of an unprofiled one.
+
+    On a device the median distance between the ends of the last activities of successive forwards of one process:
+    forwards are queued without waiting, so this is the cadence that the events of unprofiled ones time, whether the
+    device or the launches set it. On a CPU the length of the forward's own range: what the profiler does between two
+    forwards is none of them.
+    """
+    if not facts.on_device:
+        return median(forward.cpu_time_us for forward in facts.forwards)
     distances = []
     for before, after in pairwise(facts.forwards):
-        if before.process == after.process and after.index == before.index + 1:
-            ends = _end(before), _end(after)
-            if None not in ends:
-                distances.append(ends[1] - ends[0])  # type: ignore[operator]
+        follows = before.process == after.process and after.index == before.index + 1
+        if follows and before.activities and after.activities:
+            distances.append(_end(after) - _end(before))
     return median(distances)
 
 
-def _end(forward: Forward) -> float | None:
-    if forward.activities:
-        return max(a.start_us + a.duration_us for a in forward.activities)
-    return forward.start_us + forward.cpu_time_us if forward.start_us is not None else None
+def least_gaps_us(facts: CaseFacts) -> float | None:
+    """The least idle time inside any forward: what is left of it when all launches are queued ahead."""
+    gaps = [gap for gap in map(_gaps, facts.forwards) if gap is not None]
+    return min(gaps, default=None)
+
+
+def _end(forward: Forward) -> float:
+    return max(a.start_us + a.duration_us for a in forward.activities)
 
 
 def _gaps(forward: Forward) -> float | None:
     if not forward.activities or forward.device_busy_us is None:
         return None
     first = min(a.start_us for a in forward.activities)
-    last = max(a.start_us + a.duration_us for a in forward.activities)
-    return max(last - first - forward.device_busy_us, 0.0)
+    return max(_end(forward) - first - forward.device_busy_us, 0.0)
 
 
 def _reconciled(facts: CaseFacts, profiled: float | None, overhead: float | None, bound: str) -> str:
     if profiled is None or overhead is None or facts.forward_time_us is None:
         return "Profiled and unprofiled time cannot be compared: one of them is missing."
-    said = f"A forward takes {facts.forward_time_us:.1f} µs unprofiled and {profiled:.1f} µs under the profiler"
+    said = f"A forward takes {duration(facts.forward_time_us)} unprofiled and {duration(profiled)} under the profiler"
     if abs(overhead) <= DISAGREE_FROM:
         return f"{said} ({overhead:+.0%}): the two agree."
     if bound == "launches":

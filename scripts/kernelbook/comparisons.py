@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
 
+from kernelbook import comparability
 from kernelbook.alignment import OpStep, Step, align, align_ops
-from kernelbook.case_facts import Activity, CaseFacts, median
-from kernelbook.findings.registry import micro, plural
+from kernelbook.case_facts import Activity, Call, CaseFacts
+from kernelbook.units import duration, plural
 
 MIN_PROCESSES = 7
 P_BELOW = 0.002
@@ -63,7 +64,7 @@ def compare(a: CaseFacts, b: CaseFacts) -> Comparison:
     """All that can be said of b against a; where times may not be compared, kernels still are."""
     refused = refusal(a, b)
     steps = tuple(align(a.activities, b.activities)) if a.on_device and b.on_device else ()
-    op_steps = tuple(align_ops(a.ops, b.ops))
+    op_steps = tuple(align_ops(_typical_ops(a), _typical_ops(b)))
     both = None if refused or not a.device_time_us or not b.device_time_us else b.device_time_us / a.device_time_us
     ratio = None if refused else ratio_of(_samples(a), _samples(b))
     sentences = tuple(_sentences(a, b, refused, steps, both, ratio))
@@ -75,32 +76,19 @@ def refusal(a: CaseFacts, b: CaseFacts) -> str | None:
     for facts in (a, b):
         if facts.status != "ok":
             return f"{facts.case} of {facts.run} {facts.status}: {facts.reason or 'no reason given'}"
-    for what, name in (
-        ("device", "GPU"),
-        ("driver", "driver"),
-        ("dtype", "element type"),
-        ("params", "parameters"),
-        ("forward_timer", "timer"),
-    ):
-        mine, theirs = getattr(a, what), getattr(b, what)
-        if what == "device" and a.device_type == b.device_type == "cpu":
-            continue
-        if mine != theirs and (a.workload == b.workload or what != "params"):
-            return f"the {name} differs: {_shown(mine)} and {_shown(theirs)}"
-    return None
+    return comparability.refusal(a.setting, b.setting)
 
 
-def _shown(value: object) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {inner}" for key, inner in value.items()) or "none"
-    return str(value) if value is not None else "unknown"
+def _typical_ops(facts: CaseFacts) -> list[Call]:
+    """The ops of the representative forward, each with the CPU time that one of its name usually takes."""
+    return [replace(op, self_us=facts.usual_self_us.get((op.category, op.name), op.self_us)) for op in facts.ops]
 
 
 # --- times -----------------------------------------------------------------------------------------------------------
 
 
 def _samples(facts: CaseFacts) -> list[np.ndarray]:
-    good = [p for p in facts.processes if p.status == "ok" and p.forward_times_us]
+    good = [p for p in facts.processes if p.merged and p.forward_times_us]
     return [np.asarray(process.forward_times_us, dtype=float) for process in good]
 
 
@@ -175,7 +163,7 @@ def _costliest(steps: Sequence[Step], whole_us: float | None) -> list[str]:
     rest = [step for step in different if step not in kept]
     if rest:
         said.append(
-            f"And {plural(len(rest), 'smaller difference')}, {sum(step.delta_us for step in rest):+.1f} µs in all."
+            f"And {plural(len(rest), 'smaller difference')}, {_signed(sum(step.delta_us for step in rest))} in all."
         )
     return said
 
@@ -187,11 +175,15 @@ def _device_ratio(ratio: float | None) -> str:
 def _identity(a: CaseFacts, b: CaseFacts) -> list[str]:
     mine, theirs = (Counter(k.name for k in f.activities if k.category == "kernel") for f in (a, b))
     if mine and mine == theirs:
-        return [f"Byte for byte the same {_many(sum(mine.values()), 'kernel')}."]
+        return [f"The same {_many(sum(mine.values()), 'kernel')} by name."]
     gemms = [Counter(k.name for k in f.activities if k.family == "GEMM") for f in (a, b)]
     if gemms[0] and gemms[0] == gemms[1]:
-        return [f"Byte for byte the same {_many(sum(gemms[0].values()), 'GEMM')}."]
+        return [f"The same {_many(sum(gemms[0].values()), 'GEMM')} by name."]
     return []
+
+
+def _signed(us: float) -> str:
+    return f"{'-' if us < 0 else '+'}{duration(abs(us))}"
 
 
 def _many(count: int, noun: str) -> str:
@@ -211,12 +203,12 @@ def step_text(step: Step, whole_us: float | None) -> str:
     share = f", {abs(step.delta_us) / whole_us:.1%}".replace("%", " %") if whole_us else ""
     mine, theirs = _labels(step.a), _labels(step.b)
     if step.kind in ("removed", "added"):
-        return f"{step.kind.capitalize()}: {mine or theirs}, {micro(abs(step.delta_us))}{share}."
-    saved = f"{micro(abs(step.delta_us))} {'less' if step.delta_us < 0 else 'more'}{share}"
+        return f"{step.kind.capitalize()}: {mine or theirs}, {duration(abs(step.delta_us))}{share}."
+    saved = f"{duration(abs(step.delta_us))} {'less' if step.delta_us < 0 else 'more'}{share}"
     if step.kind == "fused":
         return f"Fused: {_activities(step.a)} ({mine}) into {theirs}, {saved}."
     if step.kind == "changed":
-        return f"Changed: {mine}, {micro(step.time_a_us)} to {micro(step.time_b_us)}{share}."
+        return f"Changed: {mine}, {duration(step.time_a_us)} to {duration(step.time_b_us)}{share}."
     return f"Replaced: {mine} by {theirs}, {saved}."
 
 
@@ -248,8 +240,3 @@ def ratio_text(ratio: Ratio) -> str:
     if ratio.verdict == "no difference shown":
         return f"{said}; no difference shown (p = {ratio.p_value:.3g})."
     return f"{said}: {ratio.verdict} (p = {ratio.p_value:.2g})."
-
-
-def typical(facts: CaseFacts) -> float | None:
-    """Median over processes of the unprofiled forward time."""
-    return median(process.forward_time_us for process in facts.processes)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from kernelbook.case_facts import Activity, Call, CaseFacts, label
+from kernelbook.case_facts import YARDSTICK, Activity, Call, CaseFacts, label
 from kernelbook.clock import bound_of
 from kernelbook.trace import TraceError, read_trace
 
@@ -189,7 +189,7 @@ def ceilings_of(cases: Mapping[str, CaseFacts]) -> Ceilings:
     """The ceilings that a run's own ceiling cases measured."""
     found: dict[str, float] = {}
     for facts in cases.values():
-        if facts.workload != "ceiling" or facts.status != "ok" or not facts.device_time_us:
+        if facts.workload != YARDSTICK or facts.status != "ok" or not facts.device_time_us:
             continue
         seconds = facts.device_time_us * 1e-6
         amount = flops_of(facts) if facts.variant == "matmul" else least_bytes(facts)

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kernelbook.case_facts import CaseFacts
-from kernelbook.comparisons import Comparison, step_text
+from kernelbook.case_facts import YARDSTICK, CaseFacts
+from kernelbook.comparisons import Comparison, refusal, step_text
 from kernelbook.expectations import BROKEN, CONFIRMED, NOT_APPLICABLE, Judgement
 from kernelbook.findings import Finding
-from kernelbook.findings.registry import micro, plural
+from kernelbook.units import duration, plural
 
 Key = tuple[str, str]
 MOST_BROKEN = 3
@@ -36,7 +36,7 @@ def opening_words(said: Said) -> list[str]:
     if main:
         costly = _costliest(said, main)
         lines += _headline(said, main)
-        lines += [f"{micro(f.time_us or 0.0)} a forward in {case}: {f.text}" for (_, case), f in costly]
+        lines += [f"{duration(f.time_us or 0.0)} a forward in {case}: {f.text}" for (_, case), f in costly]
         lines += _beside(said, main, costly)
         lines += _compared(said, main)
         lines += _hidden(said, main)
@@ -51,13 +51,19 @@ def _main_run(said: Said) -> str | None:
 
 def _verdicts(said: Said, run: str) -> str:
     counts = Counter(j.verdict for (of, _), j in said.expectations if of == run)
-    cases = said.runs[run].values()
-    good = sum(facts.status == "ok" for facts in cases)
+    states = Counter(facts.status for facts in said.runs[run].values())
     parts = [f"{counts[CONFIRMED]} held", f"{counts[BROKEN]} broke"]
     if counts[NOT_APPLICABLE]:
-        parts.append(f"{counts[NOT_APPLICABLE]} do not apply")
+        why = Counter(j.observed for (of, _), j in said.expectations if of == run and j.verdict == NOT_APPLICABLE)
+        parts.append(f"{counts[NOT_APPLICABLE]} could not be judged ({reasons(why)})")
     guesses = plural(sum(counts.values()), "guess", "guesses")
-    return f"{run}: of {guesses} about {plural(good, 'case')}, {', '.join(parts)}."
+    failed = f" {plural(states['failed'], 'case')} failed." if states["failed"] else ""
+    return f"{run}: of {guesses} about {plural(sum(states.values()), 'case')}, {', '.join(parts)}.{failed}"
+
+
+def reasons(why: Mapping[str, int]) -> str:
+    """How often each reason was why a guess could not be judged: ``8 no device activities, 2 forwards differ``."""
+    return ", ".join(f"{number} {reason}" for reason, number in sorted(why.items(), key=lambda item: -item[1]))
 
 
 def _broken(said: Said) -> list[str]:
@@ -79,17 +85,21 @@ def _headline(said: Said, run: str) -> list[str]:
     b, a = (said.runs[run].get(case) for case in said.headline)
     if not a or not b or not (a.on_device and b.on_device) or not a.device_time_us or not b.device_time_us:
         return []
+    refused = refusal(a, b)
+    if refused:
+        return [f"On {run}, {b.case} and {a.case} are not compared: {refused}."]
     ratio = b.device_time_us / a.device_time_us
     return [
         f"On {run}, {b.case} runs {plural(b.kernels or 0, 'kernel')} a forward against {a.kernels} of {a.case}, "
-        f"and takes {ratio:.2f} x its device time ({micro(b.device_time_us)} against {micro(a.device_time_us)})."
+        f"and takes {ratio:.2f} x its device time ({duration(b.device_time_us)} against {duration(a.device_time_us)})."
     ]
 
 
 def _costliest(said: Said, run: str) -> list[tuple[Key, Finding]]:
     """The findings that cost most time, one a rule, and none about activities that another is already about."""
+    own = [item for item in said.findings if item[0][0] == run and said.runs[run][item[0][1]].workload != YARDSTICK]
     ranked = sorted(
-        (item for item in said.findings if item[0][0] == run and item[1].severity != "info" and item[1].time_us),
+        (item for item in own if item[1].severity != "info" and item[1].time_us),
         key=lambda item: -(item[1].time_us or 0.0),
     )
     kept: list[tuple[Key, Finding]] = []

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from insight_recorded import facts_of_folder
+from insight_traces import Trace
 
 from kernelbook.case_facts import Activity, CaseFacts, Forward
-from kernelbook.clock import bound_of, clock_of, profiled_forward_us
+from kernelbook.clock import bound_of, clock_of, least_gaps_us, profiled_forward_us
 
 BASE = CaseFacts("r", "c", device_type="cuda", kernels=1, device_busy_us=90.0, forward_time_us=100.0, cpu_time_us=95.0)
 
@@ -38,6 +41,7 @@ def test_profiled_time_is_from_end_to_end_of_successive_forwards() -> None:
     clock = clock_of(facts)
     assert clock.device_gaps_us == 20.0  # 70 µs from first start to last end, 50 of them busy
     assert clock.device_idle_us == pytest.approx(10.0)
+    assert least_gaps_us(facts) == 20.0
     assert clock.overhead_share == pytest.approx(1.05)
 
 
@@ -55,10 +59,17 @@ def test_a_gpu_bound_case_agrees_and_a_launch_bound_one_says_why(shared_facts: d
     assert "the profiler slows the launches" in slowed.text
 
 
+def test_a_launch_delay_counts_from_the_start_of_the_call(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.forward([("ampere_sgemm_128x64_nn", 10.0)])  # launched 10 µs into its op, running 30 µs into it
+    trace.write(tmp_path, "small")
+    assert clock_of(facts_of_folder("small", tmp_path)["small"]).launch_delay_us == 20.0
+
+
 def test_without_a_device_the_cpu_is_why() -> None:
     forwards = tuple(Forward(1, i, 80.0, start_us=200.0 * i) for i in range(3))
-    clock = clock_of(CaseFacts("r", "c", device_type="cpu", forward_time_us=100.0, cpu_time_us=80.0, forwards=forwards))
-    assert clock.profiled_forward_us == 200.0
+    clock = clock_of(CaseFacts("r", "c", device_type="cpu", forward_time_us=40.0, cpu_time_us=80.0, forwards=forwards))
+    assert clock.profiled_forward_us == 80.0  # the range itself: between ranges the profiler is at work
     assert "on the CPU" in clock.text
     assert (clock.device_busy_us, clock.launch_delay_us) == (None, None)
     assert "cannot be compared" in clock_of(CaseFacts("r", "c")).text

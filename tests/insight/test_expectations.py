@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from kernelbook.case_facts import Activity, Call, CaseFacts, Forward
+from kernelbook.case_facts import Activity, Call, CallTotal, CaseFacts, Forward
 from kernelbook.expectations import expect_schema, judge, vocabulary
 
 NVJET = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT"
@@ -177,7 +177,73 @@ def test_balance_and_error() -> None:
     assert verdict("bound_by", "gpu", replace(idle, forward_time_us=None))[:2] == ("not applicable", "unknown")
     assert verdict("error_below", 0.01, replace(LINEAR, relative_error=0.004))[0] == "confirmed"
     assert verdict("error_below", 0.001, replace(LINEAR, relative_error=0.004))[0] == "broken"
-    assert verdict("error_below", 0.001, LINEAR)[0] == "not applicable"
+    assert verdict("error_below", 0.001, LINEAR) == (
+        *("not applicable", "not measured", "no relative error was measured"),
+    )  # fmt: skip
+
+
+SILENT = "triton_tem_fused_addmm_0"  # a GEMM that says neither its cores nor its element type
+
+
+def test_a_name_that_does_not_say_leaves_a_guess_open_and_one_that_says_otherwise_breaks_it() -> None:
+    def case(*kernels: str) -> CaseFacts:
+        return facts(activities=tuple(("kernel", name, "aten::mm") for name in kernels))
+
+    assert case(SILENT).activities[0].family == "GEMM"
+    assert case(SILENT).activities[0].decoded.tensor_cores == "unknown"
+    assert verdict("tensor_cores", "yes", case(NVJET, SILENT))[:2] == ("not applicable", "unknown, yes")
+    assert verdict("tensor_cores", "no", case(SIMT, SILENT))[0] == "not applicable"
+    assert verdict("tensor_cores", "yes", case(NVJET, SIMT, SILENT))[0] == "broken"
+    assert verdict("tensor_cores", "no", case(NVJET, SILENT))[0] == "broken"
+    assert verdict("gemm_type", "bf16", case(NVJET, SILENT))[:2] == ("not applicable", "bf16, unknown")
+    assert verdict("gemm_type", "fp32", case(NVJET, SILENT))[0] == "broken"
+
+
+def uneven(*numbers: int) -> CaseFacts:
+    """A case whose forwards run so many kernels, and call aten::mul as often."""
+    forwards = tuple(
+        Forward(1, i, 50.0, 10.0, 10.0, 0.0, tuple(Activity(p, "kernel", MUL, 9.0 * p, 1.0) for p in range(n)), n)
+        for i, n in enumerate(numbers)
+    )
+    totals = tuple(CallTotal(1, i, "op", "aten::mul", n, 9.0, 9.0, n) for i, n in enumerate(numbers))
+    return facts(kernels=numbers[0], launches=numbers[0], forwards=forwards, call_totals=totals)
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [("kernels", 5), ("launches", 5), ("kernel_families", {"elementwise": 5}), ("op_counts", {"aten::mul": 5})],
+)
+def test_a_count_must_hold_for_all_forwards(word: str, value: Any) -> None:
+    ranged = dict.fromkeys(value, "5-6") if isinstance(value, dict) else "5-6"
+    assert verdict(word, value, uneven(5, 5))[0] == "confirmed"
+    assert verdict(word, value, uneven(5, 6, 5))[:2] == ("not applicable", "forwards differ")
+    assert verdict(word, value, uneven(6, 7))[0] == "broken"  # no forward is as guessed
+    assert verdict(word, ranged, uneven(5, 6))[0] == "confirmed"
+
+
+def test_a_count_against_another_case_must_hold_for_all_forwards() -> None:
+    four = replace(uneven(4, 4), case="four")
+    assert verdict("more_kernels_than", "four", uneven(5, 6), four)[0] == "confirmed"
+    assert verdict("more_kernels_than", "four", uneven(4, 6), four)[:2] == ("not applicable", "forwards differ")
+    assert verdict("more_cpu_ops_than", "four", uneven(4, 6), four)[:2] == ("not applicable", "forwards differ")
+    assert verdict("more_kernels_than", "four", uneven(3, 4), four)[0] == "broken"
+
+
+@pytest.mark.parametrize("word", ["slower_than", "faster_than", "more_cpu_time_than"])
+def test_times_of_another_machine_or_of_other_inputs_are_not_judged(word: str) -> None:
+    here = facts(case="here", device="NVIDIA H200", workload="mlp", dtype="bfloat16")
+    for other in ({"device": "NVIDIA A100"}, {"driver": "550"}, {"dtype": "float16"}, {"params": {"batch": 2}}):
+        there = replace(here, case="there", device_time_us=1.0, cpu_time_us=1.0, **other)
+        found = verdict(word, "there", here, there)
+        assert found[:2] == ("not applicable", "not comparable")
+        assert "differ" in found[2]
+    cpu = replace(here, device_type="cpu", device="EPYC", threads=8)
+    other = replace(cpu, case="there", threads=4, cpu_time_us=1.0, device_time_us=1.0)
+    assert "number of threads" in verdict(word, "there", cpu, other)[2]
+
+
+def test_one_kernel_is_one_kernel() -> None:
+    assert verdict("kernels", 2, LINEAR)[2].startswith("1 kernel in a forward: ")
 
 
 def test_on_a_cpu_run_device_words_do_not_apply_and_ops_are_judged() -> None:

@@ -9,7 +9,7 @@ import pytest
 from insight_recorded import facts_of_folder
 from insight_traces import H200, Trace
 
-from kernelbook.case_facts import Activity, CaseFacts
+from kernelbook.case_facts import Activity, Call, CaseFacts, Forward
 from kernelbook.findings import Finding, find, rules
 from kernelbook.findings.shape import theoretical_occupancy
 
@@ -183,6 +183,34 @@ def test_a_first_compilation_is_none(facts_of: Look) -> None:
     assert found(facts_of("mlp-compile"), "recompiled") == []
 
 
+def compiled(tmp_path: Path, **measured: object) -> CaseFacts:
+    """Three forwards of one compiled region that spends 10, 20 and 26 µs in itself; the first stands for the case."""
+    trace = Trace()
+    for kernel in (11.0, 10.0, 12.0):
+        trace.forward([("ampere_sgemm_128x64_nn", kernel)], op="Torch-Compiled Region: 0/0")
+    ops = [event for event in trace.events if event["cat"] == "cpu_op"]
+    for op, length in zip(ops, (15.0, 25.0, 31.0), strict=True):
+        op["dur"] = length  # 5 µs of it are the launch
+    return small(tmp_path, trace, **measured)
+
+
+def test_a_cost_on_the_cpu_is_the_median_over_all_forwards(tmp_path: Path) -> None:
+    facts = compiled(tmp_path)
+    assert facts.chosen == (1, 0)
+    finding = one(facts, "compile-overhead")
+    assert (finding.time_us, finding.share) == (20.0, 0.2)  # of 100 µs
+    assert "1 row to each call, 20.0 µs of CPU time" in finding.text
+    assert finding.evidence == "Torch-Compiled Region: 0/0 20.0 µs"
+
+
+@pytest.mark.parametrize(("whole", "level"), [(100.0, "high"), (11.5, "info"), (None, "info")])
+def test_a_cost_on_the_cpu_ranks_only_where_the_cpu_sets_the_pace(
+    tmp_path: Path, whole: float | None, level: str
+) -> None:
+    facts = compiled(tmp_path, forward_times_us=[whole] * 3 if whole else [])
+    assert one(facts, "compile-overhead").severity == level
+
+
 # --- the window ------------------------------------------------------------------------------------------------------
 
 
@@ -261,6 +289,16 @@ def test_equal_flops_on_two_kernels_are_explained_by_waves(recorded_facts: dict[
     assert "768 tiles, 5.82 waves" in finding.text
     assert "256 tiles, 1.94 waves" in finding.text
     assert found(recorded_facts["matmul-add-4096-eager"], "unequal-gemms") == []
+
+
+@pytest.mark.parametrize(("other", "differs"), [((64, 16), False), ((16, 64), True)])
+def test_unequal_gemms_say_that_outputs_differ_only_where_they_do(other: tuple[int, int], differs: bool) -> None:
+    names = ("nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT", "nvjet_sm90_tst_64x512_64x2_1x2_h_bz_coopB_NNT")
+    rows = tuple(Activity(i, "kernel", n, 20.0 * i, 10.0, op="aten::mm") for i, n in enumerate(names))
+    shapes = [f"[[{m}, 32], [32, {n}]]" for m, n in ((64, 16), other)]
+    calls = tuple(Call(i, 0, None, "op", "aten::mm", 0.0, 1.0, 1.0, input_shapes=s) for i, s in enumerate(shapes))
+    facts = CaseFacts("r", "c", kernels=2, forwards=(Forward(1, 0, 9.0, activities=rows),), calls=calls)
+    assert ("outputs of different shape" in one(facts, "unequal-gemms").text) is differs
 
 
 # --- all of them -----------------------------------------------------------------------------------------------------

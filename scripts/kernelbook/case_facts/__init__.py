@@ -2,7 +2,34 @@
 
 from __future__ import annotations
 
-from kernelbook.case_facts.model import Activity, Call, CaseFacts, Forward, Note, Process, label, median
-from kernelbook.case_facts.tables import case_facts
+from kernelbook.case_facts.merging import MergedCase, merge_processes
+from kernelbook.case_facts.model import (
+    YARDSTICK,
+    Activity,
+    Call,
+    CallTotal,
+    CaseFacts,
+    Forward,
+    Note,
+    Process,
+    label,
+    median,
+)
+from kernelbook.case_facts.tables import call_totals, case_facts
 
-__all__ = ["Activity", "Call", "CaseFacts", "Forward", "Note", "Process", "case_facts", "label", "median"]
+__all__ = [
+    "YARDSTICK",
+    "Activity",
+    "Call",
+    "CallTotal",
+    "CaseFacts",
+    "Forward",
+    "MergedCase",
+    "Note",
+    "Process",
+    "call_totals",
+    "case_facts",
+    "label",
+    "median",
+    "merge_processes",
+]

@@ -6,13 +6,18 @@ finds, compares or counts works on these. Times in µs, sizes in bytes. ``None``
 
 from __future__ import annotations
 
+import json
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from kernelbook.comparability import Setting
 from kernelbook.kernel_names import KernelName, decode_activity
+
+#: The workload whose cases measure what a device can do: others are measured by them.
+YARDSTICK = "ceiling"
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,20 @@ class Call:
 
 
 @dataclass(frozen=True)
+class CallTotal:
+    """The calls of one name and category in one forward: how many, their length together, and what they launched."""
+
+    process: int
+    index: int
+    category: str
+    name: str
+    count: int
+    cpu_time_us: float
+    self_us: float
+    kernels: int | None = None
+
+
+@dataclass(frozen=True)
 class Forward:
     """One annotated step of one process."""
 
@@ -92,6 +111,7 @@ class Forward:
     device_busy_us: float | None = None
     start_us: float | None = None
     activities: tuple[Activity, ...] = ()
+    launches: int | None = None
 
     @cached_property
     def kernels(self) -> tuple[Activity, ...]:
@@ -105,18 +125,18 @@ class Forward:
 
 @dataclass(frozen=True)
 class Process:
-    """What one process of the case measured without the profiler, and its own medians under it."""
+    """What one process of the case measured without the profiler, and its own medians under it.
+
+    ``merged``: whether its figures are in those of the case; not where it failed or ran on another machine.
+    """
 
     process: int
     status: str
+    reason: str | None = None
     forward_times_us: tuple[float, ...] = ()
     device_time_us: float | None = None
     cpu_time_us: float | None = None
-
-    @property
-    def forward_time_us(self) -> float | None:
-        """Median of its unprofiled forwards."""
-        return median(self.forward_times_us)
+    merged: bool = True
 
 
 @dataclass(frozen=True)
@@ -130,7 +150,11 @@ class Note:
 
 @dataclass(frozen=True)
 class CaseFacts:
-    """One case of one run. ``representative`` is the forward whose activities and calls stand for the case."""
+    """One case of one run, over the processes that are merged.
+
+    ``representative`` is the forward whose activities and calls stand for the case; ``call_totals`` has the calls of
+    all forwards, by name. ``notes`` are the warnings of all processes.
+    """
 
     run: str
     case: str
@@ -157,7 +181,6 @@ class CaseFacts:
     device_busy_us: float | None = None
     forward_time_us: float | None = None
     first_call_us: float | None = None
-    forward_timer: str | None = None
     inductor_cache: str | None = None
     peak_memory_bytes: int | None = None
     input_bytes: int | None = None
@@ -170,12 +193,22 @@ class CaseFacts:
     processes: tuple[Process, ...] = ()
     forwards: tuple[Forward, ...] = ()
     calls: tuple[Call, ...] = ()
+    call_totals: tuple[CallTotal, ...] = ()
     chosen: tuple[int, int] | None = None
+    threads: int | None = None
+    timer: str | None = None
 
     @property
     def key(self) -> tuple[str, str]:
         """(run, case)."""
         return self.run, self.case
+
+    @property
+    def setting(self) -> Setting:
+        """What its figures were got with, by which they may be compared or not."""
+        same = ("run", "workload", "device", "device_type", "threads", "driver", "dtype", "timer")
+        params = json.dumps(dict(self.params), sort_keys=True)
+        return Setting(**{name: getattr(self, name) for name in same}, params=params)
 
     @property
     def on_device(self) -> bool:
@@ -197,6 +230,29 @@ class CaseFacts:
     def activities(self) -> tuple[Activity, ...]:
         """The device activities of the representative forward."""
         return self.representative.activities if self.representative else ()
+
+    def cpu_cost(self, match: Callable[[CallTotal], bool], of_total: Callable[[CallTotal], float]) -> float:
+        """What ``of_total`` gives for the calls that match, summed over a forward.
+
+        Like ``cpu_time_us``, of which it is a part: the median over forwards, and of that over processes.
+        """
+        sums = {(forward.process, forward.index): 0.0 for forward in self.forwards}
+        for total in self.call_totals:
+            if match(total) and (total.process, total.index) in sums:
+                sums[total.process, total.index] += of_total(total)
+        by_process: dict[int, list[float]] = {}
+        for (process, _), value in sums.items():
+            by_process.setdefault(process, []).append(value)
+        return median(median(values) for values in by_process.values()) or 0.0
+
+    @cached_property
+    def usual_self_us(self) -> Mapping[tuple[str, str], float]:
+        """(category, name) -> self time of one call of it: the median over forwards, and of that over processes."""
+        found: dict[tuple[str, str], dict[int, list[float]]] = {}
+        for total in self.call_totals:
+            by_process = found.setdefault((total.category, total.name), {})
+            by_process.setdefault(total.process, []).append(total.self_us / total.count)
+        return {key: median(map(median, by_process.values())) or 0.0 for key, by_process in found.items()}
 
     def note(self, code: str) -> Note | None:
         """The warning of that code, if there was one."""

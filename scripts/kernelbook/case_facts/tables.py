@@ -9,16 +9,37 @@ from typing import Any
 
 import pyarrow as pa
 
-from kernelbook.case_facts.model import Activity, Call, CaseFacts, Forward, Note, Process, median
+from kernelbook.case_facts.merging import merge_processes
+from kernelbook.case_facts.model import Activity, Call, CallTotal, CaseFacts, Forward
+
+TOTALS_OF = ("run", "case", "process", "index", "category", "name")
+SUMS = (("depth", "count"), ("duration_us", "sum"), ("self_us", "sum"), ("kernels", "sum"))
+PARTS = ("ranges", "activities", "calls", "call_totals")
 
 
 def case_facts(tables: Mapping[str, pa.Table]) -> dict[tuple[str, str], CaseFacts]:
-    """(run, case) -> facts, from the tables ``cases``, ``ranges``, ``activities`` and ``calls`` of an edition."""
-    groups = {name: _grouped(tables.get(name)) for name in ("cases", "ranges", "activities", "calls")}
-    return {
-        key: _facts(rows, *(groups[name].get(key, []) for name in ("ranges", "activities", "calls")))
-        for key, rows in groups["cases"].items()
-    }
+    """(run, case) -> facts, from the tables ``cases``, ``ranges``, ``activities``, ``calls`` and ``call_totals``.
+
+    Where there is no ``call_totals`` it is made from ``calls``, which then has to hold all forwards.
+    """
+    if "call_totals" not in tables and "calls" in tables:
+        tables = {**tables, "call_totals": call_totals(tables["calls"])}
+    groups = {name: _grouped(tables.get(name)) for name in ("cases", *PARTS)}
+    return {key: _facts(rows, *(groups[name].get(key, []) for name in PARTS)) for key, rows in groups["cases"].items()}
+
+
+def call_totals(calls: pa.Table) -> pa.Table:
+    """The table ``calls`` summed: one row a run, case, process, forward (index), category and name.
+
+    count; cpu_time_us, their length together (what is nested in a call of its own name counts twice); self_us;
+    kernels that they launched themselves.
+    """
+    if not set(TOTALS_OF) <= set(calls.column_names):
+        return pa.table({})
+    sums = calls.group_by(list(TOTALS_OF), use_threads=False).aggregate([*SUMS])
+    named = {**{name: sums[name] for name in TOTALS_OF}, "count": sums["depth_count"]}
+    named |= {"cpu_time_us": sums["duration_us_sum"], "self_us": sums["self_us_sum"], "kernels": sums["kernels_sum"]}
+    return pa.table(named)
 
 
 def _grouped(table: pa.Table | None) -> dict[tuple[str, str], list[dict[str, Any]]]:
@@ -33,24 +54,29 @@ def _facts(
     ranges: Sequence[Mapping[str, Any]],
     activities: Sequence[Mapping[str, Any]],
     calls: Sequence[Mapping[str, Any]],
+    totals: Sequence[Mapping[str, Any]],
 ) -> CaseFacts:
-    rows = sorted(rows, key=lambda row: row["process"] or 0)
-    first = next((row for row in rows if row["status"] == "ok"), rows[0])
-    own = {name: first.get(name) for name in _OWN}
+    case = merge_processes(rows)
+    first = case.row
+    merged = case.merged
+    ranges, activities, totals = (
+        [row for row in part if row["process"] in merged] for part in (ranges, activities, totals)
+    )
     forwards = _forwards(ranges, activities)
     chosen = _chosen(activities, forwards)
-    times = {name: median(row.get(name) for row in rows if row["status"] == "ok") for name in _TIMES}
     return CaseFacts(
         run=first["run"],
         case=first["case"],
-        **own,
-        **times,
+        **{name: first.get(name) for name in _OWN},
         params=_parsed(first.get("params"), {}),
+        threads=case.setting.threads,
+        timer=case.setting.timer,
         device_properties=(_parsed(first.get("device_properties"), []) or [{}])[0],
-        notes=tuple(Note(**note) for note in _parsed(first.get("warnings"), [])),
-        processes=tuple(_process(row) for row in rows),
+        notes=case.notes,
+        processes=case.processes,
         forwards=forwards,
         calls=_calls(row for row in calls if (row["process"], row["index"]) == chosen),
+        call_totals=tuple(CallTotal(**{f.name: row.get(f.name) for f in fields(CallTotal)}) for row in totals),
         chosen=chosen,
     )
 
@@ -67,25 +93,15 @@ def _chosen(rows: Sequence[Mapping[str, Any]], forwards: Sequence[Forward]) -> t
 
 
 _OWN = (
-    *("status", "reason", "workload", "variant", "mode", "dtype", "annotation", "trace_path", "forward_timer"),
+    *("status", "reason", "workload", "variant", "mode", "dtype", "annotation", "trace_path"),
     *("device", "device_type", "capability", "torch", "driver", "kernels", "memcpys", "memsets", "launches"),
     *("inductor_cache", "peak_memory_bytes", "input_bytes", "output_bytes", "flops", "flops_source", "relative_error"),
+    *("cpu_time_us", "device_time_us", "device_busy_us", "forward_time_us", "first_call_us"),
 )
-_TIMES = ("cpu_time_us", "device_time_us", "device_busy_us", "forward_time_us", "first_call_us")
 
 
 def _parsed(text: str | None, default: Any) -> Any:
     return json.loads(text) if text else default
-
-
-def _process(row: Mapping[str, Any]) -> Process:
-    return Process(
-        process=row["process"],
-        status=row["status"],
-        forward_times_us=tuple(row.get("forward_times_us") or ()),
-        device_time_us=row.get("device_time_us"),
-        cpu_time_us=row.get("cpu_time_us"),
-    )
 
 
 def _forwards(ranges: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> tuple[Forward, ...]:
@@ -100,6 +116,7 @@ def _forwards(ranges: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, A
             device_time_us=row["device_time_us"],
             device_busy_us=row["device_busy_us"],
             start_us=row.get("start_us"),
+            launches=row.get("launches"),
             activities=tuple(sorted(activities.get((row["process"], row["index"]), []), key=lambda a: a.position)),
         )
         for row in sorted(ranges, key=lambda row: (row["process"], row["index"]))

@@ -68,12 +68,13 @@ def words_for(expect: Mapping[str, Any], facts: CaseFacts) -> dict[str, Any]:
 
 def _seen(word: Word, value: Any, facts: CaseFacts, others: Mapping[str, CaseFacts]) -> Seen:
     if facts.status != "ok":
-        return Seen(None, facts.status, f"the case {facts.status}: {facts.reason or 'no reason given'}")
+        what = "is unsupported" if facts.status == "unsupported" else facts.status
+        return Seen(None, f"the case {what}", f"the case {what}: {facts.reason or 'no reason given'}")
     if word.needs_device and not facts.on_device:
         where = "a CPU run" if facts.device_type == "cpu" else "the trace"
-        return Seen(None, "n/a", f"{where} has no device activities")
+        return Seen(None, "no device activities", f"{where} has no device activities")
     if facts.representative is None:
-        return Seen(None, "n/a", "the trace has no forward of this case")
+        return Seen(None, "no forward", "the trace has no forward of this case")
     return word.look(value, facts, others)
 
 

@@ -8,8 +8,11 @@ from typing import Any
 
 from kernelbook.case_facts import CaseFacts, label
 from kernelbook.clock import bound_of
+from kernelbook.comparability import refusal
 from kernelbook.expectations.kernels import listed
-from kernelbook.expectations.vocabulary import FACTOR, NAMES, Seen, names, span, word
+from kernelbook.expectations.ops import op_numbers
+from kernelbook.expectations.vocabulary import FACTOR, FORWARDS_DIFFER, NAMES, Seen, agreed, names, span, word
+from kernelbook.units import duration
 
 Others = Mapping[str, CaseFacts]
 
@@ -67,15 +70,28 @@ def same_gemms_as(value: Any, facts: CaseFacts, others: Others) -> Seen:
 
 def _counts(value: Any, facts: CaseFacts, others: Others, what: str, sign: int) -> Seen:
     found = []
-    held: bool | None = True
+    verdicts: set[bool | None] = set()
     for name in names(value):
         other = _other(name, others, needs_device=what == "kernels")
         if isinstance(other, Seen):
             return other
-        mine, theirs = (len(f.ops) if what == "CPU ops" else f.kernels or 0 for f in (facts, other))
-        held = held and (mine - theirs) * sign > 0
-        found.append(f"{mine} {what} here, {theirs} in {name}")
-    return Seen(held, "; ".join(found), "; ".join(found))
+        mine, theirs = (_numbers(f, what) for f in (facts, other))
+        verdicts.add(agreed({(a - b) * sign > 0 for a in mine for b in theirs}))
+        found.append(f"{_either(mine)} {what} here, {_either(theirs)} in {name}")
+    told = "; ".join(found)
+    held = False if False in verdicts else None if None in verdicts else True
+    return Seen(held, FORWARDS_DIFFER if held is None else told, told)
+
+
+def _numbers(facts: CaseFacts, what: str) -> list[int]:
+    """How many kernels or CPU ops the forwards have: each number once."""
+    if what == "kernels":
+        return sorted({len(forward.kernels) for forward in facts.forwards})
+    return sorted({sum(counts.values()) for counts in op_numbers(facts)})
+
+
+def _either(numbers: list[int]) -> str:
+    return " or ".join(map(str, numbers))
 
 
 def _register_counts() -> None:
@@ -102,12 +118,15 @@ def _times(value: Any, facts: CaseFacts, others: Others, figure: str, slower: bo
         mine, theirs = getattr(facts, figure), getattr(other, figure)
         if not mine or not theirs:
             return Seen(None, "no time to compare", f"{figure} is missing here or in {name}")
+        refused = refusal(facts.setting, other.setting)
+        if refused:
+            return Seen(None, "not comparable", f"{name}: {refused}")
         ratio = mine / theirs if slower else theirs / mine
         limit = span(factor, open_ended=True)
         held = held and limit.holds(ratio) and ratio > 1
         word_of = "slower" if slower else "faster"
         what = {"device_time_us": "device time", "cpu_time_us": "CPU time (profiled)"}.get(figure, "forward time")
-        found.append(f"{ratio:.2f} x {word_of}: {what} {mine:.1f} µs here, {theirs:.1f} µs in {name}")
+        found.append(f"{ratio:.2f} x {word_of}: {what} {duration(mine)} here, {duration(theirs)} in {name}")
     return Seen(held, "; ".join(text.partition(":")[0] for text in found), "; ".join(found))
 
 
@@ -155,5 +174,5 @@ def error_below(value: float, facts: CaseFacts, _: Others) -> Seen:
     """Cannot be said where no error was measured."""
     error = facts.relative_error
     if error is None:
-        return Seen(None, "not measured", "the case has no float64 reference")
+        return Seen(None, "not measured", "no relative error was measured")
     return Seen(error < value, f"{error:.3g}", f"relative error {error:.3g} against a float64 reference")

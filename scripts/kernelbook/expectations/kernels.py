@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import fnmatch
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kernelbook.case_facts import Activity, CaseFacts
-from kernelbook.expectations.vocabulary import COUNT, NAMES, YES_NO, Look, Seen, counts_of, names, span, word
+from kernelbook.expectations.vocabulary import (
+    COUNT,
+    FORWARDS_DIFFER,
+    NAMES,
+    YES_NO,
+    Look,
+    Seen,
+    agreed,
+    counts_of,
+    names,
+    span,
+    word,
+)
 from kernelbook.kernel_names import FAMILIES
+from kernelbook.units import plural
 
 Others = Mapping[str, CaseFacts]
 
@@ -22,11 +35,25 @@ def listed(activities: Iterable[Activity], limit: int = 12) -> str:
     return ", ".join(parts[:limit]) + more or "none"
 
 
-def _counted(category: str, plural: str) -> Look:
+def counts_seen(counts: Sequence[int], wanted: Any, one: str, many: str, evidence: str) -> Seen:
+    """A number in each forward, judged: it must lie in the range in all of them, or in none.
+
+    counts: one a forward. Where the verdict differs between forwards, nothing can be said of a forward.
+    """
+    held = agreed(span(wanted).holds(count) for count in counts)
+    if len(set(counts)) == 1:
+        return Seen(held, str(counts[0]), f"{plural(counts[0], one, many)} in a forward: {evidence}")
+    times = "; ".join(
+        f"{plural(count, one, many)} in {plural(number, 'forward')}" for count, number in Counter(counts).items()
+    )
+    seen = FORWARDS_DIFFER if held is None else " or ".join(str(count) for count in sorted(set(counts)))
+    return Seen(held, seen, f"{times}; in the one that stands for the case: {evidence}")
+
+
+def _counted(category: str, many: str) -> Look:
     def look(value: Any, facts: CaseFacts, _: Others) -> Seen:
-        count = getattr(facts, plural)
-        of_it = [a for a in facts.activities if a.category == category]
-        return Seen(span(value).holds(count), str(count), f"{count} {plural} in a forward: {listed(of_it)}")
+        counts = [sum(a.category == category for a in forward.activities) for forward in facts.forwards]
+        return counts_seen(counts, value, category, many, listed(a for a in facts.activities if a.category == category))
 
     return look
 
@@ -39,7 +66,8 @@ for _category, _plural in (("kernel", "kernels"), ("memcpy", "memcpys"), ("memse
 def launches(value: Any, facts: CaseFacts, _: Others) -> Seen:
     """Held when the number of launches lies in the range."""
     apis = Counter(activity.launch_api or "unknown" for activity in facts.activities)
-    return Seen(span(value).holds(facts.launches), str(facts.launches), _tally(apis))
+    counts = [facts.launches or 0 if f.launches is None else f.launches for f in facts.forwards]
+    return counts_seen(counts, value, "launch", "launches", _tally(apis))
 
 
 def _tally(counts: Mapping[str, int]) -> str:
@@ -54,10 +82,18 @@ def _tally(counts: Mapping[str, int]) -> str:
 def kernel_families(value: Mapping[str, Any], facts: CaseFacts, _: Others) -> Seen:
     """Held when every family named has as many kernels as said; other families may be there."""
     kernels = [a for a in facts.activities if a.category == "kernel"]
-    counts = Counter(kernel.family for kernel in kernels)
-    held = all(span(wanted).holds(counts[family]) for family, wanted in value.items())
-    evidence = "; ".join(f"{family}: {listed(k for k in kernels if k.family == family)}" for family in counts)
-    return Seen(held, ", ".join(f"{family}: {counts[family]}" for family in value), evidence)
+    there = dict.fromkeys(kernel.family for kernel in kernels)
+    evidence = "; ".join(f"{family}: {listed(k for k in kernels if k.family == family)}" for family in there)
+    return many_seen([Counter(k.family for k in f.kernels) for f in facts.forwards], value, evidence)
+
+
+def many_seen(forwards: Sequence[Mapping[str, int]], value: Mapping[str, Any], evidence: str) -> Seen:
+    """Several numbers in each forward, judged like one: all must lie in their ranges, in all forwards or in none."""
+    counts = [tuple(counts.get(name, 0) for name in value) for counts in forwards]
+    held = agreed(all(span(w).holds(n) for w, n in zip(value.values(), each, strict=True)) for each in counts)
+    told = [", ".join(f"{name}: {n}" for name, n in zip(value, each, strict=True)) for each in dict.fromkeys(counts)]
+    observed = " or ".join(told)
+    return Seen(held, *((FORWARDS_DIFFER, f"{observed}; {evidence}") if held is None else (observed, evidence)))
 
 
 @word("tensor_cores", "Whether every GEMM and fused attention kernel runs on tensor cores, by its name.", YES_NO)
@@ -67,10 +103,14 @@ def tensor_cores(value: Any, facts: CaseFacts, _: Others) -> Seen:
     if not products:
         return Seen(None, "no GEMM and no attention kernel", "nothing here could run on tensor cores")
     found = {a.decoded.tensor_cores for a in products}
-    observed = found.pop() if len(found) == 1 else "mixed"
     evidence = "; ".join(dict.fromkeys(f"{a.label}: {a.decoded.tensor_cores}" for a in products))
-    wanted = "yes" if value in (True, "yes") else "no"
-    return Seen(None if observed == "unknown" else observed == wanted, observed, evidence)
+    return _by_name(found, "yes" if value in (True, "yes") else "no", evidence)
+
+
+def _by_name(found: set[str], wanted: str, evidence: str) -> Seen:
+    """What all names are to say, judged: another word breaks it, one that does not say leaves it open."""
+    held = None if "unknown" in found and found <= {wanted, "unknown"} else found == {wanted}
+    return Seen(held, ", ".join(sorted(found)), evidence)
 
 
 @word(
@@ -81,18 +121,18 @@ def tensor_cores(value: Any, facts: CaseFacts, _: Others) -> Seen:
 def gemm_type(value: str, facts: CaseFacts, _: Others) -> Seen:
     """Cannot be said where a name does not tell."""
     gemms = [a for a in facts.activities if a.category == "kernel" and a.family == "GEMM"]
-    found = sorted({a.decoded.element_type for a in gemms})
-    evidence = "; ".join(dict.fromkeys(f"{a.label}: {a.decoded.element_type}" for a in gemms)) or "no GEMM kernel"
-    unsure = not gemms or (set(found) <= {value, "unknown"} and "unknown" in found)
-    return Seen(None if unsure else found == [value], ", ".join(found) or "no GEMM kernel", evidence)
+    if not gemms:
+        return Seen(None, "no GEMM kernel", "nothing here is a matrix product by its name")
+    evidence = "; ".join(dict.fromkeys(f"{a.label}: {a.decoded.element_type}" for a in gemms))
+    return _by_name({a.decoded.element_type for a in gemms}, value, evidence)
 
 
 @word("different_gemms", "How many different GEMM kernels (by name) one forward uses.", COUNT)
 def different_gemms(value: Any, facts: CaseFacts, _: Others) -> Seen:
     """Held when the number of distinct names lies in the range."""
+    counts = [len({a.name for a in forward.of_family("GEMM")}) for forward in facts.forwards]
     gemms = [a for a in facts.activities if a.category == "kernel" and a.family == "GEMM"]
-    count = len({a.name for a in gemms})
-    return Seen(span(value).holds(count), str(count), listed(gemms))
+    return counts_seen(counts, value, "different GEMM", "different GEMMs", listed(gemms))
 
 
 @word(

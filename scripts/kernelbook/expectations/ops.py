@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import fnmatch
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kernelbook.case_facts import Call, CaseFacts
-from kernelbook.expectations.vocabulary import NAMES, Seen, counts_of, names, span, word
+from kernelbook.expectations.kernels import many_seen
+from kernelbook.expectations.vocabulary import NAMES, Seen, counts_of, names, word
 
 Others = Mapping[str, CaseFacts]
 
@@ -17,6 +19,17 @@ def outline(calls: Sequence[Call], limit: int = 14) -> str:
     shown = calls[:limit]
     parts = [f"{'> ' * call.depth}{call.name}" for call in shown]
     return ", ".join(parts) + (f" and {len(calls) - limit} more" if len(calls) > limit else "")
+
+
+def op_numbers(facts: CaseFacts) -> list[Counter[str]]:
+    """How often each forward calls each op, by name; of the representative one alone where no other is known."""
+    forwards: dict[tuple[int, int], Counter[str]] = {(f.process, f.index): Counter() for f in facts.forwards}
+    if not facts.call_totals:
+        return [Counter(call.name for call in facts.ops)]
+    for total in facts.call_totals:
+        if total.category == "op" and (total.process, total.index) in forwards:
+            forwards[total.process, total.index][total.name] += total.count
+    return list(forwards.values())
 
 
 def matching(calls: Sequence[Call], pattern: str) -> list[Call]:
@@ -85,9 +98,11 @@ def ancestors(call: Call, by_position: Mapping[int, Call]) -> list[str]:
 @word("op_counts", "How often one forward calls each op.", counts_of("ops"), needs_device=False)
 def op_counts(value: Mapping[str, Any], facts: CaseFacts, _: Others) -> Seen:
     """Held when each count lies in its range."""
-    counts = {name: len(matching(facts.ops, name)) for name in value}
-    held = all(span(wanted).holds(counts[name]) for name, wanted in value.items())
-    return Seen(held, ", ".join(f"{name}: {count}" for name, count in counts.items()), outline(facts.ops))
+    forwards = [
+        {p: sum(count for name, count in counts.items() if fnmatch.fnmatchcase(name, p)) for p in value}
+        for counts in op_numbers(facts)
+    ]
+    return many_seen(forwards, value, outline(facts.ops))
 
 
 @word("ops_without_kernels", "Ops (or patterns) that are called and start nothing on the device.", NAMES)

@@ -39,6 +39,15 @@ class Seen:
     evidence: str = ""
 
 
+FORWARDS_DIFFER = "forwards differ"
+
+
+def agreed(verdicts: Iterable[bool]) -> bool | None:
+    """One verdict of those over all forwards: None where they differ, so that it cannot be said of a forward."""
+    found = set(verdicts)
+    return found.pop() if len(found) == 1 else None
+
+
 Look = Callable[[Any, CaseFacts, Mapping[str, CaseFacts]], Seen]
 
 

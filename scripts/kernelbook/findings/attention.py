@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kernelbook.findings.copies import converts
 from kernelbook.findings.registry import (
@@ -10,14 +10,13 @@ from kernelbook.findings.registry import (
     Scene,
     described,
     device_finding,
-    micro,
     part,
-    plural,
     positions,
     rule,
     severity,
     total,
 )
+from kernelbook.units import duration, plural
 
 MASK_OPS = {"aten::ones", "aten::full", "aten::tril", "aten::triu", "aten::scalar_tensor", "aten::where"}
 SAFE = "aten::_safe_softmax"
@@ -38,9 +37,9 @@ def fp32_gemm(scene: Scene) -> Iterator[Finding]:
         return
     casts = [k for k in scene.kernels if converts(k)]
     text = (
-        f"Inputs are {scene.facts.dtype}, but {len(gemms)} GEMM kernel{'s' * (len(gemms) > 1)} "
-        f"ran in fp32 on CUDA cores, {micro(total(gemms))} a forward"
-        + (f", and {plural(len(casts), 'cast')} around them take {micro(total(casts))}." if casts else ".")
+        f"Inputs are {scene.facts.dtype}, but {plural(len(gemms), 'GEMM kernel')} "
+        f"ran in fp32 on CUDA cores, {duration(total(gemms))} a forward"
+        + (f", and {plural(len(casts), 'cast')} around them {_take(casts)} {duration(total(casts))}." if casts else ".")
     )
     remedy = "Use an implementation that multiplies in half precision on tensor cores."
     if any(MATH in k.ops for k in gemms):
@@ -52,6 +51,10 @@ def fp32_gemm(scene: Scene) -> Iterator[Finding]:
     share = part(time_us, scene.device_time_us)
     evidence = described([*gemms, *casts])
     yield Finding("fp32-gemm", severity(share), time_us, share, evidence, remedy, text, positions([*gemms, *casts]))
+
+
+def _take(several: Sequence[object]) -> str:
+    return "takes" if len(several) == 1 else "take"
 
 
 @rule("mask-rebuilt", "a triangular mask is made from scratch inside the forward")
@@ -66,9 +69,9 @@ def mask_rebuilt(scene: Scene) -> Iterator[Finding]:
     ]
     named = list(dict.fromkeys(op for k in builds for op in k.ops if op in MASK_OPS))
     adds = [k for k in scene.kernels if k.ops and k.ops[-1] == "aten::add_" and MATH in k.ops]
-    also = f" Adding it to the scores takes another {micro(total(adds))}." if adds else ""
+    also = f" Adding it to the scores takes another {duration(total(adds))}." if adds else ""
     text = (
-        f"The causal mask is rebuilt at each call, {len(builds)} kernels: "
+        f"The causal mask is rebuilt at each call, {plural(len(builds), 'kernel')}: "
         f"{', '.join(n.removeprefix('aten::') for n in named)}.{also}"
     )
     remedy = "Build the mask once outside the forward, or use a fused backend, which needs no mask for is_causal=True."
@@ -80,8 +83,8 @@ def safe_softmax(scene: Scene) -> Iterator[Finding]:
     """The guard for rows that are masked whole."""
     extra = [k for k in scene.kernels if SAFE in k.ops and k.family != "softmax"]
     text = (
-        f"Safe softmax runs {len(extra)} kernels beside softmax, to give zeros where a row is masked whole: "
-        f"{micro(total(extra))}."
+        f"Safe softmax runs {plural(len(extra), 'kernel')} beside softmax, to give zeros where a row is masked whole: "
+        f"{duration(total(extra))}."
     )
     remedy = "A causal mask masks no row whole: plain softmax gives the same there; fused backends have no such pass."
     yield from device_finding(scene, "safe-softmax", extra, text, remedy)

@@ -9,19 +9,19 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from kernelbook.case_facts import Activity, CaseFacts
+from kernelbook.case_facts import Activity, CallTotal, CaseFacts
 from kernelbook.clock import bound_of
 from kernelbook.findings.registry import (
     Finding,
     Scene,
+    cpu_cost,
     cpu_finding,
-    micro,
     part,
-    plural,
     rule,
     severity,
 )
 from kernelbook.measurement import MeasurementError, load_measurement
+from kernelbook.units import duration, plural
 
 METADATA = {"aten::" + name for name in (
     "t", "transpose", "permute", "view", "reshape", "expand", "as_strided", "_unsafe_view", "_reshape_alias", "squeeze",
@@ -39,12 +39,12 @@ def overhead_bound(scene: Scene) -> Iterator[Finding]:
         return
     idle = facts.forward_time_us - facts.device_busy_us
     waits = plural(facts.launches or 0, "launch", "launches")
-    text = f"Launch-bound: {why}; the other {micro(idle)} it waits for {waits} by the CPU.{_fastest(scene)}"
+    text = f"Launch-bound: {why}; the other {duration(idle)} it waits for {waits} by the CPU.{_fastest(scene)}"
     remedy = "Give each launch more work, or launch less: CUDA graphs, torch.compile(mode='reduce-overhead')."
     share = part(idle, facts.forward_time_us)
     evidence = (
-        f"forward {micro(facts.forward_time_us)} unprofiled, device busy {micro(facts.device_busy_us)}, "
-        f"CPU {micro(facts.cpu_time_us or 0)} as profiled, {len(facts.ops)} CPU ops"
+        f"forward {duration(facts.forward_time_us)} unprofiled, device busy {duration(facts.device_busy_us)}, "
+        f"CPU {duration(facts.cpu_time_us)} as profiled, {plural(len(facts.ops), 'CPU op')}"
     )
     yield Finding("overhead-bound", severity(share), idle, share, evidence, remedy, text)
 
@@ -73,44 +73,53 @@ def _kernels(facts: CaseFacts) -> list[Activity]:
 @rule("metadata-ops", "ops that only change sizes and strides take a share of the CPU time")
 def metadata_ops(scene: Scene) -> Iterator[Finding]:
     """Told from a twentieth of the CPU time on."""
-    ops = [call for call in scene.facts.ops if call.name in METADATA and not call.kernels]
-    time_us = sum(call.self_us for call in ops)
-    if (part(time_us, scene.cpu_time_us) or 0) < 0.05:
+    facts = scene.facts
+    cost = cpu_cost(facts, lambda total: total.name in METADATA and not total.kernels)
+    if cost is None or (part(cost.time_us, facts.cpu_time_us) or 0) < 0.05:
         return
+    ops = round(facts.cpu_cost(lambda total: total.category == "op", lambda total: total.count))
+    change, launch, cost_word = ("changes", "launches", "costs") if cost.count == 1 else ("change", "launch", "cost")
     text = (
-        f"{len(ops)} of {len(scene.facts.ops)} CPU ops only change sizes and strides: they launch nothing, "
-        f"and cost {micro(time_us)} of CPU time."
+        f"{cost.count} of {plural(ops, 'CPU op')} only {change} sizes and strides: {launch} nothing, "
+        f"and {cost_word} {duration(cost.time_us)} of CPU time."
     )
     remedy = "Free where the device is the bottleneck; where launches are, torch.compile removes most of them."
-    yield from cpu_finding(scene, "metadata-ops", ops, text, remedy, info=True)
+    yield from cpu_finding(scene, "metadata-ops", cost, text, remedy, info=True)
 
 
-@rule("library-call", "one op spends a fifth of the CPU time itself, in no child op")
+@rule("library-call", "the calls of one op spend a fifth of the CPU time themselves, in no child op")
 def library_call(scene: Scene) -> Iterator[Finding]:
     """The fat bar: the work is inside a library, where the profiler does not look."""
-    limit = 0.2 * (scene.cpu_time_us or float("inf"))
-    fat = [c for c in scene.facts.ops if c.kernels and c.self_us >= max(limit, 10.0) and not c.name.startswith("##")]
-    for call in fat:
+    facts = scene.facts
+    launching = {t.name for t in facts.call_totals if t.category == "op" and t.kernels and not t.name.startswith("##")}
+    for name in [name for name in dict.fromkeys(op.name for op in facts.ops) if name in launching]:
+        cost = cpu_cost(facts, lambda total, name=name: total.category == "op" and total.name == name)
+        if cost is None or cost.time_us < max(0.2 * (facts.cpu_time_us or float("inf")), 10.0):
+            continue
+        calls = f" over {cost.count} calls" if cost.count > 1 else ""
         text = (
-            f"{call.name} spends {micro(call.self_us)} of CPU time in itself, not in child ops: work inside a library."
+            f"{name} spends {duration(cost.time_us)} of CPU time in itself{calls}, not in child ops: "
+            "work inside a library."
         )
         remedy = "It is the library's set-up (heuristics, descriptors, plan look-up), paid per call, not per element."
-        yield from cpu_finding(scene, "library-call", [call], text, remedy, info=True)
+        yield from cpu_finding(scene, "library-call", cost, text, remedy, info=True)
 
 
 @rule("occupancy-query", "a runtime call asks for occupancy or attributes of a function before it is launched")
 def occupancy_query(scene: Scene) -> Iterator[Finding]:
     """Counted as runtime calls, never as launches."""
-    patterns = ("*Occupancy*", "*FuncGetAttribute*")
-    asked = [
-        call
-        for call in scene.facts.calls
-        if call.category == "runtime" and any(fnmatch.fnmatchcase(call.name, p) for p in patterns)
-    ]
-    names = ", ".join(dict.fromkeys(c.name for c in asked))
-    text = f"{plural(len(asked), 'runtime call')} a forward to ask how a kernel fits before its launch: {names}."
+    cost = cpu_cost(scene.facts, _asks, self_time=False)
+    if cost is None:
+        return
+    names = ", ".join(cost.parts)
+    text = f"{plural(cost.count, 'runtime call')} a forward to ask how a kernel fits before its launch: {names}."
     remedy = "The library chooses its grid so; they launch nothing, and a CUDA graph does without them."
-    yield from cpu_finding(scene, "occupancy-query", asked, text, remedy, info=True, self_time=False)
+    yield from cpu_finding(scene, "occupancy-query", cost, text, remedy, info=True)
+
+
+def _asks(total: CallTotal) -> bool:
+    patterns = ("*Occupancy*", "*FuncGetAttribute*")
+    return total.category == "runtime" and any(fnmatch.fnmatchcase(total.name, pattern) for pattern in patterns)
 
 
 @rule("profiler-buffer", "the profiler asked for a buffer while it recorded")
@@ -123,9 +132,8 @@ def profiler_buffer(scene: Scene) -> Iterator[Finding]:
     if not rows:
         return
     count, time_us = sum(row["count"] for row in rows), sum(row["cpu_time_us"] for row in rows)
-    text = (
-        f"The profiler asked for {plural(count, 'buffer')} while it recorded: {micro(time_us)} of CPU time of its own."
-    )
+    took = f"{duration(time_us)} of CPU time of its own"
+    text = f"The profiler asked for {plural(count, 'buffer')} while it recorded: {took}."
     remedy = "Leave the forward it fell into out of CPU times; medians already do. Longer warm-up makes it rarer."
     yield Finding("profiler-buffer", "info", time_us, None, f"{rows[0]['name']}: {count} x", remedy, text)
 

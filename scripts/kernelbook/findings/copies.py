@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from kernelbook.case_facts import Activity, Call
-from kernelbook.findings.registry import Finding, Scene, device_finding, micro, plural, rule, total
+from kernelbook.findings.registry import Finding, Scene, device_finding, rule, total
+from kernelbook.units import duration, plural
 
 #: Ops by which a program asks for a copy in so many words.
 ASKED_FOR = {"aten::copy_", "aten::clone", "aten::to", "aten::_to_copy", "aten::contiguous", "aten::cat", "aten::stack",
@@ -90,7 +91,7 @@ def workspace_memset(scene: Scene) -> Iterator[Finding]:
     size = ", ".join(f"{s} bytes" for s in sizes) or "unknown size"
     text = (
         f"{', '.join(sorted(libraries))} clears a workspace of {size} before {plural(len(clears), 'kernel')}: as many "
-        f"launches more a forward, {micro(total(clears))} on the device."
+        f"launches more a forward, {duration(total(clears))} on the device."
     )
     remedy = "Nothing to do; it is no kernel, but a graph (CUDA graphs) hides its launch."
     yield from device_finding(scene, "workspace-memset", clears, text, remedy, info=True)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kernelbook.case_facts import Activity, Call, CaseFacts
+from kernelbook.case_facts import Activity, CallTotal, CaseFacts
+from kernelbook.clock import bound_of
+from kernelbook.units import duration
 
 SEVERITIES = ("high", "medium", "low", "info")
 
@@ -50,11 +52,6 @@ class Scene:
     def device_time_us(self) -> float | None:
         """Summed device time of that forward."""
         return sum(a.duration_us for a in self.activities) or None
-
-    @property
-    def cpu_time_us(self) -> float | None:
-        """CPU time of that forward, as profiled."""
-        return self.facts.representative.cpu_time_us if self.facts.representative else None
 
     def eager_twin(self) -> CaseFacts | None:
         """The eager case of the same workload, variant and parameters, for one of another mode (compile, graph)."""
@@ -129,21 +126,9 @@ def positions(activities: Iterable[Activity]) -> tuple[int, ...]:
 
 
 def described(activities: Sequence[Activity], limit: int = 8) -> str:
-    """Each with its time and op: ``Memcpy DtoD 127.6 µs (aten::masked_fill)``."""
-    parts = [f"{a.label} {a.duration_us:.1f} µs" + (f" ({a.ops[0]})" if a.ops else "") for a in activities[:limit]]
+    """Each with its time and op: ``Memcpy DtoD 128 µs (aten::masked_fill)``."""
+    parts = [f"{a.label} {duration(a.duration_us)}" + (f" ({a.ops[0]})" if a.ops else "") for a in activities[:limit]]
     return "; ".join(parts) + (f"; and {len(activities) - limit} more" if len(activities) > limit else "")
-
-
-def micro(time_us: float) -> str:
-    """A time for a sentence: 2.72 µs, 127.6 µs, 2.64 ms."""
-    if time_us >= 1000:
-        return f"{time_us / 1000:.2f} ms"
-    return f"{time_us:.1f} µs" if time_us >= 10 else f"{time_us:.2f} µs"
-
-
-def plural(number: int, one: str, many: str = "") -> str:
-    """1 launch, 2 launches."""
-    return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def device_finding(
@@ -157,19 +142,56 @@ def device_finding(
         yield Finding(name, level, time_us, share, described(activities), remedy, text, positions(activities))
 
 
+@dataclass(frozen=True)
+class CpuCost:
+    """What some calls cost of a forward's CPU time: the usual sum over all forwards, as ``cpu_time_us`` is counted.
+
+    ``count``: how many there usually are in a forward. ``parts``: name -> its own usual sum, the dearest first.
+    """
+
+    time_us: float
+    count: int
+    parts: Mapping[str, float]
+
+    @property
+    def evidence(self) -> str:
+        """Each name with its time."""
+        return "; ".join(f"{short(name)} {duration(time)}" for name, time in list(self.parts.items())[:8])
+
+
+def cpu_cost(facts: CaseFacts, match: Callable[[CallTotal], bool], self_time: bool = True) -> CpuCost | None:
+    """What the calls that match cost, over all forwards; None where there are none in most forwards.
+
+    ``self_time``: without the calls inside them, which then are none of the cost.
+    """
+    count = facts.cpu_cost(match, lambda total: total.count)
+    if not count:
+        return None
+
+    def time_of(total: CallTotal) -> float:
+        return total.self_us if self_time else total.cpu_time_us
+
+    names = dict.fromkeys(total.name for total in facts.call_totals if match(total))
+    parts = {n: facts.cpu_cost(lambda total, n=n: total.name == n and match(total), time_of) for n in names}
+    ordered = dict(sorted(parts.items(), key=lambda item: -item[1]))
+    return CpuCost(facts.cpu_cost(match, time_of), round(count), ordered)
+
+
+def cpu_severity(facts: CaseFacts, share: float | None) -> str:
+    """That of the share where the CPU sets the pace: without a device, or launch-bound. Else it costs nothing: info."""
+    paced = not facts.on_device or bound_of(facts)[0] == "launches"
+    return severity(share) if paced else "info"
+
+
 def cpu_finding(
-    scene: Scene, name: str, calls: Sequence[Call], text: str, remedy: str, info: bool = False, self_time: bool = True
-) -> Iterator[Finding]:
-    """A finding that costs the CPU time of these calls; none for none."""
-    if calls:
-        time_us = sum(call.self_us if self_time else call.duration_us for call in calls)
-        share = part(time_us, scene.cpu_time_us)
-        names: dict[str, float] = {}
-        for call in calls:
-            names[call.name] = names.get(call.name, 0.0) + (call.self_us if self_time else call.duration_us)
-        evidence = "; ".join(f"{short(n)} {micro(t)}" for n, t in sorted(names.items(), key=lambda kv: -kv[1])[:8])
-        level = "info" if info else severity(share)
-        yield Finding(name, level, time_us, share, evidence, remedy, text)
+    scene: Scene, name: str, cost: CpuCost | None, text: str, remedy: str, info: bool = False
+) -> list[Finding]:
+    """A finding that costs CPU time; none for none."""
+    if cost is None:
+        return []
+    share = part(cost.time_us, scene.facts.cpu_time_us)
+    level = "info" if info else cpu_severity(scene.facts, share)
+    return [Finding(name, level, cost.time_us, share, cost.evidence, remedy, text)]
 
 
 def short(name: str) -> str:

@@ -7,7 +7,8 @@ from typing import Any
 
 from kernelbook.case_facts import Activity
 from kernelbook.cost_model import GemmCost, gemm_costs
-from kernelbook.findings.registry import Finding, Scene, micro, part, positions, rule, severity, total
+from kernelbook.findings.registry import Finding, Scene, part, positions, rule, severity, total
+from kernelbook.units import duration
 
 WARP = 32
 #: Blocks that one multiprocessor holds at once, and shared memory that each block takes for itself, by capability:
@@ -123,15 +124,23 @@ def unequal_gemms(scene: Scene) -> Iterator[Finding]:
             continue
         times = [gemm.time_us for gemm in gemms]
         sayings = "; ".join(dict.fromkeys(_fit(gemm) for gemm in gemms))
+        shapes = {(gemm.batch, gemm.m, gemm.n) for gemm in gemms}
+        why = (
+            "but outputs of different shape, which tile differently" if len(shapes) > 1 else "and outputs of one shape"
+        )
         text = (
             f"{len(gemms)} products of {flops / 1e9:.1f} GFLOP each run on {len({g.kernel for g in gemms})} different "
-            f"kernels: equal FLOPs, but outputs of different shape, which tile differently. {sayings}."
+            f"kernels: equal FLOPs, {why}. {sayings}."
         )
-        remedy = "Nothing to do: the library's choice fits the number of tiles to the number of multiprocessors."
+        remedy = (
+            "Nothing to do: the library's choice fits the number of tiles to the number of multiprocessors."
+            if len(shapes) > 1
+            else "Compare layout, strides and epilogue of the products: size alone does not tell the kernels apart."
+        )
         spread = max(times) - min(times)
         share = part(spread, scene.device_time_us)
         level = severity(share) if share and share >= 0.2 else "info"
-        evidence = "; ".join(f"{g.label}: {g.m} x {g.n} x {g.k} in {micro(g.time_us)}" for g in gemms)
+        evidence = "; ".join(f"{g.label}: {g.m} x {g.n} x {g.k} in {duration(g.time_us)}" for g in gemms)
         yield Finding("unequal-gemms", level, spread, share, evidence, remedy, text, tuple(g.position for g in gemms))
 
 

@@ -6,7 +6,8 @@ import statistics
 from collections.abc import Iterator
 
 from kernelbook.case_facts import Activity
-from kernelbook.findings.registry import Finding, Scene, micro, part, rule
+from kernelbook.findings.registry import Finding, Scene, part, rule
+from kernelbook.units import duration, plural
 
 
 def _noted(scene: Scene, code: str, name: str, text: str, remedy: str) -> Iterator[Finding]:
@@ -58,10 +59,8 @@ def uneven_kernel(scene: Scene) -> Iterator[Finding]:
         middle, spread = statistics.median(times), max(times) - min(times)
         if spread < max(0.15 * middle, 2.0):
             continue
-        text = (
-            f"{rows[0].label} takes {micro(min(times))} to {micro(max(times))} in {len(times)} forwards, "
-            "though it does the same work in each."
-        )
+        span = f"{duration(min(times))} to {duration(max(times))} in {plural(len(times), 'forward')}"
+        text = f"{rows[0].label} takes {span}, though it does the same work in each."
         remedy = "Clocks, the L2 cache and the first step move it: compare medians, lock the clocks."
         evidence = ", ".join(f"{t:.1f}" for t in times) + " µs"
         share = part(spread, scene.device_time_us)

@@ -1,0 +1,95 @@
+"""Which figures may be set against each other: the one rule, for guesses, comparisons, the headline and the page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a figure was got with. ``threads``: torch's CPU threads; ``params``: of the workload, None where unknown.
+
+    ``timer``: what timed the unprofiled forwards, None where none were timed.
+    """
+
+    run: str
+    workload: str | None = None
+    device: str | None = None
+    device_type: str | None = None
+    threads: int | None = None
+    driver: str | None = None
+    dtype: str | None = None
+    params: str | None = None
+    timer: str | None = None
+
+    @property
+    def machine(self) -> tuple[str | None, ...]:
+        """What processes must share to be taken together: the device, and its driver or the number of threads."""
+        if self.device_type == "cpu":
+            return self.device, _threads(self.threads)
+        return self.device, self.driver
+
+
+def setting_of(row: Mapping[str, Any]) -> Setting:
+    """The setting of one row of the table ``cases``; what the row does not have is unknown."""
+    environment = json.loads(row.get("environment") or "{}")
+    params = row.get("params")
+    return Setting(
+        run=row["run"],
+        workload=row.get("workload"),
+        device=row.get("device"),
+        device_type=row.get("device_type"),
+        threads=environment.get("threads"),
+        driver=row.get("driver"),
+        dtype=row.get("dtype"),
+        params=json.dumps(json.loads(params), sort_keys=True) if params else None,
+        timer=row.get("forward_timer"),
+    )
+
+
+def refusal(a: Setting, b: Setting) -> str | None:
+    """Why times of the two may not be compared; None where they may.
+
+    The same device, driver, element type and timer, and for one workload the same parameters. On CPUs the CPU's name
+    and the number of threads stand for device and driver. What two runs both do not tell counts as different.
+    """
+    for name, mine, theirs, must_be_known in _pairs(a, b):
+        if mine != theirs:
+            differ = "differ" if name == "parameters" else "differs"
+            return f"the {name} {differ}: {_shown(mine)} and {_shown(theirs)}"
+        if mine is None and must_be_known:
+            return f"the {name} is not known"
+    return None
+
+
+def _pairs(a: Setting, b: Setting) -> list[tuple[str, str | None, str | None, bool]]:
+    """(what, of a, of b, whether it must be known) in the order in which they are looked at."""
+    apart = a.run != b.run
+    cpus = a.device_type == b.device_type == "cpu"
+    second = (
+        ("number of threads", _threads(a.threads), _threads(b.threads), apart)
+        if cpus
+        else ("driver", a.driver, b.driver, apart)
+    )
+    found = [("CPU" if cpus else "GPU", a.device, b.device, apart), second]
+    found.append(("element type", a.dtype, b.dtype, apart))
+    if a.workload == b.workload:
+        found.append(("parameters", a.params, b.params, False))
+    if a.timer and b.timer:
+        found.append(("timer", a.timer, b.timer, False))
+    return found
+
+
+def _threads(number: int | None) -> str | None:
+    return None if number is None else str(number)
+
+
+def _shown(value: str | None) -> str:
+    if value is None:
+        return "unknown"
+    if not value.startswith("{"):
+        return value
+    return ", ".join(f"{key} {inner}" for key, inner in json.loads(value).items()) or "none"

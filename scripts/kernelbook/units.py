@@ -1,0 +1,55 @@
+"""Times, counts and quantiles as sentences and tables give them: one rule for all of the project.
+
+`report/assets/format.js` is the same rule for the page's scripts; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+NOT_AVAILABLE = "n/a"
+UNITS = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"))
+ROUNDS_UP_FROM = 0.9995  # of a unit: what three digits would show as a thousand of the unit below
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """A number with so many significant digits, without exponent: 0.736, 2.70, 945, 2,634."""
+    if value == 0:
+        return "0"
+    places = max(digits - _whole(value), 0)
+    if _whole(round(value, places)) > _whole(value):  # 9.997 becomes 10.0
+        places = max(places - 1, 0)
+    return f"{value:,.{places}f}"
+
+
+def _whole(value: float) -> int:
+    """Digits before the point; none for what is below 1."""
+    return len(str(int(abs(value)))) if abs(value) >= 1 else 0
+
+
+def duration(us: float | None) -> str:
+    """Microseconds in the unit that reads best: 0.74 µs, 128 µs, 1.00 ms; n/a where there is none."""
+    if us is None:
+        return NOT_AVAILABLE
+    if us == 0:
+        return "0"
+    for size, unit in UNITS:
+        if abs(us) >= size * ROUNDS_UP_FROM:
+            return f"{significant(us / size)} {unit}"
+    return f"{us:.2f} µs"
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    """1 launch, 2 launches, 1,000 launches."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def quantile(values: Iterable[float], share: float) -> float | None:
+    """Linear interpolation between the two nearest order statistics (Hyndman and Fan's type 7); None of none."""
+    ordered = sorted(values)
+    if not ordered:
+        return None
+    place = share * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
