@@ -167,6 +167,13 @@ def test_a_time_that_goes_back_and_forth_is_a_suspect_the_third_time(nights: Nig
     assert event.direction == "slower"
 
 
+def test_a_worse_step_right_after_the_first_is_told_too(nights: Nights) -> None:
+    nights.play(20)
+    found = events([*nights.play(3, factor=1.06), *nights.play(8, factor=1.3)])
+    assert [(event.kind, event.direction) for event in found] == [("time", "slower")] * 2
+    assert found[1].after == pytest.approx(130, rel=0.02)
+
+
 def test_an_old_change_is_not_told_when_a_history_is_judged_for_the_first_time(nights: Nights) -> None:
     for factor, count in ((1.0, 20), (1.2, 20)):
         for _ in range(count):

@@ -164,32 +164,29 @@ def _time_events(
     for series in histories.series:
         if series.nights[-1] < first:
             continue
-        own: list[tuple[int, Event]] = []
         mine = [event for event in by_series.get(series.id, ()) if event.night in order]
         told = [(int(np.searchsorted(series.nights, order[event.night])), event) for event in mine]
         for metric in METRICS:
             for at, change in metric_changes(series, metric, rules):
-                near = any(abs(at - other) <= MIN_SEGMENT for other, _ in own)
-                if series.nights[at] >= first and not near and not _told(metric, change, at, told, rules):
-                    own.append((at, _time_event(histories, series, at, metric, change)))
-        found += [event for _, event in own]
+                if series.nights[at] >= first and not any(
+                    _stands_for(event, metric, change, abs(position - at), rules) for position, event in told
+                ):
+                    found.append(_time_event(histories, series, at, metric, change))
+                    told.append((at, found[-1]))
     return found
 
 
-def _told(metric: str, change: LevelChange, at: int, told: Sequence[tuple[int, Event]], rules: Rules) -> bool:
-    """Whether an event already said stands for this change: the same step, perhaps placed a little otherwise."""
-    for position, event in told:
-        distance = abs(position - at)
-        if event.change is None:
-            continue
-        if event.kind == "time":
-            same_way = (event.change > 0) == (change.change > 0)
-            same_level = event.metric == metric and abs(change.after / event.after - 1) < rules.min_change
-            if same_way and (distance <= MIN_SEGMENT or (distance <= rules.alert_window and same_level)):
-                return True
-        elif distance <= 1 and abs(event.change - change.change) < rules.min_change:
-            return True
-    return False
+def _stands_for(event: Event, metric: str, change: LevelChange, distance: int, rules: Rules) -> bool:
+    """Whether an event already told is this very step, seen in the other time, or placed `distance` nights off."""
+    if event.change is None or (event.change > 0) != (change.change > 0):
+        return False
+    slack = max(rules.min_change, abs(event.change) / 2)
+    if event.kind != "time":  # other kernels: what they cost was said with them
+        return distance <= 1 and abs(event.change - change.change) < slack
+    if event.metric != metric:
+        return distance <= 1 or (distance <= MIN_SEGMENT and abs(event.change - change.change) < slack)
+    apart = abs(change.after / event.after - 1)
+    return apart < slack if distance <= MIN_SEGMENT else apart < rules.min_change and distance <= rules.alert_window
 
 
 def _time_event(histories: Histories, series: Series, at: int, metric: str, change: LevelChange) -> Event:
