@@ -8,10 +8,15 @@ remembered.
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from made_nights import editions, night
 
 from kernelbook.history import detect
 from kernelbook.history.detect import MIN_SEGMENT, despike, level_changes, suspect_z
+from kernelbook.history.events import Event
+from kernelbook.history.judge import judge
+from kernelbook.history.store import History
 
 WINDOW, LEAST = 7, 12
 
@@ -19,11 +24,11 @@ WINDOW, LEAST = 7, 12
 def watch(values: np.ndarray) -> list[tuple[int, int]]:
     """(night of the alert, night of the change), as nightly judging would say them."""
     said: list[tuple[int, int]] = []
-    for night in range(LEAST, len(values) + 1):
-        for change in level_changes(values[:night]):
+    for seen in range(LEAST, len(values) + 1):
+        for change in level_changes(values[:seen]):
             told = any(abs(change.index - old) <= MIN_SEGMENT for _, old in said)
-            if change.index >= night - WINDOW and not told:
-                said.append((night, change.index))
+            if change.index >= seen - WINDOW and not told:
+                said.append((seen, change.index))
     return said
 
 
@@ -106,3 +111,31 @@ def test_modified_z_is_the_published_formula() -> None:
     values = np.array([*range(1, 21), 40], float)  # median 10.5, MAD 5
     assert suspect_z(values) == pytest.approx(0.6745 * 29.5 / 5)
     assert suspect_z(values[-12:]) is None
+
+
+def test_through_the_whole_judging_each_step_is_told_once_at_its_night_and_steady_cases_are_silent() -> None:
+    rng = np.random.default_rng(5)
+    cases = [f"case-{number}" for number in range(30)]
+    steps = {
+        case: (int(rng.integers(18, 34)), float(rng.choice([-1, 1]) * rng.uniform(0.05, 0.25))) for case in cases[:20]
+    }
+    dates = editions(40)
+    tables: list[pa.Table] = []
+    judged: dict[str, dict] = {}
+    told: list[Event] = []
+    for at, date in enumerate(dates):
+
+        def change(run: str, case: str, at: int = at) -> dict:
+            begin, size = steps.get(case, (99, 0.0))
+            return {"factor": 1 + size * (at >= begin)}
+
+        tables.append(night(date, ["host"], cases, rng, processes=1, change=change)["host"])
+        if at >= LEAST:
+            history = History(pa.concat_tables(tables), tuple(dates[: at + 1]), ())
+            found = judge(history, date, judged, lambda *_: {})
+            judged[date] = found.as_json("2026-01-01T00:00:00Z")
+            told += found.events
+    assert sorted(event.case for event in told) == sorted(steps)
+    assert all(abs(dates.index(event.night) - steps[event.case][0]) <= 1 for event in told)
+    assert all(0 <= dates.index(event.found) - steps[event.case][0] <= 4 for event in told)
+    assert all(event.change == pytest.approx(steps[event.case][1], abs=0.03) for event in told)
