@@ -20,9 +20,23 @@ OLD_CATEGORIES = (b'"Operator"', b'"Kernel"', b'"Runtime"')
 def trace_notes(file: Path, reading: TraceReading) -> list[Note]:
     """Notes on one trace file, each with code, count and message like a warning of the reading.
 
-    Codes: old_schema, no_ops, graph_launches, driver_launches, several_streams.
+    Codes: rank, old_schema, no_ops, graph_launches, driver_launches, several_streams.
     """
-    return [*_schema(trace_head(file)), *_ops(reading), *_graphs(reading), *_driver(reading), *_streams(reading)]
+    return [
+        *_rank(reading),
+        *_schema(trace_head(file)),
+        *_ops(reading),
+        *_graphs(reading),
+        *_driver(reading),
+        *_streams(reading),
+    ]
+
+
+def _rank(reading: TraceReading) -> Iterator[Note]:
+    job = reading.distributed or {}
+    rank, size = job.get("rank"), job.get("world_size")
+    if isinstance(rank, int) and isinstance(size, int) and size > 1:
+        yield _note("rank", 1, f"the trace is that of rank {rank} of a job with {size} ranks")
 
 
 def _schema(head: bytes) -> Iterator[Note]:

@@ -53,6 +53,12 @@ def test_a_trace_without_ops_says_that_the_launcher_is_unknown(notes_of):
     assert set(notes) == {"no_ops"}
 
 
+def test_a_rank_says_which_it_is_and_of_how_many(notes_of):
+    whole = {"distributedInfo": {"rank": 3, "world_size": 16}, "traceEvents": [OP]}
+    assert notes_of(None, whole)["rank"]["message"] == "the trace is that of rank 3 of a job with 16 ranks"
+    assert notes_of(None, whole | {"distributedInfo": {"rank": 0, "world_size": 1}}) == {}
+
+
 def test_driver_launches_are_named(notes_of):
     notes = notes_of([OP, launch("cuLaunchKernel", 1, 1, "cuda_driver"), kernel(20, 1)])
     assert "1 kernel was launched through the driver (cuLaunchKernel)" in notes["driver_launches"]["message"]
