@@ -134,7 +134,7 @@ class Plan:
     def start_arguments(self) -> list[str]:
         """Arguments of `apptainer exec` beside the working folder, which Snakemake binds itself."""
         workloads = [case.measurement["workload"].partition(":")[0] for case in self.config.cases]
-        own = [Path(file).parent for file in workloads if Path(file).is_absolute()]
+        own = [Path(os.path.normpath(self.root / file)).parent for file in workloads if file.endswith(".py")]
         needed = [self.home / "scripts", *own]
         return start_arguments(path for path in needed if not path.is_relative_to(self.root))
 

@@ -93,6 +93,14 @@ def test_files_of_different_jobs_or_of_one_rank_twice_stay_cases_of_their_own(tr
     assert list(traces_named(files)) == ["a", "b", "c", "d"]
 
 
+def test_the_folder_of_an_own_workload_outside_is_bound_into_containers(plan_of, tmp_path):
+    files = ("../elsewhere/rows.py:softmax", "/opt/models/toy.py:toy", "inside/mine.py:mine", "linear")
+    plan = plan_of(cases={f"case-{n}": {"workload": file} for n, file in enumerate(files)}, report={})
+    bound = [word.partition(":")[0] for word in plan.start_arguments()]
+    assert {str(tmp_path.parent / "elsewhere"), "/opt/models"} <= set(bound)
+    assert str(tmp_path / "inside") not in bound
+
+
 def leave(plan, status):
     file = plan.root / plan.measurement_of("image", "mlp-eager", 1)
     file.parent.mkdir(parents=True, exist_ok=True)
