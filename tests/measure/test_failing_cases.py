@@ -47,6 +47,7 @@ def wait_until_it_hangs(process: subprocess.Popen) -> list[str]:
         (":needs_package", {}, "unsupported", "a_package_that_is_not_there cannot be imported"),
         (":leaves", {"status": 7}, "failed", "left with status 7 during first call"),
         (":fine", {"sizes": 8}, "failed", "unexpected keyword argument 'sizes'; it takes size"),
+        (":half_a_character", {}, "failed", "half ? a character"),
     ],
 )
 def test_what_a_workload_does_wrong(measure, workload, params, status, reason):
@@ -56,6 +57,18 @@ def test_what_a_workload_does_wrong(measure, workload, params, status, reason):
     assert reason in got.measurement["reason"]
     assert got.measurement["attempts"] == 1
     assert sorted(path.name for path in got.output.iterdir()) == ["measurement.json"]
+
+
+@pytest.mark.parametrize("workload", [":closes_outputs", ":drops_outputs"])
+def test_a_workload_without_outputs_is_measured_all_the_same(measure, workload):
+    got = measure(workload)
+    assert (got.measurement["status"], got.measurement["reason"]) == ("ok", None)
+
+
+def test_notes_that_the_workload_spoilt_are_no_notes(measure):
+    got = measure(":spoils_the_notes", params={"notes": str(measure.output / ".child.json")})
+    assert got.measurement["status"] == "failed"
+    assert "left with status 3" in got.measurement["reason"]
 
 
 def test_memory_is_tried_twice(measure):

@@ -22,6 +22,11 @@ from workloads.harness.files import Scrubber, write_json
 PROGRESS = "profile_case: "  # the supervisor shows lines that begin so to people
 
 
+def _unheard() -> contextlib.AbstractContextManager[None]:
+    """A workload may have closed its outputs, or put None in their place: then what is said to people is lost."""
+    return contextlib.suppress(OSError, ValueError, AttributeError)
+
+
 class Notebook:
     """What is known so far, on disk before each stage: a crash costs only what comes after it."""
 
@@ -35,7 +40,9 @@ class Notebook:
         """Begin a stage; its name is what a failure will be reported with."""
         self.record["stage"] = name
         self.save()
-        print(f"{PROGRESS}{self.case}: {name} ({time.monotonic() - self.started:.1f} s)", file=sys.stderr, flush=True)
+        with _unheard():
+            passed = time.monotonic() - self.started
+            print(f"{PROGRESS}{self.case}: {name} ({passed:.1f} s)", file=sys.stderr, flush=True)
 
     def save(self) -> None:
         """Write the record."""
@@ -71,15 +78,17 @@ def main(arguments: list[str]) -> int:
         notebook.stage("import of torch")
         _measure(case, asked, Path(output), cache, notebook)
     except BaseException as error:  # noqa: BLE001 - whatever ends the child must reach the supervisor as a reason
-        traceback.print_exc()
+        with _unheard():
+            traceback.print_exc()
         kind = type(error)
         name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
         notebook.record["error"] = {"kind": name, "message": str(error)}
         status = 1
         with contextlib.suppress(OSError):  # on a full disk the log must do
             notebook.save()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with _unheard():
+            stream.flush()
     # After a CUDA error, leaving in order can hang or crash; all that matters is on disk.
     os._exit(status)
 

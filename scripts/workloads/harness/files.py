@@ -17,9 +17,11 @@ SCRIPTS = Path(__file__).resolve().parents[2]
 
 
 def finite(value: Any) -> Any:
-    """The same value with every NaN and infinity made None: strict JSON has no word for them."""
+    """The same value with every NaN and infinity made None and no half characters: strict JSON has no word for them."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, dict):
         return {str(key): finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -249,9 +249,10 @@ def _read_log(pipe: Any, lines: collections.deque[str]) -> None:
 
 def _read_notebook(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _failure(code: int, record: dict[str, Any], log: list[str]) -> failures.Failure | None:
