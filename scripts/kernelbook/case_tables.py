@@ -42,6 +42,8 @@ CASE_SCHEMA = pa.schema(
         ("forward_times_us", pa.list_(pa.float64())),
         *((name, pa.float64()) for name in ("forward_time_us", "forward_p05_us", "forward_p95_us", "first_call_us")),
         *((name, pa.string()) for name in ("forward_timer", "inductor_cache")),
+        ("warmup", pa.int64()),
+        ("flush_l2", pa.bool_()),
         *((name, pa.int64()) for name in ("peak_memory_bytes", "input_bytes", "output_bytes", "flops")),
         ("flops_source", pa.string()),
         ("relative_error", pa.float64()),
@@ -154,7 +156,8 @@ def _measured_row(origin: Origin, measurement: Measurement) -> dict[str, Any]:
     as_json = ("sdpa_backends", "clocks", "warmup_check", "other_gpu_processes")
     return {
         **_spec_columns(measurement.case),
-        "dtype": measurement.case.get("dtype", MEASURE_DEFAULTS["dtype"]),  # what the child takes where none is given
+        # what the child takes where none is given
+        **{name: measurement.case.get(name, MEASURE_DEFAULTS[name]) for name in ("dtype", "warmup", "flush_l2")},
         **{name: getattr(measurement, name) for name in (*same_name, *figures, "started_utc")},
         **{name: _json(getattr(measurement, name)) for name in as_json},
         **{name: environment.get(name) for name in ("torch", "cuda", "cudnn", "driver")},

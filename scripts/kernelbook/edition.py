@@ -12,12 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kernelbook.case_facts import case_facts
+from kernelbook.case_facts import CaseFacts, case_facts
 from kernelbook.case_tables import CASE_SCHEMA
 from kernelbook.insight import Insight, judge_edition
 from kernelbook.plan import TABLES
 from kernelbook.probe import utc_now
 from kernelbook.published import Published, case_rows, figure_rows, load_published
+from kernelbook.sdpa_backends import backends_table
+from kernelbook.trust import trust_table
 
 SCHEMA = 1
 FIGURE_SCHEMA = pa.schema(
@@ -69,14 +71,17 @@ def collect(plan: Mapping[str, Any], results: Path) -> Edition:
         "cases": plan["cases"],
     }
     tables |= {"cases": cases, "published": _rows_table(figures, FIGURE_SCHEMA), "samples": _samples(cases)}
-    insight = _insight(plan, tables)
+    known = case_facts(tables)
+    insight = _insight(plan, known)
+    clocks = {key: cost.clock for key, cost in insight.costs.items()}
+    tables |= {"trust": trust_table(cases, known, clocks), "sdpa_backends": backends_table(cases)}
     return Edition(facts | {"words": list(insight.words)}, tables | insight.tables())
 
 
-def _insight(plan: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Insight:
+def _insight(plan: Mapping[str, Any], known: Mapping[tuple[str, str], CaseFacts]) -> Insight:
     """What is said of the edition beyond its figures."""
     return judge_edition(
-        case_facts(tables),
+        known,
         {case["case"]: case["expect"] for case in plan["cases"]},
         headline=plan["report"]["headline"],
         baseline_run=plan["report"]["baseline_run"],

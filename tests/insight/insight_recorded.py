@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,11 +13,20 @@ from kernelbook.case_tables import Origin, tables_of
 
 def facts_of_folder(run: str, folder: Path) -> dict[str, CaseFacts]:
     """Case -> facts of all cases under a folder of <case>/<process>/measurement.json."""
+    return {facts.case: facts for facts in case_facts(_tables_of_folder(run, folder)).values()}
+
+
+def case_rows_of_folder(run: str, folder: Path) -> pa.Table:
+    """The table ``cases`` of that folder."""
+    return _tables_of_folder(run, folder)["cases"]
+
+
+@cache
+def _tables_of_folder(run: str, folder: Path) -> dict[str, pa.Table]:
     parts: dict[str, list[pa.Table]] = {}
     for measurement in sorted(folder.glob("*/*/measurement.json")):
         case, process = measurement.parent.parent.name, int(measurement.parent.name)
         made = tables_of(Origin(run, case, process, {}), {}, measurement)
         for name, table in made.items():
             parts.setdefault("cases" if name == "case" else name, []).append(table)
-    tables = {name: pa.concat_tables(found, promote_options="default") for name, found in parts.items()}
-    return {facts.case: facts for facts in case_facts(tables).values()}
+    return {name: pa.concat_tables(found, promote_options="default") for name, found in parts.items()}

@@ -1,0 +1,85 @@
+"""The circumstances in which one process of a case was measured, typed: what the table ``cases`` keeps of them as JSON.
+
+``None`` is what could not be read. Times in µs, clocks in MHz.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+#: Reasons that nvidia-smi gives for a clock below the highest which slow nothing that was asked for: an idle GPU, and
+#: clocks that someone has set (nvml.h, nvmlClocksEventReasons).
+IDLE = "idle"
+NOT_THROTTLING = frozenset({IDLE, "applications clocks setting", "sync boost", "display clock setting"})
+
+
+@dataclass(frozen=True)
+class ProcessState:
+    """One process. ``reasons``: what held the clocks down before or after; ``others``: who else used the GPU."""
+
+    process: int
+    ok: bool
+    device_time_us: float | None
+    device_busy_us: float | None
+    forward_time_us: float | None
+    attempts: int | None
+    timer: str | None
+    flush_l2: bool | None
+    warmup: int | None
+    first_call_us: float | None
+    inductor_cache: str | None
+    still_falling: bool | None
+    sm_before_mhz: float | None
+    sm_after_mhz: float | None
+    max_sm_mhz: float | None
+    reasons: tuple[str, ...] | None
+    others: tuple[str, ...] | None
+
+    @property
+    def busy_ratio(self) -> float | None:
+        """Median unprofiled forward over median device busy time; None where either is missing."""
+        return self.forward_time_us / self.device_busy_us if self.forward_time_us and self.device_busy_us else None
+
+    @property
+    def throttled(self) -> bool | None:
+        """Whether something slowed the clocks; None where the reasons could not be read."""
+        return None if self.reasons is None else not NOT_THROTTLING.issuperset(self.reasons)
+
+
+def process_state(row: Mapping[str, Any]) -> ProcessState:
+    """The state of one row of ``cases``; columns that the row lacks are unknown."""
+    clocks = _json(row, "clocks") or {}
+    before, after = clocks.get("before") or {}, clocks.get("after") or {}
+    others = _json(row, "other_gpu_processes")
+    return ProcessState(
+        process=row.get("process") or 0,
+        ok=row.get("status") == "ok",
+        device_time_us=row.get("device_time_us"),
+        device_busy_us=row.get("device_busy_us"),
+        forward_time_us=row.get("forward_time_us"),
+        attempts=row.get("attempts"),
+        timer=row.get("forward_timer"),
+        flush_l2=row.get("flush_l2"),
+        warmup=row.get("warmup"),
+        first_call_us=row.get("first_call_us"),
+        inductor_cache=row.get("inductor_cache"),
+        still_falling=(_json(row, "warmup_check") or {}).get("still_falling"),
+        sm_before_mhz=before.get("sm_mhz"),
+        sm_after_mhz=after.get("sm_mhz"),
+        max_sm_mhz=after.get("max_sm_mhz") or before.get("max_sm_mhz"),
+        reasons=_reasons(before.get("throttle_reasons"), after.get("throttle_reasons")),
+        others=None if others is None else tuple(sorted({str(each.get("name")) for each in others})),
+    )
+
+
+def _reasons(before: list[str] | None, after: list[str] | None) -> tuple[str, ...] | None:
+    if before is None and after is None:
+        return None
+    return tuple(dict.fromkeys([*(before or ()), *(after or ())]))
+
+
+def _json(row: Mapping[str, Any], column: str) -> Any:
+    return json.loads(row[column]) if row.get(column) else None

@@ -1,0 +1,83 @@
+"""Which SDPA backends a device takes for the inputs of its attention cases, and what torch says against the others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
+
+#: Inputs in the order in which they are told; others follow by name.
+ORDER = ("batch", "heads", "seq", "head_dim")
+SCHEMA = pa.schema(
+    [
+        *((name, pa.string()) for name in ("run", "workload", "backend")),
+        ("usable", pa.bool_()),
+        *((name, pa.string()) for name in ("reason", "inputs", "cases")),
+    ]
+)
+Inputs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one backend says on one run, with all the inputs and cases (both in words) to which it says the same.
+
+    ``reason``: torch's own against it; None where there is none.
+    """
+
+    run: str
+    workload: str | None
+    backend: str
+    usable: bool
+    reason: str | None = None
+    inputs: str = ""
+    cases: str = ""
+
+
+def backends_table(cases: pa.Table) -> pa.Table:
+    """One row for each answer that a backend gives on a run, with all the inputs and cases for which it gives it.
+
+    cases: the table ``cases``, whose column ``sdpa_backends`` holds {backend: {usable, reasons}} as JSON. Each backend
+    was tried on the case's own q, k and v, causal and without a mask.
+    """
+    found: dict[tuple[Any, ...], dict[str, Inputs]] = {}
+    for row in cases.to_pylist():
+        for backend, told in json.loads(row.get("sdpa_backends") or "{}").items():
+            reason = " ".join(told.get("reasons") or ()) or None
+            key = row["run"], row.get("workload"), backend, bool(told.get("usable")), reason
+            found.setdefault(key, {}).setdefault(row["case"], _inputs(row))
+    ordered = sorted(found, key=lambda key: not key[3])  # what can be used comes first
+    runs = list(dict.fromkeys(key[:2] for key in found))
+    rows = [
+        asdict(Answer(*key, describe(found[key].values()), ", ".join(found[key])))
+        for run in runs
+        for key in ordered
+        if key[:2] == run
+    ]
+    return pa.Table.from_pylist(rows, schema=SCHEMA)
+
+
+def describe(inputs: Iterable[Inputs]) -> str:
+    """Inputs in words; those that differ in one of them alone are told together: `seq 512 or 1024`."""
+    distinct = list(dict.fromkeys(inputs))
+    if not distinct:
+        return ""
+    names = [name for name, _ in distinct[0]]
+    alike = all([name for name, _ in each] == names for each in distinct)
+    values = [list(dict.fromkeys(dict(each)[name] for each in distinct)) for name in names] if alike else []
+    if alike and sum(len(each) > 1 for each in values) <= 1:
+        return _told(zip(names, (" or ".join(each) for each in values), strict=True))
+    return "; ".join(_told(each) for each in distinct)
+
+
+def _told(pairs: Iterable[Sequence[str]]) -> str:
+    return ", ".join(value if name == "dtype" else f"{name} {value}" for name, value in pairs) + ", causal"
+
+
+def _inputs(row: Mapping[str, Any]) -> Inputs:
+    params = json.loads(row.get("params") or "{}")
+    names = sorted(params, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
+    return (("dtype", str(row.get("dtype"))), *((name, str(params[name])) for name in names))
