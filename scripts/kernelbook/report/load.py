@@ -33,6 +33,8 @@ from kernelbook.report.model import (
     Warned,
 )
 from kernelbook.report.ranges import range_lines, whole_files
+from kernelbook.sdpa_backends import Answer
+from kernelbook.trust import Trust
 
 Row = Mapping[str, Any]
 Key = tuple[str, str]
@@ -47,6 +49,8 @@ TABLES = (
     "comparisons",
     "costs",
     "clock",
+    "trust",
+    "sdpa_backends",
     "kernels",
     "samples",
     "published",
@@ -100,6 +104,8 @@ def read_edition(folder: Path, tables: Mapping[str, pa.Table] | None = None) -> 
         products=tuple(_make(Product, row) for row in _rows(tables, "costs") if row["scope"] == "GEMM"),
         clocks=tuple(_make(Clock, row) for row in _rows(tables, "clock")),
         compared=tuple(_make(Compared, row) for row in _rows(tables, "comparisons") if row["scope"] == "summary"),
+        trust=tuple(_make(Trust, row) for row in _rows(tables, "trust")),
+        backends=tuple(_make(Answer, row) for row in _rows(tables, "sdpa_backends")),
         ranges=range_lines(tables),
         files=whole_files(tables),
         **_wishes(about.get("report") or {}),
@@ -203,12 +209,19 @@ def _case_run(folder: Path, rows: list[Row], **parts: Any) -> CaseRun:
     ok = [row for row in rows if row.get("status") == "ok"]
     first = dict((ok or rows)[0])
     for column in MEDIAN_COLUMNS:
-        values = [row[column] for row in ok if _clean(row.get(column)) is not None]
+        values = [row[column] for row in _alike(ok, column) if _clean(row.get(column)) is not None]
         first[column] = statistics.median(values) if values else None
     first["warnings"] = _warnings(first.get("warnings"))
     first["processes"] = len(rows)
     first["trace"] = _trace_file(folder, first.get("trace_path"))
     return _make(CaseRun, {**first, **parts})
+
+
+def _alike(rows: list[Row], column: str) -> list[Row]:
+    """The rows whose values make one median: a first call with a cold compile cache is never put with a shared one."""
+    if column != "first_call_us" or not rows:
+        return rows
+    return [row for row in rows if row.get("inductor_cache") == rows[0].get("inductor_cache")]
 
 
 def _warnings(value: Any) -> tuple[Warned, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import jinja2
 
-from kernelbook.report import figures, names, story, text, views
+from kernelbook.report import figures, names, story, text, trust, views
 from kernelbook.report.families import family_of
 from kernelbook.report.model import CaseRun, Edition
 from kernelbook.report.page import HERE
@@ -37,6 +37,7 @@ def environment() -> jinja2.Environment:
         "plural": text.plural,
         "code": text.code,
         "number": text.number,
+        **trust.CELLS,
         "raw": Markdown,
     }
     return env
@@ -54,10 +55,11 @@ def render(edition: Edition, created_utc: str, output: Path) -> str:
         "verdict": verdict,
         "broken": views.guess_lines(verdict.broken),
         "headlines": story.headlines(edition),
-        "findings": story.costliest(edition.findings),
+        "findings": story.costliest(story.own_findings(edition)),
         "environment_rows": views.environment_rows(edition.runs),
         "troubled": story.not_ok(edition),
         "lost": story.lost(edition),
+        "trust_said": trust.said(edition.trust),
         "fast": edition.headline[1],
         "slow": edition.headline[0],
         "figures": {work.name: _figures(work, output / "figures") for work in arranged},

@@ -10,7 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kernelbook.case_facts import YARDSTICK
 from kernelbook.report.ranges import RangeLine, WholeFile
+from kernelbook.sdpa_backends import Answer
+from kernelbook.trust import Trust
 
 HEADLINE = ("sdpa-math-eager", "attention-inplace-eager")
 
@@ -24,6 +27,7 @@ class Run:
     description: str = ""
     image: str | None = None
     image_digest: str | None = None
+    where: str | None = None
     device: str | None = None
     device_type: str | None = None
     capability: str | None = None
@@ -267,6 +271,8 @@ class Edition:
     products: tuple[Product, ...] = ()
     clocks: tuple[Clock, ...] = ()
     compared: tuple[Compared, ...] = ()
+    trust: tuple[Trust, ...] = ()
+    backends: tuple[Answer, ...] = ()
     ranges: tuple[RangeLine, ...] = ()
     files: tuple[WholeFile, ...] = ()
     title: str = "Kernelbook"
@@ -276,6 +282,10 @@ class Edition:
 
     def by_key(self) -> dict[tuple[str, str], CaseRun]:
         return {row.key: row for row in self.case_runs}
+
+    def yardsticks(self) -> frozenset[str]:
+        """The cases that measure what the device can do, and are nobody's work to be improved."""
+        return frozenset(case.case for case in self.cases if case.workload == YARDSTICK)
 
     def run_named(self, name: str) -> Run | None:
         return next((run for run in self.runs if run.run == name), None)

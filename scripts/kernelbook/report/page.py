@@ -12,7 +12,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from kernelbook.report import names, page_data, story, sweeps, text, views
+from kernelbook.report import names, page_data, story, sweeps, text, trust, views
 from kernelbook.report.families import FAMILIES
 from kernelbook.report.model import Edition
 from kernelbook.report.traces import Links
@@ -39,6 +39,7 @@ SCRIPTS = (
 )
 BROKEN_CARDS = 12
 FINDING_ROWS = 40
+TRUST_ROWS = 300
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,7 @@ def environment() -> jinja2.Environment:
         "share": text.share,
         "size": text.size,
         "number": text.number,
+        **trust.CELLS,
         "clip": text.clip,
         "counts": text.counts,
         "plural": text.plural,
@@ -120,6 +122,7 @@ def render(edition: Edition, created_utc: str, traces: Links) -> str:
     index, blocks = page_data.build(edition, {cell.number: cell.anchor for cell in cells}, traces)
     verdict = story.verdict(edition.judged)
     broken = views.guess_lines(verdict.broken)
+    own = story.own_findings(edition)
     return (
         environment()
         .get_template("page.html.j2")
@@ -135,8 +138,10 @@ def render(edition: Edition, created_utc: str, traces: Links) -> str:
             broken_more=broken[BROKEN_CARDS:],
             headline_names=[story.short_name(case) for case in edition.headline],
             headlines=story.headlines(edition),
-            findings=story.costliest(edition.findings),
-            ranked=story.ranked(edition.findings)[:FINDING_ROWS],
+            findings=story.costliest(own),
+            ranked=story.ranked(own)[:FINDING_ROWS],
+            trust_rows=edition.trust[:TRUST_ROWS],
+            trust_said=trust.said(edition.trust),
             longest=story.longest(edition),
             shown=lambda act: names.shown(act.category, act.name),
             sweep_chart=lambda sweep: Markup(sweeps.chart(sweep, sweeps.PAGE)),

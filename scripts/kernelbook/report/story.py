@@ -69,6 +69,12 @@ def headlines(edition: Edition) -> tuple[Headline, ...]:
     return tuple(sorted(found, key=lambda headline: headline.run.kind == "published"))
 
 
+def own_findings(edition: Edition) -> tuple[Finding, ...]:
+    """Findings about what is profiled; those about the ceilings, by which it is measured, stand beside them alone."""
+    yardsticks = edition.yardsticks()
+    return tuple(finding for finding in edition.findings if finding.case not in yardsticks)
+
+
 def costliest(findings: Iterable[Finding], limit: int = 3) -> tuple[Finding, ...]:
     """The findings that cost most time, one of each rule and case; what is for information alone comes after."""
     distinct: dict[tuple[str, str], Finding] = {}
@@ -99,10 +105,10 @@ class LongKernel:
 
 def longest(edition: Edition, limit: int = 3) -> tuple[LongKernel, ...]:
     """The longest device activities of the first run that has any, one a case: what to look at without findings."""
-    run = next((row.run for row in edition.case_runs if row.activities), None)
+    rows = [row for row in edition.case_runs if row.activities and row.case not in edition.yardsticks()]
     found = []
-    for row in edition.case_runs:
-        if row.run == run and row.activities:
+    for row in rows:
+        if row.run == rows[0].run:
             total = sum(act.duration_us for act in row.activities)
             act = max(row.activities, key=lambda act: act.duration_us)
             found.append(LongKernel(row, act, act.duration_us / total if total else 0.0))

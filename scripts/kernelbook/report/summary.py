@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 from kernelbook.report import story
@@ -33,6 +34,8 @@ def summary(edition: Edition, created_utc: str) -> dict[str, Any]:
         "cases": [_case(row) for row in edition.case_runs],
         "expectations": [_judged(row) for row in edition.judged],
         "findings": [_finding(row) for row in edition.findings],
+        "trust": [asdict(row) for row in edition.trust],
+        "sdpa_backends": [asdict(row) for row in edition.backends],
     }
 
 
@@ -42,7 +45,7 @@ def dumps(value: dict[str, Any]) -> str:
 
 def _run(run: Run) -> dict[str, Any]:
     keys = ("run", "kind", "description", "device", "device_type", "capability", "driver", "torch", "cuda", "cudnn")
-    more = ("image", "image_digest", "recorded_utc", "source", "status", "reason")
+    more = ("image", "image_digest", "where", "recorded_utc", "source", "status", "reason")
     return {key: getattr(run, key) for key in keys + more}
 
 

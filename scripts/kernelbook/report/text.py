@@ -100,11 +100,11 @@ def number(value: float | None) -> str:
     return NOT_AVAILABLE if value is None else significant(value)
 
 
-def ratio(value: float | None) -> str:
+def ratio(value: float | None, places: int = 2) -> str:
     """`2.80×`, `0.80×`; very small ones keep significant digits."""
     if value is None:
         return NOT_AVAILABLE
-    return f"{value:.2f}×" if 0.1 <= value < 10 else f"{significant(value)}×"
+    return f"{value:.{places}f}×" if 0.1 <= value < 10 else f"{significant(value)}×"
 
 
 def share(value: float | None) -> str:

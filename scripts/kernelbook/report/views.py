@@ -22,6 +22,7 @@ from kernelbook.report.ranges import RangeLine, WholeFile
 from kernelbook.report.spreads import Spread, spreads
 from kernelbook.report.sweeps import Sweep, sweeps
 from kernelbook.report.text import slug
+from kernelbook.sdpa_backends import Answer
 
 
 class Anchors:
@@ -139,6 +140,7 @@ class WorkloadView:
     spreads: tuple[Spread, ...]
     sweeps: tuple[Sweep, ...]
     cases: tuple[CaseView, ...]
+    backends: tuple[Answer, ...] = ()
 
     @property
     def published(self) -> tuple[tuple[CaseView, tuple[CellView, ...], tuple[CellView, ...]], ...]:
@@ -173,6 +175,7 @@ def workloads(edition: Edition) -> tuple[WorkloadView, ...]:
             spreads(edition, name),
             sweeps(edition, name),
             tuple(case for case in cases if case.spec.workload == name),
+            tuple(row for row in edition.backends if row.workload == name),
         )
         for name in edition.workloads()
     )
@@ -218,6 +221,7 @@ def environment_rows(runs: Iterable[Run]) -> list[tuple[str, tuple[str, ...], bo
         (key.replace("_", " "), [_told(getattr(run, key)) for run in runs])
         for key in (*plain, "recorded_utc", "source")
     ]
+    rows.append(("recorded in", [_told(run.where) if run.kind == "recorded" else "" for run in runs]))
     more = dict.fromkeys(key for run in runs for key in run.environment if key not in plain and key != "container")
     for key in more:
         values = [run.environment.get(key) for run in runs]

@@ -1,0 +1,215 @@
+"""How far to trust the figures, which backends a device takes, and whose figures they are: page, twin and summary."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import made_edition
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kernelbook.report import render_report, story, trust
+from kernelbook.report.load import read_edition
+from kernelbook.report.model import Activity, CaseRun, CaseSpec, Edition, Finding
+from kernelbook.sdpa_backends import SCHEMA as ANSWERS
+from kernelbook.sdpa_backends import Answer
+from kernelbook.trust import SCHEMA, Trust
+
+GOOD = Trust(
+    "h200",
+    "attention-inplace-eager",
+    processes=3,
+    retried_processes=0,
+    device_spread=0.002,
+    forward_spread=0.001,
+    busy_ratio=0.996,
+    agreement="GPU-bound",
+    overhead_share=0.016,
+    checked_processes=3,
+    falling_processes=0,
+    sm_before_mhz=1980.0,
+    sm_after_mhz=1980.0,
+    clock_reasons="none",
+    throttled_processes=0,
+    other_gpu_processes="none",
+    first_call_us=222e3,
+    flush_l2=False,
+    forward_timer="cuda_events",
+)
+SLOW = replace(
+    GOOD,
+    case="linear-eager",
+    processes=2,
+    failed_processes=1,
+    retried_processes=1,
+    device_spread=0.031,
+    busy_ratio=18.5,
+    agreement="launch-bound",
+    falling_processes=2,
+    sm_after_mhz=1515.0,
+    clock_reasons="software power cap",
+    throttled_processes=1,
+    other_gpu_processes="<b>python</b>",
+    first_call_us=None,
+    first_call_cold_us=6.83e6,
+    first_call_shared_us=1.29e6,
+    flush_l2=True,
+)
+UNREAD = Trust("h200", "sdpa-math-eager", processes=1)
+REASON = "Flash attention requires q,k,v to have the same last dimension"
+BACKENDS = (
+    Answer("h200", "attention", "math", True, None, "bfloat16, seq 1024, head_dim 80, causal", "a, b, c"),
+    Answer("h200", "attention", "flash", False, REASON, "bfloat16, seq 1024, head_dim 80, causal", "a, b, c"),
+)
+RUNS = (
+    {**made_edition.RUNS[0], "where": "resources/recorded/h200-torch2.11"},
+    {
+        "run": "torch-2.12",
+        "kind": "container",
+        "device": "NVIDIA H200",
+        "image": "docker://pytorch/pytorch:2.12",
+        "image_digest": "sha256:0123456789abcdef",
+    },
+)
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("told")
+    edition = made_edition.build(folder / "edition", runs=RUNS)
+    pq.write_table(_table((GOOD, SLOW, UNREAD), SCHEMA), edition / "trust.parquet")
+    pq.write_table(_table(BACKENDS, ANSWERS), edition / "sdpa_backends.parquet")
+    render_report(edition, folder / "report", "2026-11-29T15:00:00Z")
+    return folder / "report"
+
+
+def _table(rows, schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_pylist([asdict(row) for row in rows], schema=schema)
+
+
+def sentences(*rows: Trust) -> list[str]:
+    return [named.sentence for named in trust.said(rows)]
+
+
+def test_rows_outside_the_two_percent_are_named_and_no_others() -> None:
+    assert sentences(GOOD, SLOW) == [
+        "In 1 of 2 rows the unprofiled forward and the device’s busy time agree within 2 %: GPU-bound.",
+        "Launch-bound, the device waits for the CPU (1): linear-eager.",
+        "Device time differs by more than 2 % between processes (1 of 2 rows): linear-eager.",
+        "Unprofiled forward time differs by more than 2 % between processes: in none of 2 rows.",
+        "The GPU was throttled (1 of 2 rows): linear-eager.",
+        "Forward times were still falling after the warm-up (1 of 2 rows): linear-eager.",
+        "Others used the GPU (1 of 2 rows): linear-eager.",
+        "Some process took more than one attempt (1 of 2 rows): linear-eager.",
+        "Some process failed and is not in the figures (1): linear-eager.",
+    ]
+
+
+def test_an_unread_figure_clears_nobody() -> None:
+    assert "The GPU was throttled: n/a, not readable in any row." in sentences(UNREAD)
+    assert "The GPU was throttled: in none of 1 row, n/a in 1." in sentences(GOOD, UNREAD)
+    assert sentences() == []
+
+
+def test_with_several_runs_each_case_tells_its_own() -> None:
+    rows = [GOOD, SLOW, replace(SLOW, run="torch-2.12"), replace(GOOD, run="torch-2.12")]
+    assert "Launch-bound, the device waits for the CPU (2): linear-eager (h200, torch-2.12)." in sentences(*rows)
+
+
+@pytest.mark.parametrize(
+    ("cell", "good", "slow", "unread"),
+    [
+        (trust.processes, "3", "2, 1 failed, 1 retried", "1"),
+        (trust.warm_up, "settled", "2 of 3 fell", "n/a"),
+        (trust.sm_clock, "1,980 → 1,980", "1,980 → 1,515", "n/a"),
+        (trust.first_call, "222 ms", "6.83 s cold, 1.29 s shared", "n/a"),
+        (trust.timed_by, "CUDA events", "CUDA events, L2 flushed", "n/a"),
+    ],
+)
+def test_cells(cell, good, slow, unread) -> None:
+    assert [cell(row) for row in (GOOD, SLOW, UNREAD)] == [good, slow, unread]
+
+
+def test_overhead_has_its_sign() -> None:
+    assert [trust.signed(value) for value in (0.016, -0.002, 1.23, None)] == ["+1.6 %", "-0.2 %", "+123 %", "n/a"]
+
+
+def test_twin_tables_and_summary_hold_the_same(told) -> None:
+    text = (told / "report.md").read_text()
+    assert "## How far to trust these figures" in text
+    assert "- Launch-bound, the device waits for the CPU (1): `linear-eager`." in text
+    assert f"| h200 | flash | no | {REASON} |" in text
+    assert "&lt;b" in text or r"\<b\>" in text
+    summary = json.loads((told / "summary.json").read_text())
+    assert [Trust(**row) for row in summary["trust"]] == [GOOD, SLOW, UNREAD]
+    assert [Answer(**row) for row in summary["sdpa_backends"]] == list(BACKENDS)
+    for name in ("trust", "sdpa_backends"):
+        assert (told / "tables" / f"{name}.csv").read_text().splitlines()[0].startswith("run,")
+        assert (told / "tables" / f"{name}.parquet").is_file()
+
+
+def test_runs_say_their_image_and_where_they_were_recorded(told) -> None:
+    runs = {run["run"]: run for run in json.loads((told / "summary.json").read_text())["runs"]}
+    assert runs["torch-2.12"]["image_digest"] == "sha256:0123456789abcdef"
+    assert runs["h200"]["where"] == "resources/recorded/h200-torch2.11"
+    text = (told / "report.md").read_text()
+    assert "| recorded in | resources/recorded/h200-torch2.11 | n/a |" in text
+    assert "| image digest | n/a | sha256:0123456789abcdef |" in text
+
+
+@pytest.mark.browser
+def test_the_section_reads_well_in_a_browser(open_page, told) -> None:
+    page = open_page(told, "#trust")
+    said = page.locator("#trust li").all_inner_texts()
+    assert said[1] == "Launch-bound, the device waits for the CPU (1): linear-eager."
+    row = page.locator('[data-table="trust"] tbody tr', has_text="linear-eager").locator("td").all_inner_texts()
+    assert row[2:8] == ["2, 1 failed, 1 retried", "3.1 %", "0.1 %", "18.5×", "launch-bound", "+1.6 %"]
+    assert row[10:12] == ["software power cap", "<b>python</b>"]
+    backends = page.locator('[data-table="backends-attention"] tbody tr').all_inner_texts()
+    assert "yes" in backends[0]
+    assert REASON in backends[1]
+    assert page.get_by_role("link", name="Trust").get_attribute("href") == "#trust"
+    runs = page.locator("#summary .runs").inner_text()
+    assert "docker://pytorch/pytorch:2.12" in runs
+    assert "sha256:0123456789abcdef" in runs
+    assert "resources/recorded/h200-torch2.11" in runs
+
+
+@pytest.mark.browser
+def test_the_section_does_not_make_a_phone_scroll_sideways(open_page, told) -> None:
+    page = open_page(told, "#trust", width=390)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+# --- what the ceilings are for ----------------------------------------------------------------------------------------
+
+
+def test_ceilings_are_in_no_ranking() -> None:
+    specs = (CaseSpec("ceiling-matmul", "ceiling"), CaseSpec("linear-eager", "linear"))
+    act = Activity(0, "kernel", "k", 1000.0)
+    rows = (
+        CaseRun("h200", "ceiling-matmul", "ok", activities=(act,)),
+        CaseRun("h200", "linear-eager", "ok", activities=(replace(act, duration_us=2.0),)),
+    )
+    found = tuple(
+        Finding("h200", case, "rule", "text", "high", time_us)
+        for case, time_us in (("ceiling-matmul", 1000.0), ("linear-eager", 2.0))
+    )
+    edition = Edition("e", "now", (), (), specs, rows, (), found, ())
+    assert [long.row.case for long in story.longest(edition)] == ["linear-eager"]
+    assert [finding.case for finding in story.own_findings(edition)] == ["linear-eager"]
+
+
+def test_first_calls_with_a_cold_cache_and_a_shared_one_make_no_median(tmp_path) -> None:
+    folder = made_edition.build(tmp_path / "edition", cases=made_edition.CASES[:1], runs=made_edition.RUNS[:1])
+    (row,) = pq.read_table(folder / "cases.parquet").to_pylist()
+    rows = [
+        row | {"process": process, "inductor_cache": cache, "first_call_us": time}
+        for process, cache, time in ((1, "cold", 9e6), (2, "shared", 1e6), (3, "shared", 2e6))
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), folder / "cases.parquet")
+    (read,) = read_edition(folder).case_runs
+    assert (read.first_call_us, read.inductor_cache) == (9e6, "cold")
