@@ -56,8 +56,9 @@ def refuse_bad_yaml(*paths: str | Path) -> None:
 def _refuse_bad_yaml(path: str | Path) -> None:
     try:
         text = Path(path).read_text(encoding="utf-8")
-        top = yaml.compose(text, Loader=yaml.SafeLoader)
         yaml.safe_load(text)
+        twice = given_twice(text)
+        top = yaml.compose(text, Loader=yaml.SafeLoader)
     except FileNotFoundError:
         return
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -67,9 +68,14 @@ def _refuse_bad_yaml(path: str | Path) -> None:
         raise SystemExit(f"{path}: {where}no YAML: {fact}\nNothing was run.") from error
     if not isinstance(top, yaml.MappingNode):
         raise SystemExit(f"{path}: must hold keys and values, beginning with runs:\nNothing was run.")
-    twice = list(_given_twice(top, set()))
     if twice:
         raise SystemExit("\n".join([*(f"{path}: {fact}" for fact in twice), "Nothing was run."]))
+
+
+def given_twice(text: str) -> list[str]:
+    """Keys that one map of a YAML text gives more than once, a line each; raises yaml.YAMLError for what is no YAML."""
+    top = yaml.compose(text, Loader=yaml.SafeLoader)
+    return [] if top is None else list(_given_twice(top, set()))
 
 
 def _given_twice(node: yaml.Node, seen: set[int]) -> Iterator[str]:

@@ -15,6 +15,7 @@ RESERVED_EDITIONS = frozenset({"example"})
 RESERVED_RUNS = frozenset({"edition", "night", "plan.json"})
 RESERVED_CASES = frozenset({"cache", "image", "run.json"})
 LONGEST_NAME = 100  # letters; file systems take 255, and some files add to the name
+REPEATED = re.compile(r"(.+?)\1{19,}")  # in which Snakemake fears an endless recursion
 LOG = ".log"  # the ending of what lies beside those folders in logs/
 
 
@@ -59,6 +60,8 @@ def _unfit_names(given: Mapping[str, Any]) -> Iterator[str]:
         for name in (name for name in names if isinstance(name, str)):
             if len(name) > LONGEST_NAME:
                 yield f"{where}: {name[:20]}... has {len(name)} letters: a name may have {LONGEST_NAME}"
+            elif REPEATED.search(name):
+                yield f"{where}: {name!r} repeats itself twenty times: choose another name"
             if name.endswith(LOG):
                 yield f"{where}: {name!r} ends as the files of the logs do: choose another name"
 

@@ -17,6 +17,7 @@ from kernelbook.config import CaseSpec, Config, RunSpec, matches, trace_case
 from kernelbook.containers import start_arguments
 from kernelbook.images import Image, image_of, runtime, stamp_of
 from kernelbook.imports import files_behind
+from kernelbook.published import published_error
 from kernelbook.recorded import MEASUREMENT, is_trace, recorded_cases
 
 TABLES = ("case", "ranges", "activities", "calls", "ops", "kernels")  # what extract_case.py leaves of one process
@@ -247,8 +248,9 @@ def _obstacle(plan: Plan, run: RunSpec, containers_on: bool) -> str | None:
         return "needs its container: add --use-singularity"
     if run.kind == "recorded" and not os.path.isdir(source):
         return f"no folder {run.where}: correct runs.{run.name}.recorded"
-    if run.kind == "published" and not os.path.isfile(source):
-        return f"no file {run.where}: correct runs.{run.name}.published"
+    if run.kind == "published":  # read now: what is wrong in it is said before hours of measuring, not after
+        there = os.path.isfile(source)
+        return _published_error(source) if there else f"no file {run.where}: correct runs.{run.name}.published"
     return None
 
 
@@ -266,6 +268,7 @@ def host_python() -> str:
 
 
 _recorded_cases = cache(recorded_cases)  # a folder is looked through once
+_published_error = cache(published_error)
 _stamp = cache(stamp_of)
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from kernelbook.config_errors import given_twice
+from kernelbook.config_values import value_errors
+
 # the columns of the case table that a published figure may fill; other figures stand in the published table alone
-CASE_COLUMNS = ("kernels", "memcpys", "memsets", "launches", "device_time_us", "device_busy_us", "cpu_time_us")
+COUNTS = ("kernels", "memcpys", "memsets", "launches")
+CASE_COLUMNS = (*COUNTS, "device_time_us", "device_busy_us", "cpu_time_us")
+DEVICE = ("device", "device_type", "capability")
 
 
 class PublishedError(ValueError):
@@ -32,17 +37,56 @@ class Published:
 
 
 def load_published(path: Path) -> Published:
-    """Read a file of published figures; raises PublishedError with the reason where it is not one."""
+    """Read a file of published figures; raises PublishedError with every reason where it is not one."""
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
+        text = path.read_text(encoding="utf-8")
+        found = yaml.safe_load(text)
+        problems = given_twice(text)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise PublishedError(f"{path}: cannot be read as YAML: {error}") from error
     if not isinstance(found, Mapping) or not isinstance(found.get("cases"), Mapping):
         raise PublishedError(f"{path}: has no map `cases` of case: {{figure: value}}: add it")
-    if not found.get("source"):
-        raise PublishedError(f"{path}: names no `source`: a figure without a source is not shown")
-    device = {"device": found.get("device"), "device_type": found.get("device_type")}
-    return Published(found["source"], device | {"capability": found.get("capability")}, found["cases"])
+    problems += value_errors(found)
+    problems = problems or [*_source_errors(found.get("source")), *_figure_errors(found)]
+    if problems:
+        raise PublishedError("; ".join(f"{path}: {problem}" for problem in problems))
+    return Published(found["source"], {key: found.get(key) for key in DEVICE}, found["cases"])
+
+
+def published_error(path: Path) -> str | None:
+    """What load_published would say against a file, or None."""
+    try:
+        load_published(path)
+    except PublishedError as error:
+        return str(error)
+    return None
+
+
+def _source_errors(source: Any) -> Iterator[str]:
+    if not source or not isinstance(source, Mapping):
+        yield "names no `source` with publisher, title, year: a figure without a source is not shown"
+        return
+    for key, value in source.items():
+        for word in value if isinstance(value, list) else [value]:
+            if word is not None and not isinstance(word, str | int | float):
+                yield f"source.{key}: must be a text, a number or a list of them, got {word}: quote it"
+
+
+def _figure_errors(found: Mapping[str, Any]) -> Iterator[str]:
+    for key in DEVICE:
+        if not isinstance(found.get(key), str | None):
+            yield f"{key}: must be a text, got {found[key]}: quote it"
+    for case, figures in found["cases"].items():
+        if not isinstance(figures, Mapping):
+            yield f"cases.{case}: must be a map of figure: value, got {figures}"
+            continue
+        for figure, value in figures.items():
+            wanted, what = (int, "a whole number") if figure in COUNTS else (int | float, "a number")
+            if figure not in CASE_COLUMNS:
+                wanted, what = str | int | float, "a text or a number"
+            fits = isinstance(value, wanted) and not isinstance(value, bool)
+            if value is not None and not (fits and (isinstance(value, str) or value >= 0)):
+                yield f"cases.{case}.{figure}: must be {what}, at least 0, got {value}"
 
 
 def case_rows(run: str, published: Published) -> list[dict[str, Any]]:

@@ -105,6 +105,7 @@ def _common(names: Sequence[str]) -> str:
 def _case_name(stem: str) -> str:
     """The stem in the letters that a case may have."""
     name = re.sub(r"[^a-z0-9.]+", "-", stem)[:MOST_LETTERS].strip("-.") or "trace"
+    name = re.sub(r"(.+?)\1{19,}", r"\1", name)  # Snakemake takes a name that repeats itself for an endless recursion
     name = re.sub(r"\.(?=(?:json|log)$)", "-", name)  # so end the files beside the folders of the cases
     return name if name[0].isalpha() else f"trace-{name}"
 

@@ -137,12 +137,12 @@ def test_traces_of_any_name_have_names_that_a_folder_may_have(traces_named, tmp_
     (tmp_path / "folder.json").mkdir()
     (tmp_path / "gone.json").symlink_to("nowhere")
     long, turned = "a" * 200 + ".json", "\u202e$(x)\n'.json"
-    hostile = ["run.json.json", "probe.log.json", "rank99999999999999999999.json", long, turned]
+    hostile = ["run.json.json", "probe.log.json", "rank12345678901234567890.json", long, turned]
     names = {next(iter(files.values())): case for case, files in traces_named(dict.fromkeys(hostile, "{}")).items()}
     assert names["run.json.json"] == "run-json"
     assert names["probe.log.json"] == "probe-log"
-    assert names[long] == "a" * 80
-    assert names["rank99999999999999999999.json"] == "rank99999999999999999999"
+    assert names[long] == "a"
+    assert names["rank12345678901234567890.json"] == "rank12345678901234567890"
     assert names[turned] == "x"
     assert len(names) == len(hostile)
 
@@ -158,3 +158,16 @@ def test_a_folder_that_is_no_process_number_is_no_process(tmp_path, process):
 def test_a_path_that_no_file_can_have_is_a_run_left_out(plan_of):
     left = plan_of(runs={"far": {"recorded": "x" * 300}, "old": {"recorded": "recorded/old"}}).left_out
     assert [(run.run, run.reason[:12]) for run in left] == [("far", "no folder xx")]
+
+
+PUBLISHED = "source: {title: x}\ncapability: 8.0\ncases: {lin: {kernels: one, device_time_us: .5}, mlp-eager: 5}"
+
+
+def test_broken_published_figures_are_left_out_before_anything_is_measured(plan_of, tmp_path):
+    (tmp_path / "figures.yaml").write_text(PUBLISHED)
+    (left,) = plan_of(runs={"pub": {"published": "figures.yaml"}, "old": {"recorded": "recorded/old"}}).left_out
+    assert [line.partition(": ")[2] for line in left.reason.split("; ")] == [
+        "capability: must be a text, got 8.0: quote it",
+        "cases.lin.kernels: must be a whole number, at least 0, got one",
+        "cases.mlp-eager: must be a map of figure: value, got 5",
+    ]
