@@ -20,7 +20,13 @@ PAGE = {
     "line": "var(--line)",
     "runs": ("var(--a)", "var(--b)", "var(--held)"),
 }
-FILE = {"ink": "#1c2027", "soft": "#565d68", "line": "#e3dfd6", "runs": ("#24568f", "#8a4b0f", "#1f6b48")}
+FILE = {
+    "paper": "#ffffff",
+    "ink": "#1c2027",
+    "soft": "#565d68",
+    "line": "#e3dfd6",
+    "runs": ("#24568f", "#8a4b0f", "#1f6b48"),
+}
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,8 @@ def chart(sweep: Sweep, colours: Mapping[str, Any]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="100%" role="img" '
         f'font-family="sans-serif" font-size="12" aria-label="{escape(_said(sweep))}">'
     ]
+    if "paper" in colours:
+        parts.append(f'<rect width="{WIDTH}" height="{height}" fill="{colours["paper"]}"/>')
     for tick in scale.ticks():
         y = scale.y(tick)
         parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="{colours["line"]}"/>')
