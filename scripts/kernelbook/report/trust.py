@@ -57,9 +57,12 @@ def _agreement(rows: Sequence[Trust]) -> Iterable[Named]:
 
 
 def _spreads(rows: Sequence[Trust]) -> Iterable[Named]:
-    yield _those("Device time differs by more than 2 % between processes", rows, lambda row: _wide(row.device_spread))
+    two = "it takes two processes with that time"
+    yield _those(
+        "Device time differs by more than 2 % between processes", rows, lambda row: _wide(row.device_spread), two
+    )
     lead = "Unprofiled forward time differs by more than 2 % between processes"
-    yield _those(lead, rows, lambda row: _wide(row.forward_spread))
+    yield _those(lead, rows, lambda row: _wide(row.forward_spread), two)
 
 
 def _wide(spread: float | None) -> bool | None:
@@ -84,13 +87,15 @@ def _some(count: int | None) -> bool | None:
     return None if count is None else count > 0
 
 
-def _those(lead: str, rows: Sequence[Trust], is_one: Callable[[Trust], object]) -> Named:
+def _those(
+    lead: str, rows: Sequence[Trust], is_one: Callable[[Trust], object], why: str = "it could not be read"
+) -> Named:
     """The rows of which it is true; in how many it is not known, since an unread figure clears nobody."""
     answers = [(row, is_one(row)) for row in rows]
     found = [row for row, answer in answers if answer]
     unknown = sum(answer is None for _, answer in answers)
     if unknown == len(rows):
-        return Named(f"{lead}: n/a, not readable in any row")
+        return Named(f"{lead}: n/a, {why}")
     beside = f", n/a in {unknown}" if unknown else ""
     if not found:
         return Named(f"{lead}: in none of {text.plural(len(rows) - unknown, 'row')}{beside}")
@@ -137,11 +142,12 @@ def warm_up(row: Trust) -> str:
 
 
 def sm_clock(row: Trust) -> str:
-    """`1,980 → 1,515`, MHz before and after, the lowest of all processes."""
+    """`1,980 → 1,515`, MHz before and after, the lowest of all processes; `1,980` where it stayed."""
     if row.sm_before_mhz is None and row.sm_after_mhz is None:
         return text.NOT_AVAILABLE
     both = (row.sm_before_mhz, row.sm_after_mhz)
-    return " → ".join(text.NOT_AVAILABLE if value is None else f"{value:,.0f}" for value in both)
+    shown = (text.NOT_AVAILABLE if value is None else f"{value:,.0f}" for value in both)
+    return " → ".join(dict.fromkeys(shown))
 
 
 def first_call(row: Trust) -> str:
