@@ -179,6 +179,8 @@ def _environment(cache: Path | None, compiled: bool) -> dict[str, str]:
     environment["PYTHONUNBUFFERED"] = "1"
     # A case compiles a kernel or two: a pool of workers costs more than it saves, and sits beside the timing.
     environment.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+    # So does compiling torch's headers ahead, and the result (100 MB) lies outside the cache folder, in TMPDIR.
+    environment.setdefault("TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS", "0")
     if cache is not None:
         cache.mkdir(parents=True, exist_ok=True)  # nothing can be made behind a link to nowhere
         folder = spaces.without_spaces(cache.resolve())

@@ -1,0 +1,44 @@
+"""What the child's environment says to torch.compile: as little beside the case's own kernels as can be."""
+
+from __future__ import annotations
+
+import pytest
+
+from workloads.harness import supervisor
+
+SPARING = {"TORCHINDUCTOR_COMPILE_THREADS": "1", "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0"}
+
+
+@pytest.fixture(autouse=True)
+def unset(monkeypatch):
+    for name in (*SPARING, "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_nothing_is_compiled_ahead_or_beside(tmp_path):
+    environment = supervisor._environment(tmp_path, compiled=True)
+    assert {name: environment[name] for name in SPARING} == SPARING
+    assert environment["TORCHINDUCTOR_CACHE_DIR"] == str(tmp_path / "inductor")
+    assert environment["TRITON_CACHE_DIR"] == str(tmp_path / "triton")
+
+
+@pytest.mark.parametrize("name", SPARING)
+def test_what_is_set_already_stands(name, monkeypatch):
+    monkeypatch.setenv(name, "7")
+    assert supervisor._environment(None, compiled=True)[name] == "7"
+    assert "TRITON_CACHE_DIR" not in supervisor._environment(None, compiled=True)
+
+
+@pytest.mark.torch
+def test_a_compiled_kernel_leaves_no_headers_beside_its_cache(measure, monkeypatch, tmp_path):
+    pytest.importorskip("torch")
+    got = measure(
+        "attention",
+        variant="naive",
+        mode="compile",
+        params={"batch": 1, "heads": 1, "seq": 8, "head_dim": 8},
+        extra=["--cache-dir", str(tmp_path / "cache")],
+    )
+    assert got.measurement["status"] == "ok"
+    assert list((tmp_path / "cache").rglob("*.so"))
+    assert not list(tmp_path.rglob("*.gch"))
