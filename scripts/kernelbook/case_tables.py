@@ -23,6 +23,7 @@ from kernelbook.measurement import Measurement, MeasurementError, load_measureme
 from kernelbook.recorded import is_trace
 from kernelbook.trace import TraceError, TraceReading, read_trace
 from kernelbook.trace_notes import trace_notes
+from kernelbook.units import quantile
 
 FEWEST_SAMPLES = 30  # raw forward times that a median and its 5-95 % span are read from
 COUNTS = ("kernels", "memcpys", "memsets", "launches")
@@ -114,7 +115,11 @@ def _traced(
 ) -> dict[str, pa.Table]:
     """The tables of a process that left a trace; `more` notes beside the warnings of the reading."""
     try:
+        trace_file.as_posix().encode()
         reading = read_trace(trace_file)
+    except UnicodeEncodeError:
+        reason = f"the trace's name is no text ({trace_file.name!a}): rename the file"
+        return _tables(origin, row | {"status": "failed", "reason": reason}, None)
     except (TraceError, OSError) as error:
         return _tables(origin, row | {"status": "failed", "reason": f"the trace cannot be read: {error}"}, None)
     row["trace_path"] = trace_file.as_posix()
@@ -165,8 +170,8 @@ def _measured_row(origin: Origin, measurement: Measurement) -> dict[str, Any]:
         "environment": _json(environment),
         "forward_times_us": times,
         "forward_time_us": statistics.median(times) if times else None,
-        "forward_p05_us": _quantile(times, 0.05),
-        "forward_p95_us": _quantile(times, 0.95),
+        "forward_p05_us": quantile(times, 0.05),
+        "forward_p95_us": quantile(times, 0.95),
         "device": device.get("name"),
         "device_type": device.get("type"),
         "capability": device.get("capability"),
@@ -236,17 +241,6 @@ def _keyed(origin: Origin, table: pa.Table) -> pa.Table:
 
 def _key_type(value: object) -> pa.DataType:
     return pa.int64() if isinstance(value, int) else pa.string()
-
-
-def _quantile(values: Sequence[float], share: float) -> float | None:
-    """Linear interpolation between the two nearest order statistics (Hyndman and Fan's type 7)."""
-    if not values:
-        return None
-    ordered = sorted(values)
-    place = share * (len(ordered) - 1)
-    low = int(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
 
 
 def _json(value: Any) -> str | None:

@@ -13,6 +13,12 @@ def measurement(wildcards):
     return [] if lost else PLAN.measurement_of(wildcards.run, wildcards.case, wildcards.process).as_posix()
 
 
+def watched_measurement(wildcards):
+    """The same as an input, unless Snakemake would stumble over the path: a brace, a line break, bytes that are no text."""
+    found = measurement(wildcards)
+    return found if found and found.isprintable() and "{" not in found else []
+
+
 def build_of(wildcards):
     """What makes a measurement stale when it changes: the version of torch, and the image that it is in."""
     if CONFIG.run(wildcards.run).kind == "host":

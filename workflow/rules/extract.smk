@@ -8,7 +8,7 @@ localrules:
 rule extract_case:
     input:
         run=f"{RESULTS}/{{run}}/run.json",
-        measurement=measurement,
+        measurement=watched_measurement,
         code=PLAN.code_behind(f"{SCRIPTS}/extract_case.py"),
     output:
         multiext(f"{RESULTS}/{{run}}/{{case}}/{{process}}/", *(f"{table}.parquet" for table in TABLES)),
@@ -19,9 +19,10 @@ rule extract_case:
     params:
         python=PYTHON,
         spec=lambda wildcards: PLAN.case_json(wildcards.run, wildcards.case, wildcards.process),
+        measurement=measurement,
         folder=f"{RESULTS}/{{run}}/{{case}}/{{process}}",
     message:
         "Reading {wildcards.case} on {wildcards.run}, process {wildcards.process}"
     shell:
         "{params.python:q} {SCRIPTS:q}/extract_case.py --run-file {input.run:q} --case-spec {params.spec:q}"
-        " --process {wildcards.process} --output {params.folder:q} --measurement {input.measurement:q} 2> {log:q}"
+        " --process {wildcards.process} --output {params.folder:q} --measurement {params.measurement:q} 2> {log:q}"

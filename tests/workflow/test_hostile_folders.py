@@ -1,0 +1,76 @@
+"""Recorded traces whose file names no shell, no Snakemake and no table likes; and what a killed execution left."""
+
+import base64
+import json
+import os
+import subprocess
+import sys
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+pytestmark = pytest.mark.slow
+
+STEP = {"ph": "X", "cat": "user_annotation", "name": "step", "pid": 1, "tid": 1, "ts": 1, "dur": 9}
+NAMES = [
+    "{wild}",
+    "{{x}}",
+    "line\nbreak",
+    "$(touch pwned)",
+    "q'u\"o;t`e",
+    "\u202egnp",
+    "x" * 200,
+    "-rf",
+    "run.json",
+    "%s",
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("it's ünder $HOME")
+    traces = path / "evil traces"
+    (traces / "dir.json").mkdir(parents=True)
+    os.mkfifo(traces / "pipe.json")
+    (traces / "loop.json").symlink_to("loop.json")
+    (traces / "up").symlink_to("..")
+    for name in NAMES:
+        (traces / f"{name}.json").write_text(json.dumps({"traceEvents": [STEP]}))
+    (traces / "empty.json").write_text("")
+    (traces / os.fsdecode(b"\xff.json")).write_text(json.dumps({"traceEvents": [STEP]}))
+    (path / "config.yaml").write_text(yaml.safe_dump({"runs": {"evil": {"recorded": "evil traces"}}}))
+    return path
+
+
+def snakemake(root, folder, *arguments):
+    command = [sys.executable, "-m", "snakemake", "--snakefile", root / "Snakefile", "--cores", "1", *arguments]
+    return subprocess.run(
+        list(map(str, command)), cwd=folder, capture_output=True, text=True, errors="replace", timeout=1800, check=False
+    )
+
+
+def test_traces_of_every_name_become_rows_and_none_is_executed(root, folder):
+    done = snakemake(root, folder)
+    assert done.returncode == 0, done.stderr
+    rows = pq.read_table(folder / "results/latest/edition/cases.parquet").to_pylist()
+    failed = {row["case"]: row["reason"] for row in rows if row["status"] == "failed"}
+    assert len(rows) == len(NAMES) + 2
+    assert set(failed) == {"empty", "trace"}
+    assert "the file is empty" in failed["empty"]
+    assert failed["trace"] == "the trace's name is no text ('\\udcff.json'): rename the file"
+    assert {path.name for path in folder.iterdir()} <= {
+        *("config.yaml", "evil traces", "logs", "reports", "results", ".snakemake"),
+    }
+
+
+def test_what_a_killed_execution_left_half_done_is_done_again(root, folder):
+    if not (folder / "results").is_dir():
+        pytest.skip("needs the results of the test before")
+    half = "results/latest/evil/wild/1/case.parquet"
+    (folder / half).write_bytes(b"PAR1")
+    mark = folder / ".snakemake/incomplete" / base64.b64encode(half.encode()).decode()
+    mark.write_text("")
+    done = snakemake(root, folder)
+    assert done.returncode == 0, done.stderr
+    assert pq.read_table(folder / half).num_rows == 1
