@@ -157,9 +157,8 @@ def _marks(table: pa.Table, chosen: Mapping[tuple[str, str], tuple[int, int]]) -
     if "index" not in table.column_names:
         return pa.array([False] * table.num_rows, pa.bool_())
     columns = (table[name].to_pylist() for name in ("run", "case", "process", "index"))
-    return pa.array(
-        [chosen.get((run, case)) == (process, index) for run, case, process, index in zip(*columns, strict=True)]
-    )
+    marks = [chosen.get((run, case)) == (process, index) for run, case, process, index in zip(*columns, strict=True)]
+    return pa.array(marks, pa.bool_())  # the type is said, since there may be no rows to tell it from
 
 
 def _representatives(ranges: pa.Table) -> dict[tuple[str, str], tuple[int, int]]:
