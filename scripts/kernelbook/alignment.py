@@ -58,7 +58,7 @@ class OpStep:
 
 def align(a: Sequence[Activity], b: Sequence[Activity]) -> list[Step]:
     """The alignment of least cost: equal names match, activities of one family may replace each other."""
-    pairs = _pairs(a, b)
+    pairs = paired(a, b)
     steps: list[Step] = []
     segment: list[Pair] = []
     for i, j in [*pairs, (-1, -1)]:
@@ -136,8 +136,12 @@ def _step(a: Sequence[Activity], b: Sequence[Activity], i: int | None, j: int | 
     return Step("replaced", (a[i],), (b[j],))
 
 
-def _pairs(a: Sequence[Activity], b: Sequence[Activity]) -> list[Pair]:
-    """Needleman and Wunsch (1970) with the costs above, within a band around the diagonal where both are long."""
+def paired(a: Sequence[Activity], b: Sequence[Activity]) -> list[Pair]:
+    """Needleman and Wunsch (1970) with the costs above, within a band around the diagonal where both are long.
+
+    (place in a, place in b) of each pair, None for the side that has nothing there. The page's ``align.js`` does the
+    same; a test holds the two together.
+    """
     keys_a, keys_b = [_key(x) for x in a], [_key(x) for x in b]
     costs: dict[tuple[Key, Key], float] = {}
     for key_a in set(keys_a):

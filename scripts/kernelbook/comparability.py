@@ -33,6 +33,9 @@ class Setting:
         return self.device, self.driver
 
 
+UNKNOWN = Setting("")
+
+
 def setting_of(row: Mapping[str, Any]) -> Setting:
     """The setting of one row of the table ``cases``; what the row does not have is unknown."""
     environment = json.loads(row.get("environment") or "{}")

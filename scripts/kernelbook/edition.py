@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kernelbook.case_facts import CaseFacts, case_facts
+from kernelbook.case_facts import CaseFacts, call_totals, case_facts
 from kernelbook.case_tables import CASE_SCHEMA
 from kernelbook.insight import Insight, judge_edition
 from kernelbook.plan import TABLES
@@ -60,7 +60,7 @@ def collect(plan: Mapping[str, Any], results: Path) -> Edition:
     rows = [row for run, figures in published.items() for row in case_rows(run, figures)]
     cases = pa.concat_tables([cases, _rows_table(_of_plan(rows, plan), CASE_SCHEMA)])
     figures = [row for run, found in published.items() for row in figure_rows(run, found)]
-    tables = _with_representatives(tables)
+    tables = _with_representatives(tables) | {"call_totals": call_totals(tables["calls"])}
     facts = {
         "schema": SCHEMA,
         "edition": plan["edition"],

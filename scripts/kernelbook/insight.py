@@ -50,7 +50,6 @@ class Insight:
     findings: tuple[tuple[Key, Finding], ...]
     comparisons: tuple[Comparison, ...]
     costs: Mapping[Key, CaseCost]
-    ceilings: Mapping[str, Ceilings]
     words: tuple[str, ...]
 
     def tables(self) -> dict[str, pa.Table]:
@@ -91,7 +90,7 @@ def judge_edition(
     costs = {key: _cost(f, runs[f.run], ceilings[f.run]) for key, f in measured.items() if f.status == "ok"}
     comparisons = tuple(compare(a, b) for a, b in pairs(runs, expect, headline, baseline_run))
     words = opening_words(Said(runs, judged, findings, comparisons, tuple(headline)))
-    return Insight(judged, findings, comparisons, costs, ceilings, tuple(words))
+    return Insight(judged, findings, comparisons, costs, tuple(words))
 
 
 def _by_run(cases: Mapping[Key, CaseFacts]) -> dict[str, dict[str, CaseFacts]]:

@@ -351,6 +351,7 @@ def build(folder: Path, cases=CASES, runs=RUNS, edition: str = "test", factors=(
                 _published(rows, run["run"], made)
             else:
                 _measured(rows, folder, run["run"], made, factors[i % len(factors)], forwards)
+                rows["cases"][-1]["device"] = run["device"]
     for name, listed in rows.items():
         if listed:
             pq.write_table(pa.Table.from_pylist(listed), folder / f"{name}.parquet")
@@ -421,7 +422,9 @@ def _measured(rows: dict, folder: Path, run: str, made: Made, factor: float, for
             | {"device_time_us": sum(a["duration_us"] for a in acts)}
         )
     total = sum(a["duration_us"] for a in acts)
-    rows["samples"] += [keys | {"index": i, "forward_time_us": total + 20 + (i * 7919 % 13)} for i in range(30)]
+    times = [total + 20 + (i * 7919 % 13) for i in range(30)]
+    rows["cases"][-1]["forward_times_us"] = times
+    rows["samples"] += [keys | {"index": i, "forward_time_us": time} for i, time in enumerate(times)]
     for name in dict.fromkeys(c["name"] for c in calls if c["category"] == "op"):
         same = [c for c in calls if c["name"] == name and c["category"] == "op"]
         figures = {"count": len(same), "cpu_time_us": sum(c["duration_us"] for c in same)}

@@ -117,7 +117,7 @@ def test_comparison_aligns_what_is_common_and_names_what_is_not(open_page, two_r
 
 def test_no_ratio_across_gpus_and_the_page_says_why(open_page, two_runs):
     page = open_page(two_runs, "#compare:torch-a/linear-eager:a100/linear-eager")
-    assert "GPU: NVIDIA H200 and NVIDIA A100" in page.locator(".refusal").inner_text()
+    assert "the GPU differs: NVIDIA H200 and NVIDIA A100" in page.locator(".refusal").inner_text()
     assert set(column(page, "aligned-kernels", 6)) == {""}
 
 

@@ -9,7 +9,10 @@ import subprocess
 
 import pytest
 
-from kernelbook.report import page, text
+from kernelbook.alignment import paired
+from kernelbook.case_facts import Activity
+from kernelbook.report import names, page, text
+from kernelbook.report.families import family_of
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +25,7 @@ def node(missing):
 
     def run(expression: str, given: object = None):
         script = f"{source}\nconst given = {json.dumps(given)};\nprocess.stdout.write(JSON.stringify({expression}));"
-        done = subprocess.run([str(program), "-e", script], capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run([str(program), "-"], input=script, capture_output=True, text=True, timeout=60, check=True)
         return json.loads(done.stdout)
 
     return run
@@ -30,7 +33,8 @@ def node(missing):
 
 def test_durations_read_the_same_in_the_page_as_in_its_twin(node):
     generator = random.Random(1)
-    values = [10 ** generator.uniform(-2, 8) for _ in range(2000)] + [0, 1, 999.4, 1000, 1e6]
+    edges = [0, 1, 0.9994, 0.9997, 9.997, 99.97, 999.4, 999.7, 1000, 999_400, 999_600, 1e6]
+    values = [10 ** generator.uniform(-2, 8) for _ in range(2000)] + edges
     assert node("given.map(duration)", values) == [text.duration(value) for value in values]
     assert node("given.map(ratio)", values) == [text.ratio(value) for value in values]
 
@@ -48,34 +52,42 @@ def test_copied_cells_are_safe(node):
     assert node("markdownCell(given)", "a|b`c<d>\n_e_") == r"a\|b\`c\<d\> \_e\_"
 
 
-def kernels(*rows: tuple[str, str, float]) -> list[dict]:
-    return [{"name": name, "family": family, "category": "kernel", "part": part} for name, family, part in rows]
+def kernels(*rows: tuple[str, str]) -> list[dict]:
+    """Kernels as the page has them: (name, family key)."""
+    return [{"name": name, "family": {"key": key}, "category": "kernel", "ops": ""} for name, key in rows]
+
+
+NAMES = "align(given[0], given[1]).map(([x, y]) => [x && x.name, y && y.name])"
 
 
 def test_equal_kernels_are_paired_and_the_rest_by_family(node):
-    left = kernels(("a", "gemm", 0.4), ("gelu", "elementwise", 0.2), ("mul", "elementwise", 0.1), ("b", "gemm", 0.3))
-    right = kernels(("a", "gemm", 0.5), ("fused", "elementwise", 0.2), ("b", "gemm", 0.3))
-    pairs = node("align(given[0], given[1]).map(([x, y]) => [x && x.name, y && y.name])", [left, right])
-    assert pairs == [["a", "a"], ["gelu", "fused"], ["mul", None], ["b", "b"]]
+    left = kernels(("a", "gemm"), ("gelu", "elementwise"), ("mul", "elementwise"), ("b", "gemm"))
+    right = kernels(("a", "gemm"), ("fused", "elementwise"), ("b", "gemm"))
+    pairs = node(NAMES, [left, right])
+    assert pairs == [["a", "a"], ["gelu", None], ["mul", "fused"], ["b", "b"]]
+    assert node(NAMES, [kernels(("a", "gemm")), kernels(("b", "softmax"))]) == [[None, "b"], ["a", None]]
 
 
-def test_a_long_kernel_is_paired_with_a_long_one(node):
-    left = kernels(("fill", "fill", 0.4))
-    right = kernels(("tiny", "fill", 0.001), ("where", "fill", 0.2))
-    pairs = node("align(given[0], given[1]).map(([x, y]) => [x && x.name, y && y.name])", [left, right])
-    assert pairs == [[None, "tiny"], ["fill", "where"]]
+def shown(act: Activity) -> dict:
+    known = names.shown(act.category, act.name)
+    key = family_of(act.category, known.family).key
+    return {"name": act.name, "category": act.category, "family": {"key": key}, "ops": ",".join(known.ops)}
 
 
-def test_nothing_is_lost_in_an_alignment(node):
-    generator = random.Random(2)
-    for _ in range(5):
-        sides = [
-            kernels(*((generator.choice("abcd"), generator.choice("xy"), 0.1) for _ in range(generator.randint(0, 12))))
-            for _ in range(2)
-        ]
-        pairs = node("align(given[0], given[1])", sides)
-        assert [pair[0] for pair in pairs if pair[0]] == sides[0]
-        assert [pair[1] for pair in pairs if pair[1]] == sides[1]
+@pytest.mark.parametrize("lengths", [(12, 12), (30, 7), (0, 5), (1100, 1090)])  # the last are aligned within a band
+def test_the_page_aligns_just_as_the_comparisons_do(node, root, lengths):
+    table = (root / "tests" / "insight" / "kernel_names.tsv").read_text(encoding="utf-8")
+    known = [line.split("\t")[0] for line in table.splitlines() if line and not line.startswith("#")]
+    generator = random.Random(sum(lengths))
+    sides = [
+        [Activity(i, "kernel", generator.choice(known[::6]), float(i), 1.0) for i in range(length)]
+        for length in lengths
+    ]
+    sides[0] += [Activity(0, "memcpy", "Memcpy DtoD (Device -> Device)", 0.0, 1.0)]
+    sides[1][2:2] = [Activity(0, "memset", "Memset (Device)", 0.0, 1.0)]
+    wanted = [[i if i is None else sides[0][i].name, j if j is None else sides[1][j].name] for i, j in paired(*sides)]
+    assert node(NAMES, [[shown(act) for act in side] for side in sides]) == wanted
+    assert any(None not in pair and pair[0] != pair[1] for pair in wanted) or min(lengths) == 0
 
 
 def test_ticks_are_round_and_within(node):

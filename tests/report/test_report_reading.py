@@ -80,7 +80,7 @@ def test_summary_follows_its_schema(report):
 
 
 def test_verdict_counts_only_what_was_judged(edition):
-    verdict = story.verdict(edition.judged)
+    verdict = story.verdict(edition)
     assert (verdict.held, verdict.judged) == (6, 7)
     assert [row.word for row in verdict.broken] == ["kernels"]
 

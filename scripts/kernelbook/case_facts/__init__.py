@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelbook.case_facts.merging import MergedCase, merge_processes
+from kernelbook.case_facts.merging import FAILED_PROCESSES, MergedCase, merge_processes
 from kernelbook.case_facts.model import (
     YARDSTICK,
     Activity,
@@ -18,6 +18,7 @@ from kernelbook.case_facts.model import (
 from kernelbook.case_facts.tables import call_totals, case_facts
 
 __all__ = [
+    "FAILED_PROCESSES",
     "YARDSTICK",
     "Activity",
     "Call",

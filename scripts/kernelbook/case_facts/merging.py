@@ -18,6 +18,8 @@ from kernelbook.units import duration, plural, quantile
 
 Row = Mapping[str, Any]
 TIMES = ("cpu_time_us", "device_time_us", "device_busy_us", "forward_time_us", "first_call_us")
+#: The code of the note that names the processes that failed.
+FAILED_PROCESSES = "failed_processes"
 #: Medians of processes that lie farther apart than this, as a share of the smallest, are warned of.
 APART_FROM = 0.1
 
@@ -131,7 +133,7 @@ def _failed(bad: Sequence[Process], number: int, some_good: bool) -> list[Note]:
     if len({process.reason for process in bad}) == 1:
         told = f"{_numbered([process.process for process in bad])}: {told}"
     text = f"{len(bad)} of {plural(number, 'process', 'processes')} failed: {told}"
-    return [Note("failed_processes", len(bad), text)]
+    return [Note(FAILED_PROCESSES, len(bad), text)]
 
 
 def _elsewhere(good: Sequence[Row], alike: Sequence[Row], setting: Setting) -> list[Note]:

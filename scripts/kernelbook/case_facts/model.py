@@ -169,7 +169,6 @@ class CaseFacts:
     device: str | None = None
     device_type: str | None = None
     capability: str | None = None
-    torch: str | None = None
     driver: str | None = None
     device_properties: Mapping[str, Any] = field(default_factory=dict)
     kernels: int | None = None
@@ -180,13 +179,10 @@ class CaseFacts:
     device_time_us: float | None = None
     device_busy_us: float | None = None
     forward_time_us: float | None = None
-    first_call_us: float | None = None
-    inductor_cache: str | None = None
     peak_memory_bytes: int | None = None
     input_bytes: int | None = None
     output_bytes: int | None = None
     flops: int | None = None
-    flops_source: str | None = None
     relative_error: float | None = None
     trace_path: str | None = None
     notes: tuple[Note, ...] = ()

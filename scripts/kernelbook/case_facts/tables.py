@@ -94,9 +94,9 @@ def _chosen(rows: Sequence[Mapping[str, Any]], forwards: Sequence[Forward]) -> t
 
 _OWN = (
     *("status", "reason", "workload", "variant", "mode", "dtype", "annotation", "trace_path"),
-    *("device", "device_type", "capability", "torch", "driver", "kernels", "memcpys", "memsets", "launches"),
-    *("inductor_cache", "peak_memory_bytes", "input_bytes", "output_bytes", "flops", "flops_source", "relative_error"),
-    *("cpu_time_us", "device_time_us", "device_busy_us", "forward_time_us", "first_call_us"),
+    *("device", "device_type", "capability", "driver", "kernels", "memcpys", "memsets", "launches"),
+    *("peak_memory_bytes", "input_bytes", "output_bytes", "flops", "relative_error"),
+    *("cpu_time_us", "device_time_us", "device_busy_us", "forward_time_us"),
 )
 
 

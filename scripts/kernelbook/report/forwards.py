@@ -38,12 +38,13 @@ class Drawn:
 
 
 def points(ranges: pa.Table) -> dict[Key, tuple[tuple[float | None, float | None], ...]]:
-    """(cpu_time_us, device_time_us) of each profiled forward of process 1, in order."""
-    grouped: dict[Key, list[tuple[float | None, float | None]]] = defaultdict(list)
+    """(cpu_time_us, device_time_us) of each profiled forward of the first process that has any, in order."""
+    grouped: dict[Key, dict[int, list[tuple[float | None, float | None]]]] = defaultdict(lambda: defaultdict(list))
     for row in ranges.to_pylist():
-        if row.get("process") in (None, 1) and row.get("forward", True) is not False:
-            grouped[row["run"], row["case"]].append((row.get("cpu_time_us"), row.get("device_time_us")))
-    return {key: tuple(rows) for key, rows in grouped.items()}
+        if row.get("forward", True) is not False:
+            times = row.get("cpu_time_us"), row.get("device_time_us")
+            grouped[row["run"], row["case"]][row.get("process") or 0].append(times)
+    return {key: tuple(processes[min(processes)]) for key, processes in grouped.items()}
 
 
 def representative(tables: Mapping[str, pa.Table]) -> Drawn:

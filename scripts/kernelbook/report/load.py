@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import json
 import math
-import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kernelbook.case_facts import merge_processes
 from kernelbook.report import forwards
 from kernelbook.report.model import (
     CaseRun,
@@ -28,7 +28,6 @@ from kernelbook.report.model import (
     Finding,
     Judged,
     Product,
-    PublishedFigure,
     Run,
     Warned,
 )
@@ -38,11 +37,13 @@ from kernelbook.trust import Trust
 
 Row = Mapping[str, Any]
 Key = tuple[str, str]
+Samples = tuple[tuple[int, tuple[float, ...]], ...]  # (process, forward times in µs)
 TABLES = (
     "cases",
     "ranges",
     "activities",
     "calls",
+    "call_totals",
     "ops",
     "expectations",
     "findings",
@@ -54,15 +55,6 @@ TABLES = (
     "kernels",
     "samples",
     "published",
-)
-MEDIAN_COLUMNS = (
-    "cpu_time_us",
-    "device_time_us",
-    "device_busy_us",
-    "forward_time_us",
-    "forward_p05_us",
-    "forward_p95_us",
-    "first_call_us",
 )
 
 
@@ -93,12 +85,11 @@ def read_edition(folder: Path, tables: Mapping[str, pa.Table] | None = None) -> 
         runs=tuple(_run(row) for row in about.get("runs", [])),
         left_out=tuple((str(row["run"]), str(row["reason"])) for row in about.get("left_out", [])),
         cases=specs + _unlisted(specs, tables["cases"]),
-        case_runs=_case_runs(folder, tables),
+        case_runs=_case_runs(folder, about, tables),
         judged=tuple(
             _make(Judged, row, text=("expected", "observed", "evidence")) for row in _rows(tables, "expectations")
         ),
         findings=tuple(_make(Finding, row, text=("text", "evidence", "remedy")) for row in _rows(tables, "findings")),
-        published=tuple(_make(PublishedFigure, row) for row in _rows(tables, "published")),
         words=tuple(str(line) for line in about.get("words") or ()),
         costs=tuple(cost for cost in _costs(tables) if cost.told),
         products=tuple(_make(Product, row) for row in _rows(tables, "costs") if row["scope"] == "GEMM"),
@@ -184,7 +175,8 @@ def _unlisted(specs: tuple[CaseSpec, ...], cases: pa.Table) -> tuple[CaseSpec, .
     return tuple(more.values())
 
 
-def _case_runs(folder: Path, tables: Mapping[str, pa.Table]) -> tuple[CaseRun, ...]:
+def _case_runs(folder: Path, about: Row, tables: Mapping[str, pa.Table]) -> tuple[CaseRun, ...]:
+    runs = {run["run"]: run for run in about.get("runs", [])}
     grouped: dict[Key, list[Row]] = defaultdict(list)
     for row in _rows(tables, "cases"):
         grouped[row["run"], row["case"]].append(row)
@@ -195,38 +187,30 @@ def _case_runs(folder: Path, tables: Mapping[str, pa.Table]) -> tuple[CaseRun, .
         _case_run(
             folder,
             rows,
+            runs.get(key[0], {}),
+            samples.get(key, ()),
             activities=drawn.activities.get(key, ()),
             calls=drawn.calls.get(key, ()),
-            samples=samples.get(key, ()),
             forwards=points.get(key, ()),
         )
         for key, rows in grouped.items()
     )
 
 
-def _case_run(folder: Path, rows: list[Row], **parts: Any) -> CaseRun:
-    rows = sorted(rows, key=lambda row: row.get("process") or 0)
-    ok = [row for row in rows if row.get("status") == "ok"]
-    first = dict((ok or rows)[0])
-    for column in MEDIAN_COLUMNS:
-        values = [row[column] for row in _alike(ok, column) if _clean(row.get(column)) is not None]
-        first[column] = statistics.median(values) if values else None
-    first["warnings"] = _warnings(first.get("warnings"))
-    first["processes"] = len(rows)
-    first["trace"] = _trace_file(folder, first.get("trace_path"))
-    return _make(CaseRun, {**first, **parts})
-
-
-def _alike(rows: list[Row], column: str) -> list[Row]:
-    """The rows whose values make one median: a first call with a cold compile cache is never put with a shared one."""
-    if column != "first_call_us" or not rows:
-        return rows
-    return [row for row in rows if row.get("inductor_cache") == rows[0].get("inductor_cache")]
-
-
-def _warnings(value: Any) -> tuple[Warned, ...]:
-    listed = json.loads(value) if isinstance(value, str) else value or ()
-    return tuple(Warned(str(item.get("code", "")), str(item.get("message", ""))) for item in listed)
+def _case_run(folder: Path, rows: list[Row], run: Row, samples: Samples, **parts: Any) -> CaseRun:
+    """run: the run as edition.json tells it; what a row does not say of the machine is that of the run."""
+    case = merge_processes(rows)
+    setting = case.setting
+    known = {name: getattr(setting, name) or run.get(name) for name in ("device", "device_type", "driver")}
+    told = {
+        "setting": replace(setting, **known),
+        "processes": len(rows),
+        "bad": tuple(process for process in case.processes if process.status != "ok"),
+        "warnings": tuple(Warned(note.code, note.message) for note in case.notes),
+        "trace": _trace_file(folder, case.row.get("trace_path")),
+        "samples": tuple((process, times) for process, times in samples if process in case.merged),
+    }
+    return _make(CaseRun, {**case.row, **told, **parts})
 
 
 def _trace_file(folder: Path, value: Any) -> Path | None:
@@ -237,7 +221,7 @@ def _trace_file(folder: Path, value: Any) -> Path | None:
     return next((place for place in places if place.is_file()), None)
 
 
-def _samples(table: pa.Table) -> dict[Key, tuple[tuple[int, tuple[float, ...]], ...]]:
+def _samples(table: pa.Table) -> dict[Key, Samples]:
     grouped: dict[Key, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in table.to_pylist():
         if _clean(row.get("forward_time_us")) is not None:

@@ -46,7 +46,7 @@ def environment() -> jinja2.Environment:
 def render(edition: Edition, created_utc: str, output: Path) -> str:
     """The report's text; its figures are written into `output`/figures."""
     arranged = views.workloads(edition)
-    verdict = story.verdict(edition.judged)
+    verdict = story.verdict(edition)
     context: dict[str, Any] = {
         "edition": edition,
         "created_utc": created_utc,
@@ -55,9 +55,11 @@ def render(edition: Edition, created_utc: str, output: Path) -> str:
         "verdict": verdict,
         "broken": views.guess_lines(verdict.broken),
         "headlines": story.headlines(edition),
+        "headline_names": [story.short_name(case) for case in edition.headline],
+        "headline_refusals": story.headline_refusals(edition),
         "findings": story.costliest(story.own_findings(edition)),
         "environment_rows": views.environment_rows(edition.runs),
-        "troubled": story.not_ok(edition),
+        "troubled": story.troubles(edition),
         "lost": story.lost(edition),
         "trust_said": trust.said(edition.trust),
         "fast": edition.headline[1],

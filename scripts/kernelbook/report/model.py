@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kernelbook.case_facts import YARDSTICK
+from kernelbook.case_facts import YARDSTICK, Process
+from kernelbook.comparability import UNKNOWN, Setting
 from kernelbook.report.ranges import RangeLine, WholeFile
 from kernelbook.sdpa_backends import Answer
 from kernelbook.trust import Trust
@@ -105,13 +106,19 @@ class Warned:
 
 @dataclass(frozen=True)
 class CaseRun:
-    """One case on one run: counts of process 1, times as medians over its processes."""
+    """One case on one run, as `case_facts.merge_processes` takes its processes together.
+
+    `processes`: how many there were; `bad`: those of them that failed or were unsupported. `setting`: what its figures
+    were got with.
+    """
 
     run: str
     case: str
     status: str
     reason: str | None = None
     processes: int = 1
+    bad: tuple[Process, ...] = ()
+    setting: Setting = UNKNOWN
     kernels: int | None = None
     memcpys: int | None = None
     memsets: int | None = None
@@ -127,9 +134,6 @@ class CaseRun:
     peak_memory_bytes: int | None = None
     flops: float | None = None
     relative_error: float | None = None
-    params: str | None = None
-    dtype: str | None = None
-    started_utc: str | None = None
     warnings: tuple[Warned, ...] = ()
     trace: Path | None = None
     activities: tuple[Activity, ...] = ()
@@ -244,16 +248,6 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class PublishedFigure:
-    run: str
-    case: str
-    figure: str
-    value: float | str | None
-    unit: str = ""
-    source: str = ""
-
-
-@dataclass(frozen=True)
 class Edition:
     """One edition, read whole."""
 
@@ -265,7 +259,6 @@ class Edition:
     case_runs: tuple[CaseRun, ...]
     judged: tuple[Judged, ...]
     findings: tuple[Finding, ...]
-    published: tuple[PublishedFigure, ...]
     words: tuple[str, ...] = ()
     costs: tuple[Cost, ...] = ()
     products: tuple[Product, ...] = ()
@@ -286,9 +279,6 @@ class Edition:
     def yardsticks(self) -> frozenset[str]:
         """The cases that measure what the device can do, and are nobody's work to be improved."""
         return frozenset(case.case for case in self.cases if case.workload == YARDSTICK)
-
-    def run_named(self, name: str) -> Run | None:
-        return next((run for run in self.runs if run.run == name), None)
 
     def workloads(self) -> list[str]:
         """Workloads in the order in which the config first names them."""

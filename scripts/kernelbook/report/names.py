@@ -16,7 +16,7 @@ NOT_LISTED = ("name", "family", "what", "sentence")
 
 @dataclass(frozen=True)
 class Shown:
-    """How one name is shown: short, what it does, the decoder's sentence, and its fields as (label, value)."""
+    """How one name is shown: short, what it does, the decoder's sentence, its fields as (label, value), its ops."""
 
     short: str
     what: str
@@ -24,6 +24,7 @@ class Shown:
     precision: str
     family: str
     details: tuple[tuple[str, str], ...]
+    ops: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=8192)
@@ -35,7 +36,8 @@ def shown(category: str, name: str) -> Shown:
         for spec in fields(KernelName)
         if spec.name not in NOT_LISTED and getattr(found, spec.name) not in UNSAID
     )
-    return Shown(short(name), visible(found.what), visible(found.sentence), _precision(found), found.family, details)
+    said = visible(found.what), visible(found.sentence)
+    return Shown(short(name), *said, _precision(found), found.family, details, found.fused_ops)
 
 
 def _precision(found: KernelName) -> str:

@@ -120,7 +120,7 @@ def render(edition: Edition, created_utc: str, traces: Links) -> str:
     arranged = views.workloads(edition)
     cells = [cell for workload in arranged for case in workload.cases for cell in case.present]
     index, blocks = page_data.build(edition, {cell.number: cell.anchor for cell in cells}, traces)
-    verdict = story.verdict(edition.judged)
+    verdict = story.verdict(edition)
     broken = views.guess_lines(verdict.broken)
     own = story.own_findings(edition)
     return (
@@ -138,6 +138,7 @@ def render(edition: Edition, created_utc: str, traces: Links) -> str:
             broken_more=broken[BROKEN_CARDS:],
             headline_names=[story.short_name(case) for case in edition.headline],
             headlines=story.headlines(edition),
+            headline_refusals=story.headline_refusals(edition),
             findings=story.costliest(own),
             ranked=story.ranked(own)[:FINDING_ROWS],
             trust_rows=edition.trust[:TRUST_ROWS],
@@ -147,7 +148,7 @@ def render(edition: Edition, created_utc: str, traces: Links) -> str:
             sweep_chart=lambda sweep: Markup(sweeps.chart(sweep, sweeps.PAGE)),
             tallies=story.tallies(edition),
             environment_rows=views.environment_rows(edition.runs),
-            troubled=story.not_ok(edition),
+            troubled=story.troubles(edition),
             lost=story.lost(edition),
             fast=edition.headline[1],
             slow=edition.headline[0],

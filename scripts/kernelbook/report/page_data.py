@@ -6,9 +6,10 @@ Names are written once, in the index; rows are arrays whose columns `ACTIVITY`, 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kernelbook.comparability import Setting, refusal
 from kernelbook.report import names
 from kernelbook.report.families import FAMILIES, family_of
 from kernelbook.report.model import Activity, Call, CaseRun, Edition
@@ -40,7 +41,7 @@ CALL = (
     "correlation",
     "shapes",
 )
-SHOWN = ("short", "what", "sentence", "precision", "details")
+SHOWN = ("short", "what", "sentence", "precision", "details", "ops")
 
 
 class Names:
@@ -83,12 +84,28 @@ def build(
         "kernels": {str(number): shown for number, shown in kernels.items()},
         "families": [[f.key, f.label, f.light, f.hatched] for f in FAMILIES],
         "edition": edition.edition,
-        "runs": [{"run": r.run, "kind": r.kind, "device": r.device, "driver": r.driver} for r in edition.runs],
+        "runs": [{"run": r.run, "kind": r.kind} for r in edition.runs],
         "cases": [{"case": c.case, "workload": c.workload} for c in edition.cases],
         "compared": [[c.run_a, c.case_a, c.run_b, c.case_b, c.text] for c in edition.compared],
+        "headline": edition.headline,
         "cells": [_cell(row) | {"anchor": anchors.get(i)} for i, row in enumerate(edition.case_runs)],
     }
+    settings, index["reasons"], index["refusals"] = refusals([row.setting for row in edition.case_runs])
+    for cell, setting in zip(index["cells"], settings, strict=True):
+        cell["setting"] = setting
     return script_json(index), [script_json(block) for block in blocks]
+
+
+def refusals(settings: Sequence[Setting]) -> tuple[list[int], list[str], list[list[int | None]]]:
+    """(number of each setting, reasons, table): why cells with settings i and j may not be compared.
+
+    table[i][j] is the place of the reason among the reasons, None where they may.
+    """
+    distinct = list(dict.fromkeys(settings))
+    numbers = {setting: number for number, setting in enumerate(distinct)}
+    reasons = Names()
+    table = [[reasons.number(refusal(a, b)) for b in distinct] for a in distinct]
+    return [numbers[setting] for setting in settings], reasons.listed, table
 
 
 def _cell(row: CaseRun) -> dict[str, Any]:
@@ -104,8 +121,6 @@ def _cell(row: CaseRun) -> dict[str, Any]:
         "cpu_us": _round(row.cpu_time_us),
         "p05": _round(row.forward_p05_us),
         "p95": _round(row.forward_p95_us),
-        "dtype": row.dtype,
-        "params": row.params,
         "drawn": bool(row.activities),
         "called": bool(row.calls),
     }
@@ -122,7 +137,8 @@ def _block(
         number = table.number(act.name)
         if number is not None and number not in kernels:
             known = names.shown(act.category, act.name)
-            kernels[number] = [known.short, known.what, known.sentence, known.precision, known.details]
+            said = [known.short, known.what, known.sentence, known.precision, known.details]
+            kernels[number] = [*said, ",".join(known.ops)]
     return {
         "activities": [_activity(act, table) for act in row.activities],
         "calls": [_call(call, table) for call in row.calls],

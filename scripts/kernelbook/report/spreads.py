@@ -6,6 +6,7 @@ import statistics
 from dataclasses import dataclass
 
 from kernelbook.report.model import CaseRun, Edition, Run
+from kernelbook.units import quantile
 
 REACH = 4.0  # times the usual interval: one restless case must not flatten all the others
 REACH_LIMITS = (0.03, 1.0)
@@ -43,18 +44,8 @@ def spreads(edition: Edition, workload: str) -> tuple[Spread, ...]:
 def _spread(row: CaseRun, run: Run) -> Spread:
     values = [value for _, listed in row.samples for value in listed]
     first = tuple(listed[0] for _, listed in row.samples if listed)
-    ordered = sorted(values)
-    return Spread(
-        row, run, tuple(values), first, statistics.median(values), quantile(ordered, 0.05), quantile(ordered, 0.95)
-    )
-
-
-def quantile(ordered: list[float], share: float) -> float:
-    """Linear interpolation between the two nearest order statistics (Hyndman and Fan's type 7)."""
-    place = share * (len(ordered) - 1)
-    low = int(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+    low, high = (quantile(values, share) or 0.0 for share in (0.05, 0.95))
+    return Spread(row, run, tuple(values), first, statistics.median(values), low, high)
 
 
 def reach(shown: tuple[Spread, ...]) -> float:

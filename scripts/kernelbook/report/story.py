@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from kernelbook.case_facts import FAILED_PROCESSES
+from kernelbook.comparability import refusal
 from kernelbook.report import text
 from kernelbook.report.model import Activity, CaseRun, Edition, Finding, Judged, Run
 
@@ -13,24 +16,41 @@ SEVERITIES = ("high", "medium", "low", "info")
 
 @dataclass(frozen=True)
 class Verdict:
-    """How the guesses fared. Guesses that did not apply are not in `judged`."""
+    """How the guesses fared. Guesses that could not be judged are not in `judged`.
+
+    `reasons`: why they could not, and how many each, the commonest first. `failed`: cases of runs that failed;
+    `in_part`: those of which some processes did.
+    """
 
     held: int
     judged: int
     not_applicable: int
     broken: tuple[Judged, ...]
+    reasons: tuple[tuple[str, int], ...] = ()
+    failed: int = 0
+    in_part: int = 0
 
     @property
     def sentence(self) -> str:
+        """The guesses that held, never without the cases that failed."""
+        parts = [self._guesses]
+        parts += [f"{text.plural(self.failed, 'case')} failed"] if self.failed else []
+        parts += [f"{text.plural(self.in_part, 'case')} failed in part"] if self.in_part else []
+        return f"{'; '.join(parts)}."
+
+    @property
+    def _guesses(self) -> str:
         if not self.judged:
-            return "No guess was judged."
-        if self.held == self.judged:
-            return (
-                f"All {text.plural(self.judged, 'guess', 'guesses')} held."
-                if self.judged > 1
-                else "The one guess held."
-            )
-        return f"{self.held} of {text.plural(self.judged, 'guess', 'guesses')} held."
+            return "No guess was judged"
+        if self.held == self.judged == 1:
+            return "The one guess held"
+        of = "All" if self.held == self.judged else f"{self.held} of"
+        return f"{of} {text.plural(self.judged, 'guess', 'guesses')} held"
+
+    @property
+    def why_not(self) -> str:
+        """Why the others could not be judged: `8 no device activities, 2 forwards differ`."""
+        return ", ".join(f"{number} {reason}" for reason, number in self.reasons)
 
 
 @dataclass(frozen=True)
@@ -51,22 +71,44 @@ def short_name(case: str) -> str:
     return {"attention-inplace-eager": "In-place attention", "sdpa-math-eager": "SDPA’s math backend"}.get(case, case)
 
 
-def verdict(judged: Iterable[Judged]) -> Verdict:
-    judged = tuple(judged)
+def verdict(edition: Edition) -> Verdict:
+    judged = edition.judged
     held = sum(row.held for row in judged)
     broken = tuple(row for row in judged if row.broken)
-    return Verdict(held, held + len(broken), len(judged) - held - len(broken), broken)
+    why = Counter(row.observed for row in judged if not (row.held or row.broken))
+    return Verdict(
+        held,
+        held + len(broken),
+        len(judged) - held - len(broken),
+        broken,
+        tuple(why.most_common()),
+        failed=sum(row.status == "failed" for row in edition.case_runs),
+        in_part=sum(row.status == "ok" and bool(row.bad) for row in edition.case_runs),
+    )
 
 
 def headlines(edition: Edition) -> tuple[Headline, ...]:
-    """One for each run that has both figures, measured runs before published ones."""
+    """One for each run that has both figures and may compare them, measured runs before published ones."""
+    found = [
+        Headline(run, fast.device_time_us, slow.device_time_us)
+        for run, fast, slow in _headline_rows(edition)
+        if fast.device_time_us and slow.device_time_us and not refusal(fast.setting, slow.setting)
+    ]
+    return tuple(sorted(found, key=lambda headline: headline.run.kind == "published"))
+
+
+def headline_refusals(edition: Edition) -> tuple[tuple[Run, str], ...]:
+    """(run, why) of each run that has both headline figures and may not compare them."""
+    rows = ((run, refusal(fast.setting, slow.setting)) for run, fast, slow in _headline_rows(edition))
+    return tuple((run, why) for run, why in rows if why)
+
+
+def _headline_rows(edition: Edition) -> Iterator[tuple[Run, CaseRun, CaseRun]]:
     rows = edition.by_key()
-    found = []
     for run in edition.runs:
         fast, slow = (rows.get((run.run, case)) for case in reversed(edition.headline))
         if fast and slow and fast.device_time_us and slow.device_time_us:
-            found.append(Headline(run, fast.device_time_us, slow.device_time_us))
-    return tuple(sorted(found, key=lambda headline: headline.run.kind == "published"))
+            yield run, fast, slow
 
 
 def own_findings(edition: Edition) -> tuple[Finding, ...]:
@@ -143,5 +185,25 @@ def lost(edition: Edition) -> tuple[Run, ...]:
     return tuple(run for run in edition.runs if run.status == "lost")
 
 
-def not_ok(edition: Edition) -> tuple[CaseRun, ...]:
-    return tuple(row for row in edition.case_runs if row.status != "ok")
+@dataclass(frozen=True)
+class Trouble:
+    """A case of a run that did not run, or not in all its processes; `bad` where that is a failure."""
+
+    run: str
+    case: str
+    status: str
+    reason: str | None
+    bad: bool
+
+
+def troubles(edition: Edition) -> tuple[Trouble, ...]:
+    """What did not run, each with its reason."""
+    found = []
+    for row in edition.case_runs:
+        if row.status != "ok":
+            found.append(Trouble(row.run, row.case, row.status, row.reason, row.status == "failed"))
+        elif row.bad:
+            said = next(warned.message for warned in row.warnings if warned.code == FAILED_PROCESSES)
+            status, _, reason = said.partition(": ")
+            found.append(Trouble(row.run, row.case, status, reason, bad=True))
+    return tuple(found)

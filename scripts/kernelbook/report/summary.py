@@ -14,12 +14,19 @@ SCHEMA = 1
 
 def summary(edition: Edition, created_utc: str) -> dict[str, Any]:
     """The edition as plain JSON values. Times are microseconds; what was not measured is null."""
-    verdict = story.verdict(edition.judged)
+    verdict = story.verdict(edition)
     return {
         "schema": SCHEMA,
         "edition": edition.edition,
         "created_utc": created_utc,
-        "verdict": {"held": verdict.held, "judged": verdict.judged, "not_applicable": verdict.not_applicable},
+        "verdict": {
+            "held": verdict.held,
+            "judged": verdict.judged,
+            "not_applicable": verdict.not_applicable,
+            "reasons": dict(verdict.reasons),
+            "failed_cases": verdict.failed,
+            "cases_failed_in_part": verdict.in_part,
+        },
         "headline": [
             {
                 "run": head.run.run,
@@ -56,6 +63,9 @@ def _case(row: CaseRun) -> dict[str, Any]:
         "status": row.status,
         "reason": row.reason,
         "processes": row.processes,
+        "failed_processes": [
+            {"process": process.process, "status": process.status, "reason": process.reason} for process in row.bad
+        ],
         "kernels": row.kernels,
         "memcpys": row.memcpys,
         "memsets": row.memsets,

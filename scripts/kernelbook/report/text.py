@@ -10,11 +10,10 @@ import re
 import unicodedata
 
 from kernelbook.report.model import CaseRun
+from kernelbook.units import NOT_AVAILABLE, UNITS, duration, plural, significant  # noqa: F401 (told from here)
 
-NOT_AVAILABLE = "n/a"
 _MARKDOWN_SPECIAL = re.compile(r"([\\`*_\[\]|~$<>&]|^[-+=#]|:(?=//)|(?<=www)\.)")
 _FORMULA_START = ("=", "+", "-", "@", "\t", "\r")
-_UNITS = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"))
 
 
 class Markdown(str):
@@ -69,30 +68,9 @@ def slug(value: object) -> str:
     return re.sub(r"[^a-z0-9.-]+", "-", str(value).lower()).strip("-")[:80] or "x"
 
 
-def significant(value: float, digits: int = 3) -> str:
-    """A number with so many significant digits, without exponent: 0.736, 2.7, 945, 2634."""
-    if value == 0:
-        return "0"
-    magnitude = len(str(int(abs(value)))) if abs(value) >= 1 else 0
-    places = digits - magnitude if magnitude else digits
-    return f"{value:,.{max(places, 0)}f}"
-
-
-def duration(value: float | None) -> str:
-    """Microseconds in the unit that reads best."""
-    if value is None:
-        return NOT_AVAILABLE
-    if value == 0:
-        return "0"
-    for size, unit in _UNITS:
-        if abs(value) >= size:
-            return f"{significant(value / size)} {unit}"
-    return f"{significant(value, 2)} µs"
-
-
 def axis(value: float, scale: float) -> str:
     """A tick's label in the unit of its scale, so that all ticks of an axis share one: `0.5 ms` beside `2 ms`."""
-    size, unit = next(((size, unit) for size, unit in _UNITS if scale >= size), _UNITS[-1])
+    size, unit = next(((size, unit) for size, unit in UNITS if scale >= size), UNITS[-1])
     return f"{value / size:g} {unit}" if value else "0"
 
 
@@ -120,10 +98,6 @@ def size(value: float | None) -> str:
             return f"{significant(value)} {unit}"
         value /= 1024
     return f"{significant(value)} TiB"
-
-
-def plural(count: int, one: str, many: str | None = None) -> str:
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def counts(row: CaseRun) -> str:

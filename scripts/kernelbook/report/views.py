@@ -15,7 +15,6 @@ from kernelbook.report.model import (
     Finding,
     Judged,
     Product,
-    PublishedFigure,
     Run,
 )
 from kernelbook.report.ranges import RangeLine, WholeFile
@@ -235,7 +234,3 @@ def environment_rows(runs: Iterable[Run]) -> list[tuple[str, tuple[str, ...], bo
 
 def _told(value: object) -> str:
     return "" if value is None else str(value)
-
-
-def published_of(edition: Edition, run: str, case: str) -> tuple[PublishedFigure, ...]:
-    return tuple(row for row in edition.published if (row.run, row.case) == (run, case))

@@ -1,41 +1,46 @@
-// Aligns two sequences of kernels (Needleman-Wunsch, gaps cost nothing): equal names count most, then one family, and
-// the more the greater the part of their forwards that both take, so that a long GEMM is not paired with a tiny one.
+// Aligns two sequences of kernels just as kernelbook/alignment.py does (Needleman and Wunsch): equal names cost nothing,
+// one of the same family costs less than a removal and an addition, another family never stands for it.
 
-const ALIGN_LIMIT = 4e6; // cells of the table; beyond, sequences are paired by position
+const GAP_COST = 0.75;
+const FULL_CELLS = 1e6; // beyond, only a band around the diagonal is looked at
+const BAND = 200;
+const ALIKE = new Set(["gemm", "attention", "softmax"]); // families whose kernels do one thing, whatever their names
 
-function likeness(a, b) {
-  const weight = 1 + 4 * Math.min(a.part, b.part);
-  if (a.name === b.name) return 3 * weight;
-  return a.family === b.family && a.category === b.category ? weight : 0;
+function costOf(a, b) {
+  if (a.category !== b.category) return Infinity;
+  if (a.name === b.name) return 0;
+  if (a.family.key !== b.family.key) return Infinity;
+  return ALIKE.has(a.family.key) || a.ops === b.ops ? 0.8 : 1;
+}
+
+// at(i, j): the least cost of aligning the first i of left with the first j of right; Infinity outside of the band.
+function leastCosts(left, right) {
+  const full = left.length * right.length <= FULL_CELLS;
+  const band = full ? Math.max(left.length, right.length) : Math.abs(left.length - right.length) + BAND;
+  const width = 2 * band + 1;
+  const best = new Float64Array((left.length + 1) * width).fill(Infinity);
+  const at = (i, j) => (i < 0 || j < 0 || Math.abs(j - i) > band ? Infinity : best[i * width + j - i + band]);
+  for (let i = 0; i <= left.length; i++) {
+    for (let j = Math.max(0, i - band); j <= Math.min(right.length, i + band); j++) {
+      const gap = i || j ? Math.min(at(i - 1, j), at(i, j - 1)) + GAP_COST : 0;
+      const match = i && j ? at(i - 1, j - 1) + costOf(left[i - 1], right[j - 1]) : Infinity;
+      best[i * width + j - i + band] = Math.min(gap, match);
+    }
+  }
+  return at;
 }
 
 function align(left, right) {
-  const [rows, cols] = [left.length + 1, right.length + 1];
-  if (rows * cols > ALIGN_LIMIT) {
-    return Array.from({ length: Math.max(left.length, right.length) }, (_, place) => [
-      left[place] ?? null,
-      right[place] ?? null,
-    ]);
-  }
-  const best = new Float64Array(rows * cols);
-  for (let i = rows - 2; i >= 0; i--) {
-    for (let j = cols - 2; j >= 0; j--) {
-      const like = likeness(left[i], right[j]);
-      const both = like ? like + best[(i + 1) * cols + j + 1] : -1;
-      best[i * cols + j] = Math.max(both, best[(i + 1) * cols + j], best[i * cols + j + 1]);
-    }
-  }
+  const at = leastCosts(left, right);
   const pairs = [];
-  let [i, j] = [0, 0];
-  while (i < left.length && j < right.length) {
-    const like = likeness(left[i], right[j]);
-    if (like && best[i * cols + j] === like + best[(i + 1) * cols + j + 1]) pairs.push([left[i++], right[j++]]);
-    else if (best[i * cols + j] === best[(i + 1) * cols + j]) pairs.push([left[i++], null]);
-    else pairs.push([null, right[j++]]);
+  let [i, j] = [left.length, right.length];
+  while (i || j) {
+    if (i && j && at(i, j) === at(i - 1, j - 1) + costOf(left[i - 1], right[j - 1]))
+      pairs.push([left[--i], right[--j]]);
+    else if (i && at(i, j) === at(i - 1, j) + GAP_COST) pairs.push([left[--i], null]);
+    else pairs.push([null, right[--j]]);
   }
-  while (i < left.length) pairs.push([left[i++], null]);
-  while (j < right.length) pairs.push([null, right[j++]]);
-  return pairs;
+  return pairs.reverse();
 }
 
 // The ops of one forward, by name: how often, CPU time with and without children, what they launched themselves.

@@ -124,8 +124,7 @@ function verdictLine(pairs) {
   const same = count(([one, other]) => one && other && one.name === other.name);
   const otherNames = count(([one, other]) => one && other && one.name !== other.name);
   const [onlyA, onlyB] = [count(([, other]) => !other), count(([one]) => !one)];
-  if (!otherNames && !onlyA && !onlyB)
-    return `The same ${plural(same, "activity").replace("activitys", "activities")}, in the same order.`;
+  if (!otherNames && !onlyA && !onlyB) return `The same ${plural(same, "activity", "activities")}, in the same order.`;
   return `${same} the same, ${otherNames} paired with another kernel, ${onlyA} only in A, ${onlyB} only in B.`;
 }
 
@@ -204,7 +203,9 @@ function firstPair(cells) {
   const drawn = cells.filter(([cell]) => cell.drawn);
   const find = (name) => drawn.find(([cell]) => cell.case === name)?.[1];
   const listed = drawn.length > 1 ? drawn : cells;
-  return [find("attention-inplace-eager") ?? listed[0][1], find("sdpa-math-eager") ?? listed[1][1]];
+  const [slow, fast] = index.headline.map(find);
+  const a = fast ?? listed.find(([, number]) => number !== slow)[1];
+  return [a, slow ?? listed.find(([, number]) => number !== a)[1]];
 }
 
 function startCompare() {

@@ -52,20 +52,8 @@ const byName = new Map(index.cells.map((cell, number) => [JSON.stringify([cell.r
 const numberOf = (run, name) => byName.get(JSON.stringify([run, name]));
 const titleOf = (cell) => `${visible(cell.case)} on ${visible(cell.run)}`;
 
-// What stops two figures from being compared: they must come from the same GPU, driver, dtype and parameters.
+// What stops two figures from being compared, as kernelbook/comparability.py decided beforehand; empty where nothing does.
 function differences(one, other) {
-  const a = runs.get(one.run);
-  const b = runs.get(other.run);
-  const found = [];
-  const check = (label, left, right) => {
-    if (missing(left) || missing(right)) found.push(`${label} not known`);
-    else if (left !== right) found.push(`${label}: ${clip(visible(left), 60)} and ${clip(visible(right), 60)}`);
-  };
-  if (one.run !== other.run) {
-    check("GPU", a.device, b.device);
-    check("driver", a.driver, b.driver);
-  }
-  check("dtype", one.dtype, other.dtype);
-  if (one.case === other.case) check("parameters", one.params, other.params);
-  return found;
+  const reason = index.refusals[one.setting][other.setting];
+  return missing(reason) ? [] : [index.reasons[reason]];
 }

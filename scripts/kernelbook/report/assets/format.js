@@ -1,4 +1,4 @@
-// Numbers and names as the page shows them; the same rules as kernelbook/report/text.py.
+// Numbers and names as the page shows them; the same rules as kernelbook/units.py and report/text.py.
 
 const NA = "n/a";
 
@@ -15,25 +15,34 @@ function clip(text, limit = 96) {
   return `${text.slice(0, head)}…${text.slice(head + 1 - limit)}`;
 }
 
+const wholeDigits = (value) => (Math.abs(value) >= 1 ? String(Math.trunc(Math.abs(value))).length : 0);
+
 function significant(value, digits = 3) {
   if (value === 0) return "0";
-  const whole = Math.abs(value) >= 1 ? String(Math.trunc(Math.abs(value))).length : 0;
-  const places = Math.max(digits - whole, 0);
+  let places = Math.max(digits - wholeDigits(value), 0);
+  if (wholeDigits(Number(value.toFixed(places))) > wholeDigits(value)) places = Math.max(places - 1, 0);
   return value.toLocaleString("en-US", { minimumFractionDigits: places, maximumFractionDigits: places });
 }
+
+// What three digits would show as a thousand of the unit below is told in the unit above.
+const ROUNDS_UP_FROM = 0.9995;
+const UNITS = [
+  [1e6, "s"],
+  [1e3, "ms"],
+  [1, "µs"],
+];
 
 const missing = (value) => value === null || value === undefined;
 
 function duration(us) {
   if (missing(us)) return NA;
   if (us === 0) return "0";
-  if (Math.abs(us) >= 1e6) return `${significant(us / 1e6)} s`;
-  if (Math.abs(us) >= 1e3) return `${significant(us / 1e3)} ms`;
-  return Math.abs(us) >= 1 ? `${significant(us)} µs` : `${significant(us, 2)} µs`;
+  const [size, unit] = UNITS.find(([size]) => Math.abs(us) >= size * ROUNDS_UP_FROM) ?? [];
+  return size ? `${significant(us / size)} ${unit}` : `${us.toFixed(2)} µs`;
 }
 
 function axisLabel(us, scale) {
-  const [size, unit] = scale >= 1e6 ? [1e6, "s"] : scale >= 1e3 ? [1e3, "ms"] : [1, "µs"];
+  const [size, unit] = UNITS.find(([size]) => scale >= size) ?? UNITS[2];
   return us ? `${Number((us / size).toPrecision(6))} ${unit}` : "0";
 }
 
@@ -42,7 +51,7 @@ function ratio(value) {
   return value >= 0.1 && value < 10 ? `${value.toFixed(2)}×` : `${significant(value)}×`;
 }
 const share = (value) => (missing(value) ? NA : `${(value * 100).toFixed(value >= 0.1 ? 0 : 1)} %`);
-const plural = (count, one) => `${count.toLocaleString("en-US")} ${one}${count === 1 ? "" : "s"}`;
+const plural = (count, one, many = `${one}s`) => `${count.toLocaleString("en-US")} ${count === 1 ? one : many}`;
 
 function counts(cell) {
   if (missing(cell.kernels)) return NA;

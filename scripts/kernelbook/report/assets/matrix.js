@@ -21,10 +21,14 @@ function otherKernels(td, base, cell, against) {
   return !missing(cell.kernels) && !missing(against.kernels) && cell.kernels !== against.kernels;
 }
 
+// A CPU run has no device time: what stands in its place is the forward time, and says so.
+const timeIn = (cell, field) =>
+  missing(cell[field]) && !missing(cell.forward_us) ? `forward ${duration(cell.forward_us)}` : duration(cell[field]);
+
 function paintCell(td, base, metric) {
   const cell = index.cells[Number(td.dataset.cell)];
   const field = metric === "device" ? "device_us" : "forward_us";
-  $(".m-time", td).textContent = duration(cell[field] ?? cell.forward_us);
+  $(".m-time", td).textContent = timeIn(cell, field);
   td.dataset.v = cell[field] ?? "";
   td.classList.remove("differs");
   if (!base) return clearHeat(td, "", "The baseline has no such case");
