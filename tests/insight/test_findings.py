@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from insight_traces import H200, Trace
 
 from kernelbook.case_facts import Activity, Call, CaseFacts, Forward
 from kernelbook.findings import Finding, find, rules
+from kernelbook.findings.registry import Scene
 from kernelbook.findings.shape import theoretical_occupancy
 
 Look = Callable[[str], CaseFacts]
@@ -181,6 +183,18 @@ def test_a_second_compilation_of_a_frame_is_a_recompilation(tmp_path: Path) -> N
 
 def test_a_first_compilation_is_none(facts_of: Look) -> None:
     assert found(facts_of("mlp-compile"), "recompiled") == []
+
+
+def test_times_of_a_twin_on_another_machine_are_not_set_beside_ones_own(recorded_facts: dict[str, CaseFacts]) -> None:
+    twin = replace(recorded_facts["linear-eager"], driver="1.0")
+    others = recorded_facts | {"linear-eager": twin}
+    case = recorded_facts["linear-compile"]
+    assert "eager " in one(case, "compile-overhead", recorded_facts).text
+    assert "eager " not in one(case, "compile-overhead", others).text
+    assert "more CPU time" in one(case, "compile-fused-nothing", recorded_facts).text
+    assert one(case, "compile-fused-nothing", others).time_us == 0.0
+    assert twin not in Scene(case, others).peers()
+    assert recorded_facts["linear-eager"] in Scene(case, recorded_facts).peers()
 
 
 def compiled(tmp_path: Path, **measured: object) -> CaseFacts:

@@ -145,7 +145,7 @@ def test_forward_times_among_device_times_are_marked(tmp_path):
     cell = re.search(r"linear-eager</a></th>.*?m-time num\">([^<]*)<", page)
     assert cell
     assert cell[1] == "forward 22.7 µs"
-    assert "| `linear-eager` | n/a, forward 22.7 µs |" in twin
+    assert "| `linear-eager` | n/a, forward 22.7 µs | 1 kernel, n/a |" in twin  # published without any time
 
 
 H200 = Setting("a", "mlp", "NVIDIA H200", "cuda", 16, "580", "bfloat16", "{}", "cuda_events")

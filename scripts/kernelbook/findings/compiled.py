@@ -32,7 +32,7 @@ def compile_overhead(scene: Scene) -> Iterator[Finding]:
         return
     twin = scene.eager_twin()
     versus = ""
-    if twin and twin.cpu_time_us and scene.facts.cpu_time_us:
+    if twin and scene.comparable(twin) and twin.cpu_time_us and scene.facts.cpu_time_us:
         own, eager = duration(scene.facts.cpu_time_us), duration(twin.cpu_time_us)
         versus = f" A profiled forward takes {own} of CPU time, eager {eager}."
     text = (
@@ -54,7 +54,7 @@ def compile_fused_nothing(scene: Scene) -> Iterator[Finding]:
     if own != theirs:
         return
     number = f"the very {'kernel' if len(scene.kernels) == 1 else f'{len(scene.kernels)} kernels'}"
-    extra = (scene.facts.cpu_time_us or 0) - (twin.cpu_time_us or 0)
+    extra = (scene.facts.cpu_time_us or 0) - (twin.cpu_time_us or 0) if scene.comparable(twin) else 0.0
     cost = f", and costs {duration(extra)} more CPU time a call" if extra > 0 else ""
     text = f"torch.compile fused nothing: it runs {number} of {twin.case}{cost}."
     share = part(max(extra, 0.0), scene.facts.cpu_time_us)

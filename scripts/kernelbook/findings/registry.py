@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from kernelbook.case_facts import Activity, CallTotal, CaseFacts
 from kernelbook.clock import bound_of
+from kernelbook.comparability import refusal
 from kernelbook.units import duration
 
 SEVERITIES = ("high", "medium", "low", "info")
@@ -66,11 +67,14 @@ class Scene:
         return None
 
     def peers(self) -> list[CaseFacts]:
-        """All good cases of the same workload, parameters and element type, this one among them."""
-        same = ("workload", "params", "dtype", "device")
+        """All good cases of the same workload that may be compared with this one, which is among them."""
         own = self.facts
-        found = [o for o in self.others.values() if all(getattr(own, n) == getattr(o, n) for n in same)]
+        found = [o for o in self.others.values() if o.workload == own.workload and self.comparable(o)]
         return [o for o in found if o.status == "ok" and o.on_device and o.case != own.case] + [own]
+
+    def comparable(self, other: CaseFacts) -> bool:
+        """Whether times of the other case may be set against those of this one."""
+        return refusal(self.facts.setting, other.setting) is None
 
 
 Look = Callable[[Scene], Iterable[Finding]]

@@ -34,6 +34,7 @@ def environment() -> jinja2.Environment:
         "share": text.share,
         "clip": text.clip,
         "counts": text.counts,
+        "one_time": text.one_time,
         "plural": text.plural,
         "code": text.code,
         "number": text.number,

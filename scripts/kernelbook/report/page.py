@@ -109,6 +109,7 @@ def environment() -> jinja2.Environment:
         **trust.CELLS,
         "clip": text.clip,
         "counts": text.counts,
+        "one_time": text.one_time,
         "plural": text.plural,
         "percent": lambda part: f"{part * 100:.3f}".rstrip("0").rstrip(".") + "%",
     }

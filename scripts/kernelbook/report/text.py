@@ -10,7 +10,7 @@ import re
 import unicodedata
 
 from kernelbook.report.model import CaseRun
-from kernelbook.units import NOT_AVAILABLE, UNITS, duration, plural, significant  # noqa: F401 (told from here)
+from kernelbook.units import NOT_AVAILABLE, UNITS, duration, plural, significant
 
 _MARKDOWN_SPECIAL = re.compile(r"([\\`*_\[\]|~$<>&]|^[-+=#]|:(?=//)|(?<=www)\.)")
 _FORMULA_START = ("=", "+", "-", "@", "\t", "\r")
@@ -98,6 +98,13 @@ def size(value: float | None) -> str:
             return f"{significant(value)} {unit}"
         value /= 1024
     return f"{significant(value)} TiB"
+
+
+def one_time(row: CaseRun) -> str:
+    """The device time of a forward; without one the unprofiled forward time, marked as such: `forward 22.7 µs`."""
+    if row.device_time_us is None and row.forward_time_us is not None:
+        return f"forward {duration(row.forward_time_us)}"
+    return duration(row.device_time_us)
 
 
 def counts(row: CaseRun) -> str:
