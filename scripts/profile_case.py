@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from workloads.harness.case_file import CaseError, load_case
+from workloads.harness.files import held
 from workloads.harness.gpu import LOCKS
 from workloads.harness.supervisor import say, supervise
 
@@ -32,7 +33,8 @@ def main(argv: list[str] | None = None) -> int:
         given, case = load_case(arguments.case_file)
         output = arguments.output.absolute()
         where = (output, arguments.cache_dir, arguments.require_container, arguments.lock_dir)
-        return supervise(given, case, arguments.device, *where)
+        with held(output, say):
+            return supervise(given, case, arguments.device, *where)
     except CaseError as error:
         say(str(error))
         return 2

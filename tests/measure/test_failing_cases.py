@@ -144,6 +144,20 @@ def test_the_child_does_not_outlive_a_killed_supervisor(measure):
     wait_for(lambda: ended(int(child)))
 
 
+def test_a_measurement_waits_for_another_that_still_writes_into_its_folder(measure):
+    """As after a workflow that was killed: its last measurement lives on while the next workflow repeats it."""
+    first = measure.start(":hangs")
+    wait_until_it_hangs(first)
+    second = measure.start(":fine")
+    told = second.stderr.readline()
+    assert "another measurement still writes into it" in told
+    first.terminate()
+    assert measure.finish(first).status == 128 + signal.SIGTERM
+    got = measure.finish(second)
+    assert (got.status, got.measurement["status"]) == (0, "ok")
+    assert sorted(path.name for path in got.output.iterdir()) == ["measurement.json", "shapes.json.gz", "trace.json.gz"]
+
+
 def test_full_disk_under_a_trace(measure):
     measure.output.mkdir()
     (measure.output / ".trace.json.gz").symlink_to("/dev/full")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import math
 import os
@@ -10,10 +12,31 @@ import socket
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 SCRIPTS = Path(__file__).resolve().parents[2]
+
+
+@contextlib.contextmanager
+def held(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """Hold a folder against another measurement into it, such as one that outlived a killed workflow: wait for its end.
+
+    The lock is the kernel's (flock) on the folder itself; where the file system has none, nothing is held.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                say(f"{folder}: another measurement still writes into it; waiting for it")
+                fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def finite(value: Any) -> Any:
