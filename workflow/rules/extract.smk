@@ -7,6 +7,7 @@ localrules:
 
 rule extract_case:
     input:
+        script=f"{SCRIPTS}/extract_case.py",
         run=f"{RESULTS}/{{run}}/run.json",
         measurement=watched_measurement,
         code=PLAN.code_behind(f"{SCRIPTS}/extract_case.py"),
@@ -24,5 +25,5 @@ rule extract_case:
     message:
         "Reading {wildcards.case} on {wildcards.run}, process {wildcards.process}"
     shell:
-        "{params.python:q} {SCRIPTS:q}/extract_case.py --run-file {input.run:q} --case-spec {params.spec:q}"
+        "{params.python:q} {input.script:q} --run-file {input.run:q} --case-spec {params.spec:q}"
         " --process {wildcards.process} --output {params.folder:q} --measurement {params.measurement:q} 2> {log:q}"

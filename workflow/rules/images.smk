@@ -8,6 +8,8 @@ localrules:
 rule pull_images:
     input:
         [f"{RESULTS}/{run.name}/run.json" for run in CONFIG.runs if run.kind == "container"],
+    log:
+        "logs/pull_images.log",
     conda:
         "../envs/host.yaml"
     params:
@@ -16,4 +18,4 @@ rule pull_images:
     message:
         "What the images hold"
     shell:
-        "{params.python:q} {params.scripts:q}/pull_images.py {input:q}"
+        "{params.python:q} {params.scripts:q}/pull_images.py {input:q} 2>&1 | tee {log:q}"

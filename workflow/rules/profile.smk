@@ -25,7 +25,7 @@ checkpoint probe_run:
 rule profile_case:
     input:
         run=ancient(f"{RESULTS}/{{run}}/run.json"),
-        supervisor=f"{SCRIPTS}/profile_case.py",
+        script=f"{SCRIPTS}/profile_case.py",
         workload=lambda wildcards: PLAN.code_of(wildcards.case),
     output:
         case=f"{RESULTS}/{{run}}/{{case}}/{{process}}/case.json",
@@ -41,7 +41,6 @@ rule profile_case:
         runtime=lambda wildcards: minutes_of(wildcards.case),
     params:
         python=measuring_python,
-        scripts=SCRIPTS,
         build=build_of,
         only_in=only_in,
         spec=lambda wildcards: PLAN.case_json(wildcards.run, wildcards.case, wildcards.process),
@@ -52,5 +51,5 @@ rule profile_case:
         "Measuring {wildcards.case} on {wildcards.run}, process {wildcards.process}"
     shell:
         "printf '%s' {params.spec:q} > {output.case:q} && "
-        "{params.python} {params.scripts:q}/profile_case.py --case-file {output.case:q} --device {params.device}"
+        "{params.python} {input.script:q} --case-file {output.case:q} --device {params.device}"
         " --output {params.folder:q} --cache-dir {params.cache:q} {params.only_in} 2> {log:q}"

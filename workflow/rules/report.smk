@@ -8,6 +8,7 @@ localrules:
 
 rule collect_edition:
     input:
+        script=f"{SCRIPTS}/collect_edition.py",
         runs=[f"{RESULTS}/{run.name}/run.json" for run in PLAN.runs_with_cases()],
         cases=[f"{RESULTS}/{run}/{case}/{process}/case.parquet" for run, case, process in PLAN.rows()],
         published=[PLAN.source_of(run).as_posix() for run in PLAN.runs if run.kind == "published"],
@@ -30,12 +31,13 @@ rule collect_edition:
     message:
         "Collecting edition {EDITION}"
     shell:
-        "{params.python:q} {SCRIPTS:q}/collect_edition.py --plan {params.plan:q} --results {params.results:q}"
+        "{params.python:q} {input.script:q} --plan {params.plan:q} --results {params.results:q}"
         " --output {output:q} 2> {log:q}"
 
 
 rule render_report:
     input:
+        script=f"{SCRIPTS}/render_report.py",
         edition=f"{RESULTS}/edition",
         code=glob(f"{SCRIPTS}/kernelbook/report/*.py") + glob(f"{SCRIPTS}/kernelbook/report/*/*.*"),
     output:
@@ -70,4 +72,4 @@ rule render_report:
     message:
         "Writing {REPORT}/index.html"
     shell:
-        "{params.python:q} {SCRIPTS:q}/render_report.py --edition-dir {input.edition:q} --output {params.report:q} 2> {log:q}"
+        "{params.python:q} {input.script:q} --edition-dir {input.edition:q} --output {params.report:q} 2> {log:q}"
