@@ -101,10 +101,17 @@ def _of_plan(rows: Iterable[dict[str, Any]], plan: Mapping[str, Any]) -> list[di
 
 
 def _concatenated(rows: Sequence[Sequence[Any]], results: Path, name: str) -> pa.Table:
-    parts = [pq.read_table(results / run / case / str(process) / f"{name}.parquet") for run, case, process in rows]
+    parts = [_read(results / run / case / str(process) / f"{name}.parquet") for run, case, process in rows]
     if not parts:
         return CASE_SCHEMA.empty_table() if name == "case" else pa.table({"run": pa.array([], pa.string())})
     return pa.concat_tables(parts, promote_options="default")
+
+
+def _read(file: Path) -> pa.Table:
+    try:
+        return pq.read_table(file)
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"{file}: is no table ({error}): delete it, and it is made again") from error
 
 
 def _run_facts(run: Mapping[str, Any], results: Path, cases: pa.Table, published: Published | None) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from kernelbook.config import CaseSpec, Config, RunSpec, matches, trace_case
 from kernelbook.containers import start_arguments
+from kernelbook.earlier import previous, read_object
 from kernelbook.images import Image, image_of, runtime, stamp_of
 from kernelbook.imports import files_behind
 from kernelbook.published import published_error
@@ -105,14 +106,14 @@ class Plan:
         spec = dict(self.case_of(run, case).measurement)
         if self.config.run(run).kind == "recorded":
             return json.dumps(spec, sort_keys=True)
-        previous = _previous(self.root / self.measurement_of(run, case, process), "started_utc")
-        retry_of = previous.repeat_of(self.config.retry_failed)
+        earlier = previous(self.root / self.measurement_of(run, case, process), "started_utc")
+        retry_of = earlier.repeat_of(self.config.retry_failed)
         return json.dumps(spec | ({"retry_of": retry_of} if retry_of else {}), sort_keys=True)
 
     def run_json(self, run: str) -> str:
         """What probe_run.py gets, as JSON; a lost run is always looked at again."""
         spec = self.config.run(run)
-        retry_of = _previous(self.root / self.results / run / "run.json", "probed_utc").repeat_of(again=True)
+        retry_of = previous(self.root / self.results / run / "run.json", "probed_utc").repeat_of(again=True)
         given = {"run": run, "kind": spec.kind, "where": spec.where, "description": spec.description}
         if spec.kind == "recorded":
             given["folder"] = self.source_of(spec).as_posix()
@@ -140,7 +141,7 @@ class Plan:
         return start_arguments(path for path in needed if not path.is_relative_to(self.root))
 
     def _container_json(self, run: RunSpec) -> dict[str, Any]:
-        known = _read(self.root / self.results / run.name / "run.json")
+        known = read_object(self.root / self.results / run.name / "run.json")
         stamp = _stamp(self.image_of(run).file)
         # as passed before, as long as the image is the one that was started then: a change starts it again
         seen = known.get("image_seen") if known.get("image_stamp") == stamp else stamp
@@ -270,31 +271,3 @@ def host_python() -> str:
 _recorded_cases = cache(recorded_cases)  # a folder is looked through once
 _published_error = cache(published_error)
 _stamp = cache(stamp_of)
-
-
-@dataclass(frozen=True)
-class _Earlier:
-    """What an earlier execution left: was it a failure, when, and which failure did it repeat itself."""
-
-    failed_at: str | None
-    retry_of: str | None
-
-    def repeat_of(self, again: bool) -> str | None:
-        return self.failed_at if again and self.failed_at else self.retry_of
-
-
-@cache
-def _previous(path: Path, stamp: str) -> _Earlier:
-    found = _read(path)
-    retry_of = (found.get("case") or found).get("retry_of")
-    return _Earlier(found.get(stamp) if found.get("status") in ("failed", "lost") else None, retry_of)
-
-
-@cache
-def _read(path: Path) -> Mapping[str, Any]:
-    """A JSON object, read once an execution, so that it stays as it was when the DAG was built; empty if unreadable."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, Mapping) else {}

@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from kernelbook.case_tables import Origin, tables_of
+from kernelbook.edition import collect
 from kernelbook.measurement import MeasurementError, load_measurement
 
 RECORDED = "resources/recorded/h200-torch2.11/linear-eager/1"
@@ -74,3 +75,12 @@ def test_what_is_no_measurement_at_all_is_a_failed_row(measured, text):
     file = measured()
     file.write_bytes(text)
     assert row_of(file)[0] == "failed"
+
+
+def test_a_damaged_table_is_named_with_the_remedy(tmp_path):
+    table = tmp_path / "host/linear-eager/1/case.parquet"
+    table.parent.mkdir(parents=True)
+    table.write_bytes(b"PAR1 and no more")
+    plan = {"rows": [["host", "linear-eager", 1]], "runs": [], "cases": [], "left_out": []}
+    with pytest.raises(ValueError, match=r"linear-eager/1/[a-z]+\.parquet: is no table .*: delete it, and it is made"):
+        collect(plan, tmp_path)

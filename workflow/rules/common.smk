@@ -3,8 +3,11 @@
 
 def run_status(wildcards):
     """run.json of a run, once it has been looked at."""
-    found = checkpoints.probe_run.get(run=wildcards.run).output.run
-    return json.loads(Path(found).read_text(encoding="utf-8"))
+    found = Path(checkpoints.probe_run.get(run=wildcards.run).output.run)
+    try:
+        return json.loads(found.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise WorkflowError(f"{found}: is no JSON ({error}): delete it, and the run is looked at again") from error
 
 
 def measurement(wildcards):

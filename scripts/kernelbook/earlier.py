@@ -1,0 +1,45 @@
+"""What an earlier execution left of a run or a measurement: whether it has to be repeated, and which it repeated."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+STOPPED = "stopped from outside"  # so begins the reason of a measurement that a signal ended, as Ctrl-C does
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What an earlier execution left: was it a failure, when, and which failure did it repeat itself."""
+
+    failed_at: str | None
+    retry_of: str | None
+    stopped: bool = False
+
+    def repeat_of(self, again: bool) -> str | None:
+        """Which failure the next execution repeats. again: every failure; one that was stopped is in any case."""
+        return self.failed_at if self.failed_at and (again or self.stopped) else self.retry_of
+
+
+@cache
+def previous(path: Path, stamp: str) -> Earlier:
+    """What the measurement.json or run.json at `path` tells, whose time is under the key `stamp`."""
+    found = read_object(path)
+    failed_at = found.get(stamp) if found.get("status") in ("failed", "lost") else None
+    case = found.get("case")
+    retry_of = (case if isinstance(case, Mapping) else found).get("retry_of")
+    return Earlier(failed_at, retry_of, str(found.get("reason")).startswith(STOPPED))
+
+
+@cache
+def read_object(path: Path) -> Mapping[str, Any]:
+    """A JSON object, read once an execution, so that it stays as it was when the DAG was built; empty if unreadable."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, Mapping) else {}
