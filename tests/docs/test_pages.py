@@ -6,12 +6,11 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-from doc_pages import blocks, normal, pages
+from doc_pages import blocks, pages
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = {page.relative_to(ROOT).as_posix(): page for page in pages(ROOT)}
 SHELL = ("sh", "bash", "console")
-RUN = [name for name, page in PAGES.items() if any(block.mark in ("run", "dry run") for block in blocks(page))]
 # README's commands have no marks; where each is tried.
 README = {
     "make report": "tests/first_contact",
@@ -22,31 +21,6 @@ README = {
     "python scripts/summarize_trace.py trace.json.gz": "run",
     "python scripts/summarize_trace.py --json traces/": "run",
 }
-
-
-@pytest.mark.slow
-@pytest.mark.torch
-@pytest.mark.parametrize("name", RUN)
-def test_the_commands_of_a_page_work_from_top_to_bottom(checkout, name):
-    printed = ""
-    for block in blocks(PAGES[name]):
-        if block.mark == "run":
-            printed = checkout.shell(block.text)
-        elif block.mark == "dry run":
-            _run_dry(checkout, block)
-        elif block.mark and block.mark.startswith("file "):
-            file = checkout.path / block.mark.removeprefix("file ")
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(block.text, encoding="utf-8")
-        elif block.mark == "shows":
-            missing = [line for line in block.text.splitlines() if normal(line) not in normal(printed)]
-            assert not missing, f"{name}, line {block.line}: not printed: {missing}\n{printed}"
-
-
-def _run_dry(checkout, block):
-    for line in block.text.splitlines():
-        assert line.startswith("snakemake "), f"line {block.line}: only Snakemake runs dry: {line}"
-        assert re.search("This was a dry-run|Nothing to be done", checkout.shell(f"{line} --dry-run"))
 
 
 @pytest.mark.parametrize("name", PAGES)
