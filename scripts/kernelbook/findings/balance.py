@@ -78,10 +78,12 @@ def metadata_ops(scene: Scene) -> Iterator[Finding]:
     if cost is None or (part(cost.time_us, facts.cpu_time_us) or 0) < 0.05:
         return
     ops = round(facts.cpu_cost(lambda total: total.category == "op", lambda total: total.count))
-    change, launch, cost_word = ("changes", "launches", "costs") if cost.count == 1 else ("change", "launch", "cost")
+    does, it = ("changes", "it launches nothing, and costs")
+    if cost.count > 1:
+        does, it = ("change", "they launch nothing, and cost")
     text = (
-        f"{cost.count} of {plural(ops, 'CPU op')} only {change} sizes and strides: {launch} nothing, "
-        f"and {cost_word} {duration(cost.time_us)} of CPU time."
+        f"{cost.count} of {plural(ops, 'CPU op')} only {does} sizes and strides: {it} "
+        f"{duration(cost.time_us)} of CPU time."
     )
     remedy = "Free where the device is the bottleneck; where launches are, torch.compile removes most of them."
     yield from cpu_finding(scene, "metadata-ops", cost, text, remedy, info=True)
