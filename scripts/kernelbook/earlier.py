@@ -9,8 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-STOPPED = "stopped from outside"  # so begins the reason of a measurement that a signal ended, as Ctrl-C does
-
 
 @dataclass(frozen=True)
 class Earlier:
@@ -18,11 +16,10 @@ class Earlier:
 
     failed_at: str | None
     retry_of: str | None
-    stopped: bool = False
 
     def repeat_of(self, again: bool) -> str | None:
-        """Which failure the next execution repeats. again: every failure; one that was stopped is in any case."""
-        return self.failed_at if self.failed_at and (again or self.stopped) else self.retry_of
+        """Which failure the next execution repeats, if any. again: whether failures are to be repeated."""
+        return self.failed_at if again and self.failed_at else self.retry_of
 
 
 @cache
@@ -32,7 +29,7 @@ def previous(path: Path, stamp: str) -> Earlier:
     failed_at = found.get(stamp) if found.get("status") in ("failed", "lost") else None
     case = found.get("case")
     retry_of = (case if isinstance(case, Mapping) else found).get("retry_of")
-    return Earlier(failed_at, retry_of, str(found.get("reason")).startswith(STOPPED))
+    return Earlier(failed_at, retry_of)
 
 
 @cache

@@ -101,11 +101,10 @@ def test_the_folder_of_an_own_workload_outside_is_bound_into_containers(plan_of,
     assert str(tmp_path / "inside") not in bound
 
 
-def leave(plan, status, reason=None):
+def leave(plan, status):
     file = plan.root / plan.measurement_of("image", "mlp-eager", 1)
     file.parent.mkdir(parents=True, exist_ok=True)
     found = {"schema": 1, "status": status, "started_utc": "2026-11-29T10:00:00Z", "case": {"case": "mlp-eager"}}
-    found["reason"] = reason
     file.write_text(json.dumps(found))
 
 
@@ -115,12 +114,6 @@ def test_a_failed_measurement_is_repeated_only_when_asked_for(plan_of):
     again = json.loads(plan_of(retry_failed=True).case_json("image", "mlp-eager", 1))
     assert "retry_of" not in kept
     assert again["retry_of"] == "2026-11-29T10:00:00Z"
-
-
-def test_a_measurement_that_was_stopped_is_repeated_without_being_asked_for(plan_of):
-    """The reason is the supervisor's own, held by tests/measure; Ctrl-C and a job's time limit end one so."""
-    leave(plan_of(), "failed", "stopped from outside by SIGINT: run it again")
-    assert json.loads(plan_of().case_json("image", "mlp-eager", 1))["retry_of"] == "2026-11-29T10:00:00Z"
 
 
 def test_a_good_measurement_is_never_repeated_by_retry_failed(plan_of):

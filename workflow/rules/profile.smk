@@ -53,3 +53,5 @@ rule profile_case:
         "printf '%s' {params.spec:q} > {output.case:q} && "
         "{params.python} {input.script:q} --case-file {output.case:q} --device {params.device}"
         " --output {params.folder:q} --cache-dir {params.cache:q} {params.only_in} 2> {log:q}"
+        # stopped, as by Ctrl-C, it leaves a failed row that Snakemake would take for finished
+        " || {{ status=$?; rm -f {output.measurement:q}; exit $status; }}"
