@@ -1,4 +1,4 @@
-"""Which figures may be compared: a table of pairs worked out by hand, the same that the page's script is tested on."""
+"""Which figures may be compared: pairs worked out by hand. The page carries what this rule decides."""
 
 from __future__ import annotations
 
