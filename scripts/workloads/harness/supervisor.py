@@ -183,7 +183,7 @@ def _environment(cache: Path | None, compiled: bool) -> dict[str, str]:
     environment.setdefault("TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS", "0")
     if cache is not None:
         cache.mkdir(parents=True, exist_ok=True)  # nothing can be made behind a link to nowhere
-        folder = spaces.without_spaces(cache.resolve())
+        folder = spaces.without_spaces(cache.resolve()) if compiled else cache.resolve()
         environment["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
         environment["TRITON_CACHE_DIR"] = str(folder / "triton")
     return environment
