@@ -61,7 +61,6 @@ SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
 CredType=cred/munge
-CommunicationParameters=NoAddrCache
 StateSaveLocation=$folder/state
 SlurmdSpoolDir=$folder/spool
 SlurmctldPidFile=$folder/slurmctld.pid
@@ -85,7 +84,12 @@ PartitionName=gpus Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 CONF
   echo "NodeName=$host Name=gpu File=/dev/null" >"$folder/gres.conf" # a file has to be named, and has to exist
   # nothing here uses cgroups; from 23 on Slurm has a word for that, before it loads a plugin whatever is said
-  if [ "$version" -ge 23 ]; then echo CgroupPlugin=disabled; else echo CgroupPlugin=cgroup/v1; fi >"$folder/cgroup.conf"
+  if [ "$version" -ge 23 ]; then
+    echo CgroupPlugin=disabled >"$folder/cgroup.conf"
+  else
+    echo CgroupPlugin=cgroup/v1 >"$folder/cgroup.conf"
+    echo CommunicationParameters=NoAddrCache >>"$folder/slurm.conf" # the default since
+  fi
 }
 
 link_configuration() {

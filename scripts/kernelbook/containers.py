@@ -86,6 +86,7 @@ def prepare_environment(environ: MutableMapping[str, str], visible_devices: str)
     """
     if visible_devices:
         environ["CUDA_VISIBLE_DEVICES"] = visible_devices
+    environ.pop("PYTHONSAFEPATH", None)  # the scripts find each other by their own folder
     for switch in GPU_SWITCHES:
         environ.setdefault(switch, "1")
     for prefix in INTO_CONTAINER:

@@ -133,3 +133,9 @@ def test_a_run_of_another_torch_leaves_a_failed_row(recorded_h200):
     assert row["status"] == "failed"
     assert row["reason"].startswith("refused: measured in the container none")
     assert row["device_time_us"] is None
+
+
+def test_scripts_find_each_other_whatever_the_users_python_is_told():
+    environ = {"PYTHONSAFEPATH": "1"}
+    prepare_environment(environ, "")
+    assert "PYTHONSAFEPATH" not in environ

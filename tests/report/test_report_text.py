@@ -51,7 +51,7 @@ def test_name_in_a_markdown_cell_is_one_code_span(value):
         ("=1+1", "'=1+1"),
         ("@SUM(A1)", "'@SUM(A1)"),
         ("-2", "'-2"),
-        ("\tx", "'\tx"),
+        ("\tx", "' x"),
         ("aten::mm", "aten::mm"),
         (-2.5, -2.5),
         (None, None),
@@ -59,6 +59,11 @@ def test_name_in_a_markdown_cell_is_one_code_span(value):
 )
 def test_no_csv_cell_is_a_formula(value, expected):
     assert text.csv_cell(value) == expected
+
+
+def test_control_characters_of_a_name_are_spelled_out_in_csv():
+    assert text.csv_cell("k\0\x1b[31m") == "k[U+0000][U+001B][31m"
+    assert text.csv_cell("=1\x07") == "'=1[U+0007]"
 
 
 def test_hidden_characters_are_spelled_out():

@@ -39,7 +39,7 @@ rule render_report:
     input:
         script=f"{SCRIPTS}/render_report.py",
         edition=f"{RESULTS}/edition",
-        code=glob(f"{SCRIPTS}/kernelbook/report/*.py") + glob(f"{SCRIPTS}/kernelbook/report/*/*.*"),
+        code=glob(f"{SCRIPTS}/kernelbook/report/*.py") + glob(f"{SCRIPTS}/kernelbook/report/[a-z]*/*.*"),
     output:
         page=report(f"{REPORT}/index.html", caption="../report/page.rst", category="Report", labels={"as": "page"}),
         markdown=report(

@@ -57,10 +57,13 @@ def code(value: object, limit: int = 96) -> Markdown:
 
 
 def csv_cell(value: object) -> object:
-    """A cell that no spreadsheet takes for a formula: such text gets a leading apostrophe. Numbers stay as they are."""
-    if isinstance(value, str) and value.startswith(_FORMULA_START):
-        return "'" + value
-    return value
+    """A cell that no spreadsheet takes for a formula: such text gets a leading apostrophe. Numbers stay as they are.
+
+    Control characters are spelled out, as everywhere: a terminal may be what shows the file.
+    """
+    if not isinstance(value, str):
+        return value
+    return visible(f"'{value}" if value.startswith(_FORMULA_START) else value)
 
 
 def slug(value: object) -> str:

@@ -13,6 +13,7 @@ from kernelbook.trace.model import TraceWarning
 from kernelbook.trace.nesting import NONE
 from kernelbook.trace.reader import EventReader
 from kernelbook.trace.tables import RangeFigures
+from kernelbook.units import plural
 
 # The first range of an annotation is an outlier when it takes more than this many times the median of the others.
 SLOW_FIRST_FACTOR = 2.0
@@ -70,7 +71,8 @@ def _of_launches(columns: Columns, found: Attribution) -> Iterator[TraceWarning]
     count = int(lost.sum())
     if not count:
         return
-    text = f"{count} device activities were launched by a call that is not in the file: in the totals, in no range"
+    activities = plural(count, "device activity", "device activities")
+    text = f"{activities} launched by a call that is not in the file: in the totals, in no range"
     yield TraceWarning("unattributed", count, text)
     device, rows = columns.device, found.forest.rows
     ids = rows.correlation[rows.correlation != MISSING]
