@@ -51,12 +51,6 @@ if workflow.is_main_process:
     print(PLAN.summary(), file=sys.stderr)
 
 
-wildcard_constraints:
-    run="[a-z][a-z0-9.-]*",
-    case="[a-z][a-z0-9.-]*",
-    process="[0-9]+",
-
-
 include: "workflow/rules/common.smk"
 include: "workflow/rules/images.smk"
 include: "workflow/rules/profile.smk"

@@ -1,6 +1,12 @@
 # What several rules ask of the plan.
 
 
+wildcard_constraints:
+    run="[a-z][a-z0-9.-]*",
+    case="[a-z][a-z0-9.-]*",
+    process="[0-9]+",
+
+
 def run_status(wildcards):
     """run.json of a run, once it has been looked at."""
     found = Path(checkpoints.probe_run.get(run=wildcards.run).output.run)
