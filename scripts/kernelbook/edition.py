@@ -129,7 +129,7 @@ def _run_facts(run: Mapping[str, Any], results: Path, cases: pa.Table, published
     if facts["device"] is None:  # bare traces tell the device and nothing else of these
         facts["device"] = ", ".join(sorted({row["device"] for row in rows if row["device"]})) or None
     if run["kind"] == "recorded":
-        facts["recorded_utc"] = min((row["started_utc"] for row in rows if row["started_utc"]), default=None)
+        facts["recorded_utc"] = max((row["started_utc"] for row in rows if row["started_utc"]), default=None)
     return facts
 
 
