@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import made_edition
@@ -101,6 +102,19 @@ def test_the_interval_shown_is_that_of_the_samples_drawn(edition_dir):
     for spread in spreads(edition, "attention"):
         # made_edition: 30 samples at 20 to 32 µs above the device time, each place i * 7919 % 13
         assert (spread.low, spread.high) == (spread.row.forward_p05_us, spread.row.forward_p95_us)
+
+
+def test_a_median_is_that_of_the_processes_medians(edition_dir):
+    from kernelbook.report.spreads import spreads
+
+    edition = read_edition(edition_dir)
+    first = edition.case_runs[0]
+    # by hand: the processes' medians are 10, 20 and 90, of which 20 is the middle; of all 15 samples 90 is
+    samples = ((1, (10.0,) * 3), (2, (20.0,) * 3), (3, (90.0,) * 9))
+    edition = replace(edition, case_runs=(replace(first, samples=samples), *edition.case_runs[1:]))
+    workload = next(spec.workload for spec in edition.cases if spec.case == first.case)
+    spread = next(spread for spread in spreads(edition, workload) if spread.row.key == first.key)
+    assert (spread.median, spread.low, spread.high) == (20.0, 10.0, 90.0)
 
 
 def test_the_headline_bears_the_names_of_its_cases(tmp_path):

@@ -14,7 +14,11 @@ REACH_LIMITS = (0.03, 1.0)
 
 @dataclass(frozen=True)
 class Spread:
-    """Samples of one case on one run, µs; `first` holds the first sample of each process."""
+    """Samples of one case on one run, µs; `first` holds the first sample of each process.
+
+    The median is that of the processes' medians, as everywhere in the report; `low` and `high` are the 5 and 95 %
+    quantiles of all samples together.
+    """
 
     row: CaseRun
     run: Run
@@ -44,8 +48,9 @@ def spreads(edition: Edition, workload: str) -> tuple[Spread, ...]:
 def _spread(row: CaseRun, run: Run) -> Spread:
     values = [value for _, listed in row.samples for value in listed]
     first = tuple(listed[0] for _, listed in row.samples if listed)
+    median = statistics.median(statistics.median(listed) for _, listed in row.samples if listed)
     low, high = (quantile(values, share) or 0.0 for share in (0.05, 0.95))
-    return Spread(row, run, tuple(values), first, statistics.median(values), low, high)
+    return Spread(row, run, tuple(values), first, median, low, high)
 
 
 def reach(shown: tuple[Spread, ...]) -> float:
