@@ -232,11 +232,12 @@ def brief(activity: Activity) -> str:
 
 
 def ratio_text(ratio: Ratio) -> str:
-    """The ratio with its interval and what may be concluded."""
-    interval = f" (95 % interval {ratio.low:.3f} to {ratio.high:.3f})" if ratio.low is not None else ""
-    said = f"Unprofiled forward time: {ratio.ratio:.3f} x{interval}"
+    """The ratio and what may be concluded; its interval only where the processes are enough for a test."""
+    said = f"Unprofiled forward time: {ratio.ratio:.3f} x"
     if ratio.verdict == "not tested":
         return f"{said}; not tested: under {MIN_PROCESSES} processes a side."
+    if ratio.low is not None:
+        said += f" (95 % interval {ratio.low:.3f} to {ratio.high:.3f})"
     if ratio.verdict == "no difference shown":
         return f"{said}; no difference shown (p = {ratio.p_value:.3g})."
     return f"{said}: {ratio.verdict} (p = {ratio.p_value:.2g})."

@@ -115,6 +115,13 @@ def test_comparison_aligns_what_is_common_and_names_what_is_not(open_page, two_r
     assert column(page, "aligned-kernels", 1) == ["same", "same", "same", "only A", "same", "same", "same"]
 
 
+def test_bars_side_by_side_start_at_one_place(open_page, two_runs):
+    page = open_page(two_runs, "#compare:torch-a/linear-eager:torch-b/attention-inplace-eager")
+    bars = page.locator("#compare-body .strip-bar")
+    lefts = bars.evaluate_all("bars => bars.map(bar => bar.getBoundingClientRect().left)")
+    assert lefts[0] == lefts[1]
+
+
 def test_no_ratio_across_gpus_and_the_page_says_why(open_page, two_runs):
     page = open_page(two_runs, "#compare:torch-a/linear-eager:a100/linear-eager")
     assert "the GPU differs: NVIDIA H200 and NVIDIA A100" in page.locator(".refusal").inner_text()

@@ -62,7 +62,7 @@ function kernelCell(act) {
     {},
     h("span", { class: `dot b-${act.family.key}` }),
     h("span", { class: "mono", "data-copy": act.name, title: act.name }, act.short),
-    h("small", {}, act.what),
+    h("small", {}, [act.what, act.precision].filter(Boolean).join(", ")),
   );
 }
 

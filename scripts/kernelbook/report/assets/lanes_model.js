@@ -107,8 +107,8 @@ function lanesCaption(model) {
   if (model.rows.length > model.cpuCount) {
     parts.push(
       idle
-        ? `Between its first and last kernel the GPU idles ${duration(idle)} in ${plural(model.idle.length, "gap")}, the longest ${duration(longest)}.`
-        : "Between its first and last kernel the GPU never idles.",
+        ? `Under the profiler, the GPU idles between its first and last kernel for ${duration(idle)} in ${plural(model.idle.length, "gap")}, the longest ${duration(longest)}.`
+        : "Under the profiler, the GPU never idles between its first and last kernel.",
     );
   }
   if (meta) parts.push(`${plural(meta, "op")} launch nothing (dashed).`);

@@ -10,7 +10,11 @@ function spreadOf(cell) {
   if (!values.length) return null;
   const sorted = [...values].sort((a, b) => a - b);
   const [low, high] = [0.05, 0.95].map((at) => quantile(sorted, at));
-  const middle = (listed) => quantile([...listed].sort((a, b) => a - b), 0.5);
+  const middle = (listed) =>
+    quantile(
+      [...listed].sort((a, b) => a - b),
+      0.5,
+    );
   // as in the tables: the median of the processes' medians, beside the interval of all samples together
   const median = middle(cell.samples.filter(([, listed]) => listed.length).map(([, listed]) => middle(listed)));
   const first = cell.samples.map(([, listed]) => listed[0]);
