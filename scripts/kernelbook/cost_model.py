@@ -1,8 +1,8 @@
 """What a forward and each of its products must cost: FLOPs and least bytes from shapes, against measured ceilings.
 
 The model is the roofline (Williams, Waterman and Patterson, CACM 52(4), 2009): time is at least FLOPs over the
-compute ceiling and bytes over the memory ceiling. Both ceilings are measured in the same run, by the cases of the
-workload ``ceiling``, never taken from a data sheet. FLOPs in FLOP, bytes in bytes, times in µs.
+compute ceiling and bytes over the memory ceiling. Both ceilings are measured in the same run, never taken from a data
+sheet: see `ceilings_of`. FLOPs in FLOP, bytes in bytes, times in µs.
 """
 
 from __future__ import annotations
@@ -65,12 +65,17 @@ class GemmCost:
 class ForwardCost:
     """One forward against its floor.
 
-    ``least_bytes``: inputs, weights and output once each. ``floor_us``: the larger of FLOPs over the compute ceiling
-    and least bytes over the memory ceiling. ``bound``: launches; compute or memory, where the forward is within twice
-    its floor; neither, where it is farther away (it moves or computes more than it must); or unknown.
+    ``flops``, and with them ``tflops`` and ``intensity``, are dense: of causal attention they count the masked half,
+    which ``least_flops`` leaves out. ``least_bytes``: inputs, weights and output once each. ``share_of_compute``: least
+    FLOPs a second over the compute ceiling. ``share_of_memory``: least bytes a second over the memory ceiling, None
+    above it, where they came from the L2 cache. ``floor_us``: the larger of least FLOPs over the compute ceiling and
+    least bytes over the memory ceiling, the former alone above the memory ceiling. ``bound``: launches; compute or
+    memory, where the forward is within twice its floor; neither, where it is farther away (it moves or computes more
+    than it must); or unknown.
     """
 
     flops: int | None
+    least_flops: int | None
     least_bytes: int | None
     intensity: float | None
     tflops: float | None
@@ -185,54 +190,84 @@ def flops_of(facts: CaseFacts) -> int | None:
     return facts.flops or sum(gemm.flops for gemm in gemm_costs(facts)) or None
 
 
+def least_flops(facts: CaseFacts) -> int | None:
+    """FLOPs that a forward must compute: all, but of causal attention none of the masked half.
+
+    The workload ``attention`` is causal in every variant: of S keys query i needs the first i, (S + 1) / 2 on average,
+    which is the share (S + 1) / (2 S) of the dense FLOPs.
+    """
+    flops, seq = flops_of(facts), facts.params.get("seq")
+    if flops is None or facts.workload != "attention" or not seq:
+        return flops
+    return flops * (seq + 1) // (2 * seq)
+
+
 def ceilings_of(cases: Mapping[str, CaseFacts]) -> Ceilings:
-    """The ceilings that a run's own ceiling cases measured."""
-    found: dict[str, float] = {}
-    for facts in cases.values():
-        if facts.workload != YARDSTICK or facts.status != "ok" or not facts.device_time_us:
-            continue
-        seconds = facts.device_time_us * 1e-6
-        amount = flops_of(facts) if facts.variant == "matmul" else least_bytes(facts)
-        if amount:
-            found["flops_per_s" if facts.variant == "matmul" else "bytes_per_s"] = amount / seconds
-    return Ceilings(**found)
+    """The ceilings that one run measured, None without its ceiling case.
+
+    Compute: the best rate of the ceiling case and of every product, alone or as its whole forward, that the run
+    computed in the same element type; one large product that the device throttles is not its best. Memory: that of the
+    ceiling's copy, of whose size no L2 cache holds much.
+    """
+    good = [facts for facts in cases.values() if facts.status == "ok"]
+    matmul = next((f for f in good if f.workload == YARDSTICK and f.variant == "matmul"), None)
+    copy = next((f for f in good if f.workload == YARDSTICK and f.variant != "matmul"), None)
+    own = _rate(flops_of(matmul), matmul.device_time_us) if matmul else None
+    of_copy = _rate(least_bytes(copy), copy.device_time_us) if copy else None
+    if matmul is None or own is None:
+        return Ceilings(None, of_copy)
+    others = (rate for facts in good if facts.dtype == matmul.dtype for rate in _product_rates(facts))
+    return Ceilings(max(own, *others), of_copy)
+
+
+def _product_rates(facts: CaseFacts) -> list[float]:
+    """FLOP/s of each product of a forward and of the whole; none where there is no product."""
+    gemms = gemm_costs(facts)
+    whole = _rate(flops_of(facts), facts.device_time_us) if gemms else None
+    return [gemm.tflops * 1e12 for gemm in gemms] + ([whole] if whole else [])
+
+
+def _rate(amount: int | None, time_us: float | None) -> float | None:
+    """Amount a second."""
+    return amount / (time_us * 1e-6) if amount and time_us else None
 
 
 def forward_cost(facts: CaseFacts, ceilings: Ceilings) -> ForwardCost:
     """One forward against the floor that the run's ceilings set."""
-    flops, least = flops_of(facts), least_bytes(facts)
-    seconds = facts.device_time_us * 1e-6 if facts.device_time_us else None
-    intensity = flops / least if flops and least else None
-    per_s = flops / seconds if flops and seconds else None
-    bytes_s = least / seconds if least and seconds else None
-    floor = _floor(flops, least, ceilings)
+    flops, needed, least = flops_of(facts), least_flops(facts), least_bytes(facts)
+    per_s, needed_s = _rate(flops, facts.device_time_us), _rate(needed, facts.device_time_us)
+    bytes_s = _rate(least, facts.device_time_us)
+    cached = bool(bytes_s and ceilings.bytes_per_s and bytes_s > ceilings.bytes_per_s)
+    sides = _sides(needed, None if cached else least, ceilings)
+    floor = max(sides) or None if sides else None
     return ForwardCost(
         flops=flops,
+        least_flops=needed,
         least_bytes=least,
-        intensity=intensity,
+        intensity=flops / least if flops and least else None,
         tflops=per_s / 1e12 if per_s else None,
         gb_per_s=bytes_s / 1e9 if bytes_s else None,
-        share_of_compute=per_s / ceilings.flops_per_s if per_s and ceilings.flops_per_s else None,
-        share_of_memory=bytes_s / ceilings.bytes_per_s if bytes_s and ceilings.bytes_per_s else None,
-        bound=_bound(facts, intensity, floor, ceilings),
+        share_of_compute=needed_s / ceilings.flops_per_s if needed_s and ceilings.flops_per_s else None,
+        share_of_memory=bytes_s / ceilings.bytes_per_s if bytes_s and ceilings.bytes_per_s and not cached else None,
+        bound=_bound(facts, sides if needed and least and not cached else None),
         floor_us=floor,
         times_floor=facts.device_time_us / floor if floor and facts.device_time_us else None,
         times_floor_wall=facts.forward_time_us / floor if floor and facts.forward_time_us else None,
     )
 
 
-def _floor(flops: int | None, least: int | None, ceilings: Ceilings) -> float | None:
-    """µs; None unless both sides can be said."""
-    if not (flops is not None or least is not None) or not (ceilings.flops_per_s and ceilings.bytes_per_s):
+def _sides(flops: int | None, least: int | None, ceilings: Ceilings) -> tuple[float, float] | None:
+    """µs that the compute ceiling and the memory ceiling ask for; None unless both ceilings are known."""
+    if (flops is None and least is None) or not (ceilings.flops_per_s and ceilings.bytes_per_s):
         return None
-    return 1e6 * max((flops or 0) / ceilings.flops_per_s, (least or 0) / ceilings.bytes_per_s) or None
+    return 1e6 * (flops or 0) / ceilings.flops_per_s, 1e6 * (least or 0) / ceilings.bytes_per_s
 
 
-def _bound(facts: CaseFacts, intensity: float | None, floor: float | None, ceilings: Ceilings) -> str:
+def _bound(facts: CaseFacts, sides: tuple[float, float] | None) -> str:
     if bound_of(facts)[0] == "launches":
         return "launches"
-    if intensity is None or not floor or not facts.device_time_us or not ceilings.bytes_per_s:
+    if sides is None or not facts.device_time_us:
         return "unknown"
-    if floor < NEAR_FLOOR * facts.device_time_us:
+    if max(sides) < NEAR_FLOOR * facts.device_time_us:
         return "neither"
-    return "compute" if intensity >= (ceilings.flops_per_s or 0) / ceilings.bytes_per_s else "memory"
+    return "compute" if sides[0] >= sides[1] else "memory"
