@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from kernelbook.case_facts import CaseFacts, median
-from kernelbook.clock import Clock, least_gaps_us
+from kernelbook.clock import Clock, bound_of, least_gaps_us
 from kernelbook.process_state import IDLE, ProcessState, process_state
 
 Key = tuple[str, str]
@@ -137,8 +137,9 @@ def agreement(facts: CaseFacts, of_processes: Iterable[float | None] = (), flush
     of_processes: the ratio of the two in each process; flushed: whether the L2 cache was emptied for the timing.
 
     GPU-bound: the two agree within 2 %. borderline: they do in the median of the processes, not in every one. idle
-    gaps: they do with the gaps between activities that are queued back to back. launch-bound: it takes longer, and the
-    CPU is busy longer than the device. L2 flushed: it takes longer, and the cache was emptied before each timed forward
+    gaps: they do with the gaps between activities that are queued back to back; or the CPU is busy longer than the
+    device, and the forward longer by no more than a tenth. launch-bound: where `clock.bound_of` says so, from a tenth
+    on. L2 flushed: it takes longer, and the cache was emptied before each timed forward
     but not in the profile. shorter: it takes less than the activities took under the profiler. unexplained: none of
     these.
     """
@@ -152,7 +153,7 @@ def agreement(facts: CaseFacts, of_processes: Iterable[float | None] = (), flush
     if _gaps_explain(facts, ratio * busy):
         return "idle gaps"
     if (facts.cpu_time_us or 0.0) > busy:
-        return "launch-bound"
+        return "launch-bound" if bound_of(facts)[0] == "launches" else "idle gaps"
     return "L2 flushed" if flushed else "unexplained"
 
 

@@ -12,7 +12,7 @@ import pytest
 from insight_recorded import case_rows_of_folder
 
 from kernelbook.case_facts import Activity, CaseFacts, Forward, Process
-from kernelbook.clock import clock_of
+from kernelbook.clock import bound_of, clock_of
 from kernelbook.process_state import process_state
 from kernelbook.trust import SCHEMA, Trust, agreement, spread, trust_of, trust_table
 
@@ -33,6 +33,7 @@ def two_kernels(gap: float) -> tuple[Forward, ...]:
         (97.0, 50.0, 0.0, False, "shorter"),
         (102.5, 50.0, 1.5, False, "idle gaps"),  # 101.5 in all, and 2 %
         (104.0, 50.0, 1.5, False, "unexplained"),
+        (109.0, 150.0, 15.0, False, "idle gaps"),  # by less than a tenth
         (115.0, 150.0, 15.0, False, "launch-bound"),  # a gap of 15 µs is a wait for the launch
         (115.0, 50.0, 0.0, True, "L2 flushed"),
         (None, 50.0, 0.0, False, None),
@@ -47,6 +48,13 @@ def test_a_process_outside_the_two_percent_makes_it_borderline() -> None:
     facts = replace(BASE, forward_time_us=101.0)
     assert agreement(facts, [1.0, 1.01, None]) == "GPU-bound"
     assert agreement(facts, [1.0, 1.01, 1.4]) == "borderline"
+
+
+def test_launch_bound_is_one_word_for_one_thing(trusted, recorded_facts) -> None:
+    """In the recorded run, what the clock calls bound by launches and nothing else is launch-bound here."""
+    here = {case for case, found in trusted.items() if found.agreement == "launch-bound"}
+    assert here == {case for case, facts in recorded_facts.items() if bound_of(facts)[0] == "launches"}
+    assert trusted["sdpa-auto-eager"].agreement == "idle gaps"  # by 4 %
 
 
 def test_without_a_device_there_is_no_verdict() -> None:
@@ -139,6 +147,8 @@ def test_launch_bound_rows_of_the_recorded_run_are_those_whose_kernels_are_short
         assert found.busy_ratio == pytest.approx(whole / busy, rel=0.03), case
         if whole > 1.1 * busy:
             assert found.agreement == "launch-bound", case
+        if found.agreement == "launch-bound":
+            assert whole > 1.07 * busy, case  # a tenth over busy time, of which torch's sum knows to 3 %
         if found.agreement == "GPU-bound":
             assert max(medians) <= 1.04 * busy, case
 

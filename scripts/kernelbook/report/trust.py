@@ -12,7 +12,7 @@ from kernelbook.trust import NONE, WITHIN, Trust
 EXPLAINED = {
     "borderline": "Within 2 % in the median of the processes, not in every one",
     "launch-bound": "Launch-bound, the device waits for the CPU",
-    "idle gaps": "Idle gaps of about 1 µs between activities",
+    "idle gaps": "Idle gaps between activities, or a short wait for the CPU",
     "L2 flushed": "L2 emptied before each timed forward, not in the profile",
     "shorter": "Shorter unprofiled than its activities are in the profile",
     "unexplained": "Longer than the device is busy, and neither launches nor gaps say why",
