@@ -214,11 +214,10 @@ def test_page_follows_the_system_and_the_switch(open_page, report, scheme):
     assert (page.evaluate(brightness) > 128) == (scheme == "dark")
 
 
-def test_a_phone_never_scrolls_sideways(open_page, two_runs):
-    page = open_page(two_runs, "#compare:torch-a/sdpa-math-eager:torch-b/sdpa-math-eager", width=390, height=844)
-    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
-    page.wait_for_selector(".spread circle")
-    assert page.evaluate("document.scrollingElement.scrollWidth") <= 390
+def test_one_run_alone_is_not_offered_as_a_baseline(open_page, report):
+    page = open_page(report)
+    assert page.locator("#matrix-base").is_hidden()
+    assert "base" not in page.locator("#matrix-table .m-ratio").all_inner_texts()
 
 
 def test_page_prints_on_white_without_its_controls(open_page, report):
@@ -273,20 +272,6 @@ def test_links_that_name_nothing_are_harmless(open_page, report):
     for hash_ in ("#case-nothing~h200~k1", "#compare:a/b:c/d", "#compare:%", "#%E0%A4%A", "#case-linear-eager~x~k99"):
         page = open_page(report, hash_)
         assert page.locator("h1").is_visible()
-
-
-def test_a_finger_reads_a_kernel_first_and_goes_to_it_next(browser, report):
-    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
-    page = context.new_page()
-    page.goto((report / "index.html").as_uri())
-    page.wait_for_selector("html[data-ready]")
-    segment = page.locator(".strip-bar[data-case=attention-inplace-eager] rect[data-i='3']")
-    segment.tap()
-    assert "366 µs" in page.locator("#tip").inner_text()
-    assert page.evaluate("location.hash") == ""
-    segment.tap()
-    assert page.evaluate("location.hash") == "#case-attention-inplace-eager~h200~k3"
-    context.close()
 
 
 def test_without_scripts_the_page_still_tells_the_essentials(browser, report):

@@ -117,6 +117,13 @@ def test_a_median_is_that_of_the_processes_medians(edition_dir):
     assert (spread.median, spread.low, spread.high) == (20.0, 10.0, 90.0)
 
 
+def test_a_package_told_of_twice_is_listed_once(edition_dir):
+    from kernelbook.report.views import environment_rows
+
+    run = replace(read_edition(edition_dir).runs[0], environment={"triton": "3.6.0", "packages": {"triton": "3.6.0"}})
+    assert [values for label, values, _ in environment_rows([run]) if label == "triton"] == [("3.6.0",)]
+
+
 def test_the_headline_bears_the_names_of_its_cases(tmp_path):
     folder = made_edition.build(tmp_path / "edition")
     usual = tmp_path / "usual"

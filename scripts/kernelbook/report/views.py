@@ -229,7 +229,10 @@ def environment_rows(runs: Iterable[Run]) -> list[tuple[str, tuple[str, ...], bo
             rows += [(name, [_told((value or {}).get(name)) for value in values]) for name in nested]
         else:
             rows.append((key.replace("_", " "), [_told(value) for value in values]))
-    return [(label, tuple(values), len(set(filter(None, values))) > 1) for label, values in rows if any(values)]
+    told: dict[str, tuple[str, ...]] = {}
+    for label, values in rows:  # a package may also be told of by itself: once is enough
+        told[label] = tuple(a or b for a, b in zip(told.get(label, values), values, strict=True))
+    return [(label, values, len(set(filter(None, values))) > 1) for label, values in told.items() if any(values)]
 
 
 def _told(value: object) -> str:

@@ -70,7 +70,7 @@ class Lanes {
         () => offer(fileName("lanes", this.cell.run, this.cell.case) + ".svg", "image/svg+xml", lanesSvg(this)),
         { "aria-label": "Download the lanes as SVG" },
       ),
-      h("span", { class: "note" }, "Drag to pan, ctrl and wheel to zoom."),
+      h("span", { class: "note drag-hint" }, "Drag to pan, ctrl and wheel to zoom."),
     );
     const figure = h("figure", { class: "lanes-figure" }, tools, this.svg, this.panel, h("figcaption", {}, note));
     new ResizeObserver(() => this.draw()).observe(this.svg);

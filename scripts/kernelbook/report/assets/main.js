@@ -52,6 +52,7 @@ function startTheme() {
 }
 
 function startContents() {
+  fadeWhereMore($(".bar nav"));
   const links = new Map($$(".bar nav a").map((link) => [link.hash.slice(1), link]));
   const seen = new IntersectionObserver(
     (entries) => {

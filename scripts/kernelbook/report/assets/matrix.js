@@ -34,7 +34,7 @@ function paintCell(td, base, metric) {
   if (!base) return clearHeat(td, "", "The baseline has no such case");
   const against = index.cells[Number(base.dataset.cell)];
   td.classList.toggle("differs", otherKernels(td, base, cell, against));
-  if (td === base) return clearHeat(td, "base", "The baseline");
+  if (td === base) return clearHeat(td, $("#matrix-base").options.length > 1 ? "base" : "", "The baseline");
   if (missing(cell[field]) || !against[field]) return clearHeat(td, "", "No time on one side");
   const why = differences(cell, against);
   if (why.length) return clearHeat(td, "—", `No ratio: ${why.join("; ")}`);

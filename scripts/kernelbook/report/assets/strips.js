@@ -181,6 +181,7 @@ function enhanceFigure(figure) {
     () => {
       const on = figure.classList.toggle("own-scale");
       own.setAttribute("aria-pressed", String(on));
+      own.textContent = on ? "Each to its own width ✓" : "Each to its own width";
     },
     { class: "quiet", "aria-pressed": "false" },
   );

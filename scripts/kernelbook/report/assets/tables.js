@@ -79,6 +79,14 @@ function sortable(table) {
   }
 }
 
+// A box that scrolls sideways fades at the edge behind which there is more.
+function fadeWhereMore(box) {
+  const mark = () => box.classList.toggle("more", box.scrollLeft + box.clientWidth < box.scrollWidth - 1);
+  box.addEventListener("scroll", mark, { passive: true });
+  const sizes = new ResizeObserver(mark);
+  for (const each of [box, ...box.children]) sizes.observe(each);
+}
+
 // A table that is wider than its box can be scrolled by keys as well.
 function reachable(box, name) {
   new ResizeObserver(() => {
@@ -121,6 +129,7 @@ function enhanceTable(box) {
   );
   if (rowsOf(table).length > 1) sortable(table);
   reachable(box, name);
+  fadeWhereMore(box);
   box.before(tools);
 }
 

@@ -1,0 +1,37 @@
+"""The page on a narrow screen, with a finger."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+
+def test_a_phone_never_scrolls_sideways(open_page, two_runs):
+    page = open_page(two_runs, "#compare:torch-a/sdpa-math-eager:torch-b/sdpa-math-eager", width=390, height=844)
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    page.wait_for_selector(".spread circle")
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= 390
+
+
+def test_a_phone_shows_evidence_below_its_guess(open_page, report):
+    page = open_page(report, "#case-sdpa-math-eager", width=390, height=844)
+    row = page.locator('[data-table="guesses-sdpa-math-eager"] tbody tr').first
+    first, evidence = (row.locator(cell).bounding_box() for cell in ("td:first-child", "td.wide"))
+    assert evidence["y"] >= first["y"] + first["height"]
+    assert evidence["x"] + evidence["width"] <= 390
+    assert page.locator(".bar nav").evaluate("nav => nav.scrollWidth > nav.clientWidth && nav.matches('.more')")
+
+
+def test_a_finger_reads_a_kernel_first_and_goes_to_it_next(browser, report):
+    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
+    page = context.new_page()
+    page.goto((report / "index.html").as_uri())
+    page.wait_for_selector("html[data-ready]")
+    segment = page.locator(".strip-bar[data-case=attention-inplace-eager] rect[data-i='3']")
+    segment.tap()
+    assert "366 µs" in page.locator("#tip").inner_text()
+    assert page.evaluate("location.hash") == ""
+    segment.tap()
+    assert page.evaluate("location.hash") == "#case-attention-inplace-eager~h200~k3"
+    context.close()
