@@ -180,7 +180,6 @@ class Finding:
     share: float | None = None
     evidence: str = ""
     remedy: str = ""
-    of: str | None = None
 
 
 @dataclass(frozen=True)
