@@ -36,7 +36,7 @@ def opening_words(said: Said) -> list[str]:
     if main:
         costly = _costliest(said, main)
         lines += _headline(said, main)
-        lines += [f"{duration(f.time_us or 0.0)} a forward in {case}: {f.text}" for (_, case), f in costly]
+        lines += [f"{duration(f.time_us or 0.0)} ({f.of}) a forward in {case}: {f.text}" for (_, case), f in costly]
         lines += _beside(said, main, costly)
         lines += _compared(said, main)
         lines += _hidden(said, main)
@@ -96,18 +96,15 @@ def _headline(said: Said, run: str) -> list[str]:
 
 
 def _costliest(said: Said, run: str) -> list[tuple[Key, Finding]]:
-    """The findings that cost most time, one a rule, and none about activities that another is already about."""
+    """The weightiest findings that cost time, one a case and one a rule."""
     own = [item for item in said.findings if item[0][0] == run and said.runs[run][item[0][1]].workload != YARDSTICK]
     ranked = sorted(
         (item for item in own if item[1].severity != "info" and item[1].time_us),
-        key=lambda item: -(item[1].time_us or 0.0),
+        key=lambda item: item[1].rank,
     )
     kept: list[tuple[Key, Finding]] = []
     for (of, case), finding in ranked:
-        again = any(
-            finding.rule == other.rule or (case == other_case and set(finding.positions) & set(other.positions))
-            for (_, other_case), other in kept
-        )
+        again = any(finding.rule == other.rule or case == other_case for (_, other_case), other in kept)
         if not again and len(kept) < COSTLIEST:
             kept.append(((of, case), finding))
     return kept

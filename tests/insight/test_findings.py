@@ -54,7 +54,11 @@ def test_the_copy_that_masked_fill_makes_is_found_with_op_bytes_and_share(facts_
 
 
 def test_out_of_place_says_which_op_and_when_in_place_is_safe(facts_of: Look) -> None:
-    finding = one(facts_of("attention-naive-eager"), "out-of-place")
+    naive = facts_of("attention-naive-eager")
+    finding = one(naive, "out-of-place")
+    assert finding.time_us is None  # it is that of the copy, which is told already
+    assert finding.positions == one(naive, "unwritten-copy").positions
+    assert finding.remedy == one(naive, "unwritten-copy").remedy
     assert "masked_fill works out of place" in finding.text
     assert "masked_fill_" in finding.remedy
     assert "no_grad" in finding.remedy
@@ -139,7 +143,16 @@ def test_metadata_ops_are_counted(facts_of: Look) -> None:
 
 def test_a_library_call_is_the_bar_without_child_ops(facts_of: Look) -> None:
     assert one(facts_of("sdpa-cudnn-eager"), "library-call").text.startswith("aten::_cudnn_attention_forward spends")
-    assert one(facts_of("linear-eager"), "library-call").text.startswith("aten::addmm spends")
+    finding = one(facts_of("linear-eager"), "library-call")
+    assert finding.text.startswith("aten::addmm spends")
+    assert "that the trace does not break down" in finding.text
+    assert "cuBLAS" in finding.remedy
+
+
+def test_a_cause_is_claimed_for_known_ops_alone(recorded_facts: dict[str, CaseFacts]) -> None:
+    (liger,) = (f for f in found(recorded_facts["mlp-liger"], "library-call") if f.text.startswith("LigerGELU"))
+    assert "library" not in liger.text
+    assert "cuBLAS" not in liger.remedy
 
 
 def test_an_occupancy_query_is_no_launch(tmp_path: Path) -> None:
@@ -167,7 +180,7 @@ def test_a_buffer_request_of_the_profiler_is_told(tmp_path: Path) -> None:
 def test_compile_costs_rows_on_the_cpu_and_fuses_nothing_of_a_linear(request: pytest.FixtureRequest) -> None:
     facts = request.getfixturevalue("shared_facts")
     overhead = one(facts["linear-compile"], "compile-overhead", facts)
-    assert "adds 5 rows to each call" in overhead.text
+    assert "adds 5 profiler ranges to each call" in overhead.text
     assert "eager" in overhead.text
     nothing = one(facts["linear-compile"], "compile-fused-nothing", facts)
     assert "the very kernel of linear-eager" in nothing.text
@@ -213,7 +226,7 @@ def test_a_cost_on_the_cpu_is_the_median_over_all_forwards(tmp_path: Path) -> No
     assert facts.chosen == (1, 0)
     finding = one(facts, "compile-overhead")
     assert (finding.time_us, finding.share) == (20.0, 0.2)  # of 100 µs
-    assert "1 row to each call, 20.0 µs of CPU time" in finding.text
+    assert "1 profiler range to each call, 20.0 µs of CPU time under the profiler" in finding.text
     assert finding.evidence == "Torch-Compiled Region: 0/0 20.0 µs"
 
 
@@ -329,6 +342,19 @@ def test_findings_come_with_the_dearest_first_and_a_failed_case_has_none(facts_o
     levels = [finding.severity for finding in find(facts_of("sdpa-math-eager"))]
     assert levels == sorted(levels, key=["high", "medium", "low", "info"].index)
     assert find(CaseFacts("r", "c", status="failed")) == []
+
+
+def test_of_one_weight_cpu_time_under_the_profiler_comes_last(recorded_facts: dict[str, CaseFacts]) -> None:
+    found_in = find(recorded_facts["linear-compile"], recorded_facts)
+    high = [(finding.rule, finding.of) for finding in found_in if finding.severity == "high"]
+    assert high == [
+        ("overhead-bound", "forward"),
+        ("compile-fused-nothing", "CPU, profiled"),
+        ("compile-overhead", "CPU, profiled"),
+    ]
+    for facts in recorded_facts.values():
+        for finding in find(facts, recorded_facts):
+            assert (finding.of is None) == (finding.time_us is None), (facts.case, finding.rule)
 
 
 def test_a_copy_that_was_asked_for_is_no_finding_and_wrappers_do_not_count(tmp_path: Path) -> None:

@@ -76,10 +76,10 @@ def test_cudnn_is_fastest_on_the_device_and_launch_bound_on_the_wall(insight: In
 def test_the_first_line_counts_and_three_findings_are_named(insight: Insight, recorded_h200: Path) -> None:
     assert "1 broke" in insight.words[0]
     costly = [line for line in insight.words if " a forward in " in line]
-    assert len(costly) == 3
+    assert len({line.split(" a forward in ")[1].split(":")[0] for line in costly}) == len(costly) == 3
     math = recorded_h200 / "sdpa-math-eager"
     wanted = sum(usual(math, "sdpa_fwd", time_of(part)) for part in ("xmma_gemm_f32f32", "copy_kernel"))
-    assert " ms a forward in sdpa-math-eager" in costly[0]  # the fp32 products of math and their casts
+    assert " ms (device) a forward in sdpa-math-eager" in costly[0]  # the fp32 products of math and their casts
     assert 1000 * float(costly[0].split(" ms ")[0]) == pytest.approx(wanted, rel=0.03)
 
 
@@ -91,7 +91,7 @@ def test_tables_have_their_keys_and_one_type_a_column(insight: Insight) -> None:
     assert tables["comparisons"].column_names[:4] == ["run_a", "case_a", "run_b", "case_b"]
     assert tables["expectations"].column_names[2:] == ["word", "expected", "observed", "verdict", "evidence"]
     assert tables["findings"].column_names[2:] == [
-        *("rule", "severity", "time_us", "share", "evidence", "remedy", "text"),
+        *("rule", "severity", "time_us", "share", "evidence", "remedy", "text", "of"),
     ]  # fmt: skip
     scopes = tables["comparisons"].column("scope").to_pylist()
     assert {"summary", "activity", "op"} == set(scopes)

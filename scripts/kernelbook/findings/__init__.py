@@ -12,7 +12,7 @@ __all__ = ["SEVERITIES", "Finding", "Rule", "find", "rules"]
 
 
 def find(facts: CaseFacts, others: Mapping[str, CaseFacts] | None = None) -> list[Finding]:
-    """All that the rules find in one case, the most severe first, then by cost.
+    """All that the rules find in one case, the most severe first, then as `Finding.rank` says.
 
     ``others``: the cases of the same run by name; a failed case has no findings.
     """
@@ -20,4 +20,4 @@ def find(facts: CaseFacts, others: Mapping[str, CaseFacts] | None = None) -> lis
         return []
     scene = Scene(facts, dict(others or {}))
     found = [finding for rule in rules().values() for finding in rule.look(scene)]
-    return sorted(found, key=lambda f: (SEVERITIES.index(f.severity), -(f.time_us or 0.0)))
+    return sorted(found, key=lambda f: f.rank)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kernelbook.findings.copies import converts
 from kernelbook.findings.registry import (
+    DEVICE,
     Finding,
     Scene,
     described,
@@ -49,8 +50,9 @@ def fp32_gemm(scene: Scene) -> Iterator[Finding]:
         )
     time_us = total([*gemms, *casts])
     share = part(time_us, scene.device_time_us)
-    evidence = described([*gemms, *casts])
-    yield Finding("fp32-gemm", severity(share), time_us, share, evidence, remedy, text, positions([*gemms, *casts]))
+    both = [*gemms, *casts]
+    weight = severity(share)
+    yield Finding("fp32-gemm", weight, time_us, share, described(both), remedy, text, positions(both), DEVICE)
 
 
 def _take(several: Sequence[object]) -> str:

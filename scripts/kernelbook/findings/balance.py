@@ -12,6 +12,8 @@ from typing import Any
 from kernelbook.case_facts import Activity, CallTotal, CaseFacts
 from kernelbook.clock import bound_of
 from kernelbook.findings.registry import (
+    CPU,
+    FORWARD,
     Finding,
     Scene,
     cpu_cost,
@@ -28,6 +30,14 @@ METADATA = {"aten::" + name for name in (
     "unsqueeze", "slice", "select", "narrow", "detach", "alias", "unbind", "split", "chunk", "numpy_T", "mT", "view_as",
     "expand_as", "unflatten", "flatten", "movedim", "swapaxes", "resolve_conj", "resolve_neg",
 )}  # fmt: skip
+
+_CUBLAS = "It holds the call of cuBLAS, which chooses a kernel by heuristics: paid per call, not per element."
+_CUDNN = "It holds the call of cuDNN, which needs an execution plan: paid per call, not per element."
+#: Ops whose implementation is known to call a library, and what is known of that call.
+LIBRARY_OPS = {
+    **dict.fromkeys(("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"), _CUBLAS),
+    "aten::_cudnn_attention_forward": _CUDNN,
+}
 
 
 @rule("overhead-bound", "an unprofiled forward takes over a tenth longer than the device works, and the CPU is why")
@@ -46,7 +56,7 @@ def overhead_bound(scene: Scene) -> Iterator[Finding]:
         f"forward {duration(facts.forward_time_us)} unprofiled, device busy {duration(facts.device_busy_us)}, "
         f"CPU {duration(facts.cpu_time_us)} as profiled, {plural(len(facts.ops), 'CPU op')}"
     )
-    yield Finding("overhead-bound", severity(share), idle, share, evidence, remedy, text)
+    yield Finding("overhead-bound", severity(share), idle, share, evidence, remedy, text, of=FORWARD)
 
 
 def _fastest(scene: Scene) -> str:
@@ -83,7 +93,7 @@ def metadata_ops(scene: Scene) -> Iterator[Finding]:
         does, it = ("change", "they launch nothing, and cost")
     text = (
         f"{cost.count} of {plural(ops, 'CPU op')} only {does} sizes and strides: {it} "
-        f"{duration(cost.time_us)} of CPU time."
+        f"{duration(cost.time_us)} of CPU time under the profiler."
     )
     remedy = "Free where the device is the bottleneck; where launches are, torch.compile removes most of them."
     yield from cpu_finding(scene, "metadata-ops", cost, text, remedy, info=True)
@@ -91,7 +101,7 @@ def metadata_ops(scene: Scene) -> Iterator[Finding]:
 
 @rule("library-call", "the calls of one op spend a fifth of the CPU time themselves, in no child op")
 def library_call(scene: Scene) -> Iterator[Finding]:
-    """The fat bar: the work is inside a library, where the profiler does not look."""
+    """The fat bar: what an op does in itself, the profiler does not look into; a cause is named for known ops alone."""
     facts = scene.facts
     launching = {t.name for t in facts.call_totals if t.category == "op" and t.kernels and not t.name.startswith("##")}
     for name in [name for name in dict.fromkeys(op.name for op in facts.ops) if name in launching]:
@@ -100,10 +110,10 @@ def library_call(scene: Scene) -> Iterator[Finding]:
             continue
         calls = f" over {cost.count} calls" if cost.count > 1 else ""
         text = (
-            f"{name} spends {duration(cost.time_us)} of CPU time in itself{calls}, not in child ops: "
-            "work inside a library."
+            f"{name} spends {duration(cost.time_us)} of CPU time under the profiler in itself{calls}, not in child "
+            "ops: time in the op itself that the trace does not break down."
         )
-        remedy = "It is the library's set-up (heuristics, descriptors, plan look-up), paid per call, not per element."
+        remedy = LIBRARY_OPS.get(name, "A profiler of native code shows what it is; it is paid per call.")
         yield from cpu_finding(scene, "library-call", cost, text, remedy, info=True)
 
 
@@ -134,10 +144,10 @@ def profiler_buffer(scene: Scene) -> Iterator[Finding]:
     if not rows:
         return
     count, time_us = sum(row["count"] for row in rows), sum(row["cpu_time_us"] for row in rows)
-    took = f"{duration(time_us)} of CPU time of its own"
+    took = f"{duration(time_us)} of CPU time of its own, under the profiler"
     text = f"The profiler asked for {plural(count, 'buffer')} while it recorded: {took}."
     remedy = "Leave the forward it fell into out of CPU times; medians already do. Longer warm-up makes it rarer."
-    yield Finding("profiler-buffer", "info", time_us, None, f"{rows[0]['name']}: {count} x", remedy, text)
+    yield Finding("profiler-buffer", "info", time_us, None, f"{rows[0]['name']}: {count} x", remedy, text, of=CPU)
 
 
 def profiler_rows(facts: CaseFacts) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from kernelbook.case_facts import CallTotal
-from kernelbook.findings.registry import Finding, Scene, cpu_cost, cpu_finding, cpu_severity, part, rule
+from kernelbook.findings.registry import CPU, Finding, Scene, cpu_cost, cpu_finding, cpu_severity, part, rule
 from kernelbook.units import duration, plural
 
 PER_CALL = re.compile(
@@ -18,7 +18,7 @@ PER_CALL = re.compile(
 REGION = re.compile(r"Torch-Compiled Region: (\d+)/(\d+)")
 
 
-@rule("compile-overhead", "rows of torch.compile on the CPU in every call")
+@rule("compile-overhead", "ranges that torch.compile adds on the CPU in every call")
 def compile_overhead(scene: Scene) -> Iterator[Finding]:
     """Guards, prologue and the compiled region's own time, against the eager twin where there is one."""
     on_device = scene.facts.on_device
@@ -34,10 +34,10 @@ def compile_overhead(scene: Scene) -> Iterator[Finding]:
     versus = ""
     if twin and scene.comparable(twin) and twin.cpu_time_us and scene.facts.cpu_time_us:
         own, eager = duration(scene.facts.cpu_time_us), duration(twin.cpu_time_us)
-        versus = f" A profiled forward takes {own} of CPU time, eager {eager}."
+        versus = f" A forward takes {own} of it, eager {eager}."
     text = (
-        f"torch.compile adds {plural(cost.count, 'row')} to each call, {duration(cost.time_us)} of CPU time "
-        f"(cache look-up of Dynamo, prologue, compiled region).{versus}"
+        f"torch.compile adds {plural(cost.count, 'profiler range')} to each call, {duration(cost.time_us)} of CPU time "
+        f"under the profiler (cache look-up of Dynamo, prologue, compiled region).{versus}"
     )
     remedy = "It pays where the device saves more than that; mode='reduce-overhead' replays the launches as one graph."
     yield from cpu_finding(scene, "compile-overhead", cost, text, remedy)
@@ -55,13 +55,13 @@ def compile_fused_nothing(scene: Scene) -> Iterator[Finding]:
         return
     number = f"the very {'kernel' if len(scene.kernels) == 1 else f'{len(scene.kernels)} kernels'}"
     extra = (scene.facts.cpu_time_us or 0) - (twin.cpu_time_us or 0) if scene.comparable(twin) else 0.0
-    cost = f", and costs {duration(extra)} more CPU time a call" if extra > 0 else ""
+    cost = f", and costs {duration(extra)} more CPU time a call under the profiler" if extra > 0 else ""
     text = f"torch.compile fused nothing: it runs {number} of {twin.case}{cost}."
     share = part(max(extra, 0.0), scene.facts.cpu_time_us)
     evidence = ", ".join(k.label for k in scene.kernels)
     remedy = "Nothing is left to fuse here: leave it eager, or compile a larger part of the model."
     level = cpu_severity(scene.facts, share)
-    yield Finding("compile-fused-nothing", level, max(extra, 0.0), share, evidence, remedy, text)
+    yield Finding("compile-fused-nothing", level, max(extra, 0.0), share, evidence, remedy, text, of=CPU)
 
 
 @rule("recompiled", "a frame was compiled more than once")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from kernelbook.case_facts import Activity, Call
-from kernelbook.findings.registry import Finding, Scene, device_finding, rule, total
+from kernelbook.findings.registry import Finding, Scene, described, device_finding, positions, rule, total
 from kernelbook.units import duration, plural
 
 #: Ops by which a program asks for a copy in so many words.
@@ -58,9 +58,11 @@ def unwritten_copy(scene: Scene) -> Iterator[Finding]:
         ops = copies[0].ops
         way = " > ".join(ops[ops.index(op or "") + 1 :]) or op
         text = f"{op} launched {_number(copies)}{size} that nobody wrote, by way of {way}."
-        yield from device_finding(
-            scene, "unwritten-copy", copies, text, "Look for an op that works in place or returns a view."
-        )
+        remedy = "Look for an op that works in place or returns a view."
+        cloning = [name for name in cloning_ops(scene) if name in ops]
+        if cloning:
+            remedy = _in_place(cloning[0])
+        yield from device_finding(scene, "unwritten-copy", copies, text, remedy)
 
 
 def _number(copies: list[Activity]) -> str:
@@ -99,18 +101,33 @@ def workspace_memset(scene: Scene) -> Iterator[Finding]:
 
 @rule("out-of-place", "an op clones its input and then runs its own in-place twin on the clone")
 def out_of_place(scene: Scene) -> Iterator[Finding]:
-    """For example aten::masked_fill, which is a clone and aten::masked_fill_."""
-    calls = {call.position: call for call in scene.facts.calls}
-    found = {op.name: None for op in scene.facts.ops if not op.name.endswith("_") and _clones_first(scene, op, calls)}
-    for op in found:
+    """For example aten::masked_fill, which is a clone and aten::masked_fill_.
+
+    Without time where unwritten-copy lists the copies: what they cost is told once.
+    """
+    told = {a.position for a in unwritten(scene)}
+    for op in cloning_ops(scene):
         copies = [a for a in scene.activities if op in a.ops and a.ops[-1] in ("aten::copy_", "aten::clone")]
-        name = op.removeprefix("aten::")
-        text = f"{name} works out of place: it clones its input, then runs {name}_ on the clone."
-        remedy = (
-            f"Call {name}_ where nothing else reads the input; safe without autograd (torch.no_grad, inference), "
-            "not where backward needs the value that is overwritten."
-        )
-        yield from device_finding(scene, "out-of-place", copies, text, remedy)
+        text = f"{op.removeprefix('aten::')} works out of place: it clones its input, then runs the in-place twin."
+        if copies and told.issuperset(positions(copies)):
+            evidence = described(copies)
+            yield Finding("out-of-place", "info", None, None, evidence, _in_place(op), text, positions(copies))
+        else:
+            yield from device_finding(scene, "out-of-place", copies, text, _in_place(op))
+
+
+def cloning_ops(scene: Scene) -> tuple[str, ...]:
+    """Names of the ops that clone and then run their in-place twins."""
+    calls = {call.position: call for call in scene.facts.calls}
+    ops = (op for op in scene.facts.ops if not op.name.endswith("_"))
+    return tuple(dict.fromkeys(op.name for op in ops if _clones_first(scene, op, calls)))
+
+
+def _in_place(op: str) -> str:
+    return (
+        f"Call {op.removeprefix('aten::')}_ where nothing else reads the input; safe without autograd (torch.no_grad, "
+        "inference), not where backward needs the value that is overwritten."
+    )
 
 
 def _clones_first(scene: Scene, op: Call, calls: dict[int, Call]) -> bool:

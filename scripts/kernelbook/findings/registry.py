@@ -11,15 +11,17 @@ from kernelbook.comparability import refusal
 from kernelbook.units import duration
 
 SEVERITIES = ("high", "medium", "low", "info")
+#: What the time of a finding is a part of: device time, CPU time (known under the profiler alone), unprofiled forward.
+DEVICE, CPU, FORWARD = "device", "CPU, profiled", "forward"
 
 
 @dataclass(frozen=True)
 class Finding:
     """One thing a rule found in one case.
 
-    ``time_us``: what it costs per forward, on the device or the CPU, None where that cannot be said. ``share``: of the
-    forward's device time, or of its CPU time where the cost lies there. ``text`` says the fact, ``remedy`` what to do.
-    ``positions``: the device activities of the representative forward that it is about.
+    ``time_us``: what it costs per forward, None where that cannot be said. ``of``: which time that is, device, "CPU,
+    profiled" or forward, None with ``time_us``. ``share``: of the forward's whole time of that kind. ``text`` says the
+    fact, ``remedy`` what to do. ``positions``: the device activities of the representative forward that it is about.
     """
 
     rule: str
@@ -30,6 +32,12 @@ class Finding:
     remedy: str
     text: str
     positions: tuple[int, ...] = ()
+    of: str | None = None
+
+    @property
+    def rank(self) -> tuple[int, bool, float]:
+        """Sorts the weightiest first; of one weight, CPU time that the profiler lengthens last; then the dearest."""
+        return SEVERITIES.index(self.severity), self.of == CPU, -(self.time_us or 0.0)
 
 
 @dataclass(frozen=True)
@@ -143,7 +151,7 @@ def device_finding(
         time_us = total(activities)
         share = part(time_us, scene.device_time_us)
         level = "info" if info else severity(share)
-        yield Finding(name, level, time_us, share, described(activities), remedy, text, positions(activities))
+        yield Finding(name, level, time_us, share, described(activities), remedy, text, positions(activities), DEVICE)
 
 
 @dataclass(frozen=True)
@@ -195,7 +203,7 @@ def cpu_finding(
         return []
     share = part(cost.time_us, scene.facts.cpu_time_us)
     level = "info" if info else cpu_severity(scene.facts, share)
-    return [Finding(name, level, cost.time_us, share, cost.evidence, remedy, text)]
+    return [Finding(name, level, cost.time_us, share, cost.evidence, remedy, text, of=CPU)]
 
 
 def short(name: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from kernelbook.case_facts import Activity
 from kernelbook.cost_model import GemmCost, gemm_costs
-from kernelbook.findings.registry import Finding, Scene, part, positions, rule, severity, total
+from kernelbook.findings.registry import DEVICE, Finding, Scene, part, positions, rule, severity, total
 from kernelbook.units import duration
 
 WARP = 32
@@ -83,7 +83,9 @@ def low_occupancy(scene: Scene) -> Iterator[Finding]:
     remedy = "No fault by itself: look at achieved TFLOP/s or GB/s first."
     time_us = total(kernels)
     share = part(time_us, scene.device_time_us)
-    yield Finding("low-occupancy", "info", time_us, share, _resources(kernels), remedy, text, positions(kernels))
+    yield Finding(
+        "low-occupancy", "info", time_us, share, _resources(kernels), remedy, text, positions(kernels), DEVICE
+    )
 
 
 def _with_theory(scene: Scene) -> list[tuple[Activity, float]]:
@@ -115,7 +117,7 @@ def _percent(value: float | None) -> str:
 
 @rule("unequal-gemms", "products of equal FLOPs in one forward run on different kernels")
 def unequal_gemms(scene: Scene) -> Iterator[Finding]:
-    """With the waves that each tile makes of the output, which is what the library weighs."""
+    """With the tiles of the output and the waves they make; why the library chose so, the trace does not say."""
     by_flops: dict[int, list[GemmCost]] = {}
     for gemm in gemm_costs(scene.facts):
         by_flops.setdefault(gemm.flops, []).append(gemm)
@@ -133,7 +135,7 @@ def unequal_gemms(scene: Scene) -> Iterator[Finding]:
             f"kernels: equal FLOPs, {why}. {sayings}."
         )
         remedy = (
-            "Nothing to do: the library's choice fits the number of tiles to the number of multiprocessors."
+            "Compare tiles and waves, as given: more than that the trace does not say of the library's choice."
             if len(shapes) > 1
             else "Compare layout, strides and epilogue of the products: size alone does not tell the kernels apart."
         )
@@ -141,7 +143,9 @@ def unequal_gemms(scene: Scene) -> Iterator[Finding]:
         share = part(spread, scene.device_time_us)
         level = severity(share) if share and share >= 0.2 else "info"
         evidence = "; ".join(f"{g.label}: {g.m} x {g.n} x {g.k} in {duration(g.time_us)}" for g in gemms)
-        yield Finding("unequal-gemms", level, spread, share, evidence, remedy, text, tuple(g.position for g in gemms))
+        yield Finding(
+            "unequal-gemms", level, spread, share, evidence, remedy, text, tuple(g.position for g in gemms), DEVICE
+        )
 
 
 def _fit(gemm: GemmCost) -> str:

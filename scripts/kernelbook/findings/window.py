@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterator
 
 from kernelbook.case_facts import Activity
-from kernelbook.findings.registry import Finding, Scene, part, rule
+from kernelbook.findings.registry import DEVICE, Finding, Scene, part, rule
 from kernelbook.units import duration, plural
 
 
@@ -64,4 +64,4 @@ def uneven_kernel(scene: Scene) -> Iterator[Finding]:
         remedy = "Clocks, the L2 cache and the first step move it: compare medians, lock the clocks."
         evidence = ", ".join(f"{t:.1f}" for t in times) + " µs"
         share = part(spread, scene.device_time_us)
-        yield Finding("uneven-kernel", "info", spread, share, evidence, remedy, text, (position,))
+        yield Finding("uneven-kernel", "info", spread, share, evidence, remedy, text, (position,), DEVICE)

@@ -180,6 +180,7 @@ class Finding:
     share: float | None = None
     evidence: str = ""
     remedy: str = ""
+    of: str | None = None
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from kernelbook.case_facts import FAILED_PROCESSES
 from kernelbook.comparability import refusal
+from kernelbook.findings.registry import CPU, SEVERITIES
 from kernelbook.report import text
 from kernelbook.report.model import Activity, CaseRun, Edition, Finding, Judged, Run
-
-SEVERITIES = ("high", "medium", "low", "info")
 
 
 @dataclass(frozen=True)
@@ -118,21 +117,22 @@ def own_findings(edition: Edition) -> tuple[Finding, ...]:
 
 
 def costliest(findings: Iterable[Finding], limit: int = 3) -> tuple[Finding, ...]:
-    """The findings that cost most time, one of each rule and case; what is for information alone comes after."""
-    distinct: dict[tuple[str, str], Finding] = {}
+    """The weightiest findings, one of each case."""
+    distinct: dict[str, Finding] = {}
     for finding in sorted(findings, key=_rank):
-        distinct.setdefault((finding.rule, finding.case), finding)
+        distinct.setdefault(finding.case, finding)
     return tuple(distinct.values())[:limit]
 
 
-def _rank(finding: Finding) -> tuple[bool, float, int]:
+def _rank(finding: Finding) -> tuple[int, bool, float]:
+    """High first; of one weight, CPU time that the profiler lengthens last; then by time."""
     known = finding.severity in SEVERITIES
     severity = SEVERITIES.index(finding.severity) if known else len(SEVERITIES)
-    return finding.severity == "info", -(finding.time_us or 0.0), severity
+    return severity, finding.of == CPU, -(finding.time_us or 0.0)
 
 
 def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """All but what is for information alone, the costliest first."""
+    """All but what is for information alone, the weightiest first."""
     return tuple(sorted((finding for finding in findings if finding.severity != "info"), key=_rank))
 
 

@@ -89,5 +89,5 @@ def _judged(row: Judged) -> dict[str, Any]:
 
 
 def _finding(row: Finding) -> dict[str, Any]:
-    keys = ("run", "case", "rule", "severity", "time_us", "share", "evidence", "remedy", "text")
+    keys = ("run", "case", "rule", "severity", "time_us", "of", "share", "evidence", "remedy", "text")
     return {key: getattr(row, key) for key in keys}
