@@ -36,7 +36,7 @@ def opening_words(said: Said) -> list[str]:
     if main:
         costly = _costliest(said, main)
         lines += _headline(said, main)
-        lines += [f"{duration(f.time_us or 0.0)} ({f.of}) a forward in {case}: {f.text}" for (_, case), f in costly]
+        lines += [f"{duration(f.time_us or 0.0)} a forward in {case} ({f.of}): {f.text}" for (_, case), f in costly]
         lines += _beside(said, main, costly)
         lines += _compared(said, main)
         lines += _hidden(said, main)

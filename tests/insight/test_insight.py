@@ -76,10 +76,10 @@ def test_cudnn_is_fastest_on_the_device_and_launch_bound_on_the_wall(insight: In
 def test_the_first_line_counts_and_three_findings_are_named(insight: Insight, recorded_h200: Path) -> None:
     assert "1 broke" in insight.words[0]
     costly = [line for line in insight.words if " a forward in " in line]
-    assert len({line.split(" a forward in ")[1].split(":")[0] for line in costly}) == len(costly) == 3
+    assert len({line.split(" a forward in ")[1].split(" (")[0] for line in costly}) == len(costly) == 3
     math = recorded_h200 / "sdpa-math-eager"
     wanted = sum(usual(math, "sdpa_fwd", time_of(part)) for part in ("xmma_gemm_f32f32", "copy_kernel"))
-    assert " ms (device) a forward in sdpa-math-eager" in costly[0]  # the fp32 products of math and their casts
+    assert " ms a forward in sdpa-math-eager (device): " in costly[0]  # the fp32 products of math and their casts
     assert 1000 * float(costly[0].split(" ms ")[0]) == pytest.approx(wanted, rel=0.03)
 
 
