@@ -72,7 +72,8 @@ def _of_launches(columns: Columns, found: Attribution) -> Iterator[TraceWarning]
     if not count:
         return
     activities = plural(count, "device activity", "device activities")
-    text = f"{activities} launched by a call that is not in the file: in the totals, in no range"
+    were = "was" if count == 1 else "were"
+    text = f"{activities} {were} launched by a call that is not in the file: in the totals, in no range"
     yield TraceWarning("unattributed", count, text)
     device, rows = columns.device, found.forest.rows
     ids = rows.correlation[rows.correlation != MISSING]
