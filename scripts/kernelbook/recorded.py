@@ -41,6 +41,17 @@ def is_trace(file: Path) -> bool:
     return file.name != MEASUREMENT
 
 
+def trace_files(folder: Path) -> list[Path]:
+    """Every file below a folder that has a trace's ending, in any case, in the order of paths."""
+    return sorted(path for path in folder.rglob("*") if path.name.lower().endswith(TRACE_ENDINGS) and path.is_file())
+
+
+def without_ending(name: str) -> str:
+    """A file's name without a trace's ending."""
+    ending = next((ending for ending in TRACE_ENDINGS if name.lower().endswith(ending)), "")
+    return name[: len(name) - len(ending)]
+
+
 def trace_head(file: Path) -> bytes:
     """The first 64 KiB of a trace, unpacked; nothing of a file that cannot be read."""
     try:
@@ -54,9 +65,8 @@ def trace_head(file: Path) -> bytes:
 
 def _traces(folder: Path) -> dict[str, dict[int, Path]]:
     groups: dict[str, list[Ranked]] = {}
-    found = (path for ending in TRACE_ENDINGS for path in folder.rglob(f"*{ending}"))
-    for file in sorted(path for path in found if path.is_file()):
-        stem = _stem(file.relative_to(folder))
+    for file in trace_files(folder):
+        stem = without_ending(file.relative_to(folder).as_posix().lower())
         rank = RANK.search(stem)
         key = RANK.sub("", stem) if rank else stem
         groups.setdefault(key, []).append((int(rank[1]) if rank else None, file.relative_to(folder)))
@@ -67,11 +77,6 @@ def _traces(folder: Path) -> dict[str, dict[int, Path]]:
         processes = {place + 1 if in_order else rank + 1: file for place, (rank, file) in enumerate(found)}
         cases[_free_name(_case_name(key), cases)] = dict(sorted(processes.items()))
     return cases
-
-
-def _stem(file: Path) -> str:
-    name = file.as_posix().lower()
-    return next(name.removesuffix(ending) for ending in TRACE_ENDINGS if name.endswith(ending))
 
 
 def _with_ranks_inside(folder: Path, groups: Mapping[str, list[Ranked]]) -> dict[str, list[Ranked]]:

@@ -153,11 +153,12 @@ def test_in_a_folder_what_is_no_trace_is_skipped_with_a_note(run, tmp_path):
     (tmp_path / "deep").mkdir()
     write(tmp_path / "deep" / "a.json", forward())
     write(tmp_path / "b.pt.trace.json", forward())
+    write(tmp_path / "C.JSON", forward())
     (tmp_path / "measurement.json").write_text('{"schema": 1}')
     (tmp_path / "notes.txt").write_text("no trace")
     status, out, err = run(tmp_path, "--json")
     assert status == 0
-    assert [Path(load(line)["source"]).name for line in out] == ["b.pt.trace.json", "a.json"]
+    assert [Path(load(line)["source"]).name for line in out] == ["C.JSON", "b.pt.trace.json", "a.json"]
     assert len(err) == 1
     assert err[0].startswith("skipped: ")
     assert "measurement.json" in err[0]

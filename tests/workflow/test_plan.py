@@ -88,6 +88,11 @@ def test_files_that_say_inside_that_they_are_ranks_of_one_job_are_one_case(trace
     assert found == {"gpu4": {1: "gpu4_805.177.pt.trace.json", 2: "gpu4_812.177.pt.trace.json"}}
 
 
+def test_an_ending_may_be_in_capitals(traces_named):
+    found = traces_named({"A.JSON": trace_of(0, 1), "b.Json": trace_of(0, 1)})
+    assert found == {"a": {1: "A.JSON"}, "b": {1: "b.Json"}}
+
+
 def test_files_of_different_jobs_or_of_one_rank_twice_stay_cases_of_their_own(traces_named):
     files = {"a.json": trace_of(0, 2), "b.json": trace_of(0, 2), "c.json": trace_of(1, 4), "d.json": trace_of(0, 1)}
     assert list(traces_named(files)) == ["a", "b", "c", "d"]

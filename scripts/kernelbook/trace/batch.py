@@ -9,7 +9,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelbook.recorded import TRACE_ENDINGS
+from kernelbook.recorded import trace_files, without_ending
 from kernelbook.trace.model import TraceError
 from kernelbook.trace.reading import read_trace
 from kernelbook.trace.summary import Summary, summarize
@@ -39,8 +39,7 @@ def find_jobs(paths: Sequence[Path], output: Path | None) -> list[Job]:
     found: list[tuple[Path, bool]] = []
     for path in paths:
         if path.is_dir():
-            files = {file for ending in TRACE_ENDINGS for file in path.rglob(f"*{ending}") if file.is_file()}
-            found += [(file, True) for file in sorted(files)]
+            found += [(file, True) for file in trace_files(path)]
         else:
             found.append((path, False))
     taken: set[str] = set()
@@ -48,9 +47,7 @@ def find_jobs(paths: Sequence[Path], output: Path | None) -> list[Job]:
 
 
 def _free_name(path: Path, taken: set[str]) -> str:
-    stem = path.name
-    for ending in TRACE_ENDINGS:
-        stem = stem.removesuffix(ending)
+    stem = without_ending(path.name)
     stem = os.fsencode(stem).decode("utf-8", "replace") or "trace"  # Arrow and CSV take no half characters
     name, number = stem, 1
     while name.lower() in taken:
