@@ -59,6 +59,18 @@ def test_what_a_workload_does_wrong(measure, workload, params, status, reason):
     assert sorted(path.name for path in got.output.iterdir()) == ["measurement.json"]
 
 
+def test_a_workload_that_removes_its_output_folder_and_goes_on(measure):
+    got = measure(":removes_its_folder", params={"folder": str(measure.output), "then": "goes on"})
+    assert (got.status, got.measurement["status"]) == (0, "ok")
+    assert (got.output / got.measurement["trace"]).is_file()
+
+
+def test_a_workload_that_removes_its_output_folder_and_fails(measure):
+    got = measure(":removes_its_folder", params={"folder": str(measure.output), "then": "raises"})
+    assert (got.status, got.measurement["status"]) == (0, "failed")
+    assert "RuntimeError during first call: after that" in got.measurement["reason"]
+
+
 @pytest.mark.parametrize("workload", [":closes_outputs", ":drops_outputs"])
 def test_a_workload_without_outputs_is_measured_all_the_same(measure, workload):
     got = measure(workload)

@@ -55,10 +55,11 @@ def finite(value: Any) -> Any:
 def write_json(path: Path, record: dict[str, Any]) -> None:
     """Write one key a line under a temporary name, then rename: a reader sees the old file or the new one.
 
-    Raises OSError if there is no room.
+    The folder is made again if a workload has removed it. Raises OSError if there is no room.
     """
     lines = [f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in finite(record).items()]
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    path.parent.mkdir(parents=True, exist_ok=True)
     try:
         temporary.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
         os.replace(temporary, path)

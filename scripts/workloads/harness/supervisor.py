@@ -254,13 +254,14 @@ def _read_notebook(path: Path) -> dict[str, Any]:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    error = found.get("error", {}) if isinstance(found, dict) else None
+    return found if isinstance(error, dict) else {}
 
 
 def _failure(code: int, record: dict[str, Any], log: list[str]) -> failures.Failure | None:
     stage = record.get("stage")
     if "error" in record:
-        return failures.from_exception(record["error"]["kind"], record["error"]["message"], stage)
+        return failures.from_exception(str(record["error"].get("kind")), str(record["error"].get("message")), stage)
     if code < 0:
         return failures.from_signal(-code, stage, log)
     if code != 0 or stage is not None or not record:
