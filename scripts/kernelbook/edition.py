@@ -72,6 +72,7 @@ def collect(plan: Mapping[str, Any], results: Path) -> Edition:
     }
     tables |= {"cases": cases, "published": _rows_table(figures, FIGURE_SCHEMA), "samples": _samples(cases)}
     known = case_facts(tables)
+    tables["activities"] = _with_medians(tables["activities"], known)
     insight = _insight(plan, known)
     clocks = {key: cost.clock for key, cost in insight.costs.items()}
     tables |= {"trust": trust_table(cases, known, clocks), "sdpa_backends": backends_table(cases)}
@@ -158,6 +159,21 @@ def _with_representatives(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]
     activities = tables["activities"].append_column("representative", marked)
     calls = tables["calls"].filter(_marks(tables["calls"], chosen))
     return {**tables, "activities": activities, "calls": calls}
+
+
+def _with_medians(activities: pa.Table, known: Mapping[tuple[str, str], CaseFacts]) -> pa.Table:
+    """`activities` with median_duration_us, filled in the forward that stands for its case and in no other."""
+    if "index" not in activities.column_names:
+        return activities.append_column("median_duration_us", pa.nulls(activities.num_rows, pa.float64()))
+    medians = {
+        (*key, facts.representative.process, facts.representative.index, activity.position): activity.duration_us
+        for key, facts in known.items()
+        if facts.representative
+        for activity in facts.activities
+    }
+    columns = (activities[name].to_pylist() for name in ("run", "case", "process", "index", "position"))
+    found = [medians.get(place) for place in zip(*columns, strict=True)]
+    return activities.append_column("median_duration_us", pa.array(found, pa.float64()))
 
 
 def _marks(table: pa.Table, chosen: Mapping[tuple[str, str], tuple[int, int]]) -> pa.Array:

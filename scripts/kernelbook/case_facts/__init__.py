@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kernelbook.case_facts.medians import median, median_durations_us
 from kernelbook.case_facts.merging import FAILED_PROCESSES, MergedCase, merge_processes
 from kernelbook.case_facts.model import (
     YARDSTICK,
@@ -13,7 +14,6 @@ from kernelbook.case_facts.model import (
     Note,
     Process,
     label,
-    median,
 )
 from kernelbook.case_facts.tables import call_totals, case_facts
 
@@ -32,5 +32,6 @@ __all__ = [
     "case_facts",
     "label",
     "median",
+    "median_durations_us",
     "merge_processes",
 ]

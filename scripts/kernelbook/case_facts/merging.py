@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernelbook.case_facts.model import Note, Process, median
+from kernelbook.case_facts.medians import median
+from kernelbook.case_facts.model import Note, Process
 from kernelbook.comparability import Setting, setting_of
 from kernelbook.units import duration, plural, quantile
 

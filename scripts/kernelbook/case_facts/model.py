@@ -7,12 +7,12 @@ finds, compares or counts works on these. Times in µs, sizes in bytes. ``None``
 from __future__ import annotations
 
 import json
-import statistics
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from kernelbook.case_facts.medians import median, median_durations_us
 from kernelbook.comparability import Setting
 from kernelbook.kernel_names import KernelName, decode_activity
 
@@ -222,10 +222,20 @@ class CaseFacts:
         """The CPU ops of the representative forward (runtime calls and annotations left out), in start order."""
         return tuple(call for call in self.calls if call.category == "op")
 
-    @property
+    @cached_property
     def activities(self) -> tuple[Activity, ...]:
-        """The device activities of the representative forward."""
-        return self.representative.activities if self.representative else ()
+        """The device activities of the representative forward, each as long as in the median (median_durations_us).
+
+        What quotes a duration takes it from here. What draws a time line takes starts and lengths, which then belong
+        together, from ``representative.activities``.
+        """
+        if self.representative is None:
+            return ()
+        lengths = median_durations_us(self.representative, self.forwards)
+        return tuple(
+            replace(activity, duration_us=length)
+            for activity, length in zip(self.representative.activities, lengths, strict=True)
+        )
 
     def cpu_cost(self, match: Callable[[CallTotal], bool], of_total: Callable[[CallTotal], float]) -> float:
         """What ``of_total`` gives for the calls that match, summed over a forward.
@@ -253,12 +263,6 @@ class CaseFacts:
     def note(self, code: str) -> Note | None:
         """The warning of that code, if there was one."""
         return next((note for note in self.notes if note.code == code), None)
-
-
-def median(values: Iterable[float | None]) -> float | None:
-    """The median of those that are there; None of none."""
-    known = [value for value in values if value is not None]
-    return statistics.median(known) if known else None
 
 
 def label(category: str, name: str) -> str:

@@ -1,0 +1,38 @@
+"""The one kind of median that figures of a case are: over the forwards of a process, and of that over processes."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernelbook.case_facts.model import Activity, Forward
+
+
+def median(values: Iterable[float | None]) -> float | None:
+    """The median of those that are there; None of none."""
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+def median_durations_us(chosen: Forward, forwards: Sequence[Forward]) -> tuple[float, ...]:
+    """How long the activity in each place of `chosen` usually takes, µs.
+
+    Taken over those of `forwards` that have the same activities (category and name) in the same order: the median over
+    the forwards of a process, and of that over processes, as device_time_us is. What `chosen` shares its order with no
+    other forward of keeps its own length.
+    """
+    order = _order(chosen.activities)
+    by_process: dict[int, list[Sequence[Activity]]] = {}
+    for forward in (chosen, *(each for each in forwards if each is not chosen)):
+        if _order(forward.activities) == order:
+            by_process.setdefault(forward.process, []).append(forward.activities)
+    return tuple(
+        median(median(each[place].duration_us for each in alike) for alike in by_process.values()) or 0.0
+        for place in range(len(order))
+    )
+
+
+def _order(activities: Iterable[Activity]) -> tuple[tuple[str, str], ...]:
+    return tuple((activity.category, activity.name) for activity in activities)

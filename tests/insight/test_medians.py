@@ -1,0 +1,100 @@
+"""How long each activity of a case usually takes: by hand, and on the recorded run against its raw traces."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from insight_raw import forwards
+
+from kernelbook.case_facts import Activity, CaseFacts, Forward, median_durations_us
+from kernelbook.reference.tables import edition_tables
+
+
+def forward(process: int, index: int, *lengths: float, names: str = "ab") -> Forward:
+    acts = tuple(Activity(i, "kernel", name, 10.0 * i, t) for i, (name, t) in enumerate(zip(names, lengths)))  # noqa: B905
+    return Forward(process, index, 50.0, sum(lengths), sum(lengths), 0.0, acts)
+
+
+FORWARDS = (
+    forward(1, 0, 3.0, 10.0),
+    forward(1, 1, 1.0, 11.0),
+    forward(1, 2, 2.0, 90.0),
+    forward(2, 0, 5.0, 20.0),
+    forward(3, 0, 4.0, 30.0),
+    forward(3, 1, 100.0, 100.0, names="ba"),  # another order: in no median
+    forward(3, 2, 100.0),  # too short
+)
+
+
+def test_medians_are_over_the_forwards_of_a_process_and_then_over_processes() -> None:
+    # Process medians are 2, 5 and 4 of a; 11, 20 and 30 of b.
+    assert median_durations_us(FORWARDS[0], FORWARDS) == (4.0, 20.0)
+
+
+def test_a_forward_of_its_own_order_keeps_its_lengths() -> None:
+    assert median_durations_us(FORWARDS[5], FORWARDS) == (100.0, 100.0)
+    assert median_durations_us(FORWARDS[0], ()) == (3.0, 10.0)
+    assert median_durations_us(Forward(1, 0, 50.0), FORWARDS) == ()
+
+
+def test_what_is_quoted_is_a_median_and_what_is_drawn_is_one_forward() -> None:
+    facts = CaseFacts("r", "c", kernels=2, forwards=FORWARDS, chosen=(1, 0))
+    assert [a.duration_us for a in facts.activities] == [4.0, 20.0]
+    assert [a.start_us for a in facts.activities] == [0.0, 10.0]
+    assert [a.duration_us for a in facts.representative.activities] == [3.0, 10.0]
+    assert CaseFacts("r", "c").activities == ()
+    assert replace(facts, forwards=FORWARDS[:1]).activities == FORWARDS[0].activities
+
+
+# --- the recorded run -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("case", "part", "figure"),
+    [  # each recomputed by hand from the traces of three processes
+        ("sdpa-math-eager", "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n", 539.2),
+        ("sdpa-math-eager", "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n", 418.0),
+        ("matmul-add-4096-eager", "elementwise", 22.4),
+        ("matmul-add-4096-eager", "nvjet", 168.88),
+        ("attention-naive-eager", "Memcpy DtoD", 127.7),
+        ("attention-inplace-eager", "Memset", 0.75),
+    ],
+)
+def test_durations_of_recorded_cases_are_the_medians_of_all_processes(recorded_facts, case, part, figure) -> None:
+    (found,) = [a.duration_us for a in recorded_facts[case].activities if part in a.name]
+    assert found == pytest.approx(figure, abs=0.06)
+
+
+def test_every_recorded_activity_is_as_long_as_its_raw_events_say(recorded_facts, recorded_h200: Path) -> None:
+    for case, facts in recorded_facts.items():
+        names = [activity.name for activity in facts.activities]
+        lengths = [activity.duration_us for activity in facts.activities]
+        assert lengths == pytest.approx(_usual_us(recorded_h200 / case, names), abs=1e-6), case
+
+
+def test_the_table_has_medians_in_the_representative_forward_alone(recorded_h200: Path) -> None:
+    rows = edition_tables(recorded_h200.parents[2])["activities"].to_pylist()
+    assert all((row["median_duration_us"] is not None) == row["representative"] for row in rows)
+    assert len({row["case"] for row in rows}) == 6
+    for case in {row["case"] for row in rows}:
+        mine = sorted((r for r in rows if r["case"] == case and r["representative"]), key=lambda row: row["position"])
+        usual = _usual_us(recorded_h200 / case, [row["name"] for row in mine])
+        assert [row["median_duration_us"] for row in mine] == pytest.approx(usual, abs=1e-6), case
+
+
+def _usual_us(case: Path, names: list[str]) -> list[float]:
+    """Medians over processes of their medians, of the raw forwards whose activities have these names."""
+    processes = []
+    for folder in sorted(case.iterdir()):
+        annotation = json.loads((folder / "measurement.json").read_text())["case"]["annotation"]
+        found = forwards(folder / "trace.json.gz", annotation)
+        ordered = [sorted(each["device"], key=lambda event: event["ts"]) for each in found]
+        processes.append([f for f in ordered if [event["name"] for event in f] == names])
+    return [
+        statistics.median(statistics.median(f[place]["dur"] for f in found) for found in processes)
+        for place in range(len(names))
+    ]
