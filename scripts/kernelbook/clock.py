@@ -44,9 +44,27 @@ def bound_of(facts: CaseFacts) -> tuple[str, str]:
     if not busy or not whole:
         return "unknown", "the device's busy time or the unprofiled forward time is missing"
     why = f"the device is busy for {duration(busy)} of the {duration(whole)} that an unprofiled forward takes"
+    return _bound(whole, busy, facts.cpu_time_us), why
+
+
+def bounds_by_process(facts: CaseFacts) -> dict[int, str]:
+    """Process -> launches | gpu | unclear | unknown: the rule of `bound_of` on the medians of each merged process.
+
+    The processes of a case may disagree, above all where they ran on GPUs with unlike CPUs beside them.
+    """
+    return {
+        process.process: _bound(median(process.forward_times_us), process.device_busy_us, process.cpu_time_us)
+        for process in facts.processes
+        if process.merged
+    }
+
+
+def _bound(whole: float | None, busy: float | None, cpu: float | None) -> str:
+    if not busy or not whole:
+        return "unknown"
     if whole <= (1 + DISAGREE_FROM) * busy:
-        return "gpu", why
-    return ("launches" if (facts.cpu_time_us or 0) > busy else "unclear"), why
+        return "gpu"
+    return "launches" if (cpu or 0.0) > busy else "unclear"
 
 
 def clock_of(facts: CaseFacts) -> Clock:

@@ -9,8 +9,8 @@ import pytest
 from insight_recorded import facts_of_folder
 from insight_traces import Trace
 
-from kernelbook.case_facts import Activity, CaseFacts, Forward
-from kernelbook.clock import bound_of, clock_of, least_gaps_us, profiled_forward_us
+from kernelbook.case_facts import Activity, CaseFacts, Forward, Process
+from kernelbook.clock import bound_of, bounds_by_process, clock_of, least_gaps_us, profiled_forward_us
 
 BASE = CaseFacts("r", "c", device_type="cuda", kernels=1, device_busy_us=90.0, forward_time_us=100.0, cpu_time_us=95.0)
 
@@ -29,6 +29,26 @@ BASE = CaseFacts("r", "c", device_type="cuda", kernels=1, device_busy_us=90.0, f
 def test_what_bounds_a_forward(busy: float | None, whole: float | None, cpu: float, bound: str) -> None:
     facts = replace(BASE, device_busy_us=busy, forward_time_us=whole, cpu_time_us=cpu)
     assert bound_of(facts)[0] == bound
+
+
+def test_each_process_has_a_bound_of_its_own() -> None:
+    processes = (
+        Process(1, "ok", forward_times_us=(100.0, 104.0, 900.0), device_busy_us=100.0, cpu_time_us=300.0),
+        Process(2, "ok", forward_times_us=(150.0,), device_busy_us=100.0, cpu_time_us=300.0),
+        Process(3, "ok", forward_times_us=(150.0,), device_busy_us=100.0, cpu_time_us=60.0),
+        Process(4, "ok", forward_times_us=(150.0,), cpu_time_us=60.0),
+        Process(5, "failed", merged=False),
+        Process(6, "ok", forward_times_us=(150.0,), device_busy_us=100.0, cpu_time_us=300.0, merged=False),
+    )
+    facts = replace(BASE, processes=processes)
+    assert bounds_by_process(facts) == {1: "gpu", 2: "launches", 3: "unclear", 4: "unknown"}
+
+
+def test_processes_of_recorded_cases_differ_where_their_own_figures_do(recorded_facts: dict[str, CaseFacts]) -> None:
+    # Unprofiled over busy, from each measurement.json and the raw trace: 1.00, 0.99, 1.43; and 1.19, 1.04, 1.11.
+    assert bounds_by_process(recorded_facts["mlp-compile"]) == {1: "gpu", 2: "gpu", 3: "launches"}
+    assert bounds_by_process(recorded_facts["sdpa-cudnn-eager"]) == {1: "launches", 2: "gpu", 3: "launches"}
+    assert set(bounds_by_process(recorded_facts["ceiling-copy"]).values()) == {"gpu"}
 
 
 def test_profiled_time_is_from_end_to_end_of_successive_forwards() -> None:

@@ -84,6 +84,7 @@ def _process(row: Row, merged: bool) -> Process:
         reason=row.get("reason"),
         forward_times_us=tuple(row.get("forward_times_us") or ()),
         device_time_us=row.get("device_time_us"),
+        device_busy_us=row.get("device_busy_us"),
         cpu_time_us=row.get("cpu_time_us"),
         merged=merged,
     )

@@ -135,6 +135,7 @@ class Process:
     reason: str | None = None
     forward_times_us: tuple[float, ...] = ()
     device_time_us: float | None = None
+    device_busy_us: float | None = None
     cpu_time_us: float | None = None
     merged: bool = True
 
