@@ -1,0 +1,55 @@
+"""Where things stand on the page: lines that meet, bars that cover, words that keep to one line."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import made_edition
+import pytest
+
+from kernelbook.report import render_report
+
+pytestmark = pytest.mark.browser
+
+CREATED = "2026-11-29T15:00:00Z"
+
+
+@pytest.fixture(scope="module")
+def uneven(tmp_path_factory):
+    """A report whose published run lacks cases, and whose compiled case has kernels, a memcpy and a memset."""
+    folder = tmp_path_factory.mktemp("uneven")
+    naive = made_edition.CASES[0]
+    cases = (*made_edition.CASES, dataclasses.replace(naive, case="attention-with-a-long-name-compile", mode="compile"))
+    render_report(made_edition.build(folder / "edition", cases), folder / "report", CREATED)
+    return folder / "report"
+
+
+def test_cells_of_cases_that_did_not_run_stand_in_line_with_the_others(open_page, uneven):
+    page = open_page(uneven)
+    lefts = page.locator("#matrix-table tbody td:last-child").evaluate_all(
+        "cells => cells.map(cell => [cell.className, cell.getBoundingClientRect().left])"
+    )
+    assert {name for name, _ in lefts} >= {"none"}
+    assert len({left for _, left in lefts}) == 1
+
+
+def test_nothing_shines_through_the_bar(open_page, report):
+    page = open_page(report)
+    colour = page.locator("header.bar").evaluate("bar => getComputedStyle(bar).backgroundColor")
+    assert colour.startswith("rgb(")  # a colour with transparency is given as rgba() or color()
+
+
+@pytest.mark.parametrize("width", [1000, 1280, 1600])
+def test_the_words_behind_a_strip_keep_to_one_line_inside_the_page(open_page, uneven, width):
+    page = open_page(uneven, width=width)
+    boxes = page.locator("figure .strip-total").evaluate_all(
+        """all => all.map(one => {
+            const box = one.getBoundingClientRect();
+            return [box.height / parseFloat(getComputedStyle(one).lineHeight), box.right, one.textContent];
+        })"""
+    )
+    assert any("5 kernels + 1 memcpy + 1 memset" in text for *_, text in boxes)
+    main = page.locator("main").evaluate("main => main.getBoundingClientRect().right")
+    for lines, right, text in boxes:
+        assert lines < 1.5, text
+        assert right <= main, text
