@@ -1,15 +1,19 @@
-"""A year of 40 cases on 4 runs, five processes each (58,400 case-nights): loaded, judged and published in seconds."""
+"""A year of 40 cases on 4 runs, five processes each (58,400 case-nights): loaded, judged and published in seconds.
+
+The limit is the project's promise. It is held in CPU time, by the best of several measurements and against a yardstick
+(tests/patience.py), so that neither another program nor a slower machine breaks it.
+"""
 
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from made_nights import editions, night
+from patience import best_of, seconds
 
 import detect_changes
 import publish_site
@@ -42,14 +46,18 @@ def fill(folder: Path, nights: int) -> Store:
 @pytest.mark.slow
 def test_a_year_is_judged_or_published_within_ten_seconds_of_cpu_time(tmp_path: Path) -> None:
     store = fill(tmp_path / "history", 365)
-    began = time.process_time()
-    assert detect_changes.main(["--history", str(store.folder)]) == 0
-    judged = time.process_time()
     site = json.dumps({"folder": str(tmp_path / "site")})
-    assert publish_site.main(["--history", str(store.folder), "--publish", site]) == 0
-    ended = time.process_time()
-    print(f"judged in {judged - began:.1f} s, published in {ended - judged:.1f} s of CPU time")
+
+    def judge() -> None:
+        assert detect_changes.main(["--history", str(store.folder)]) == 0
+
+    def publish() -> None:
+        assert publish_site.main(["--history", str(store.folder), "--publish", site]) == 0
+
+    judged = best_of(lambda: seconds(judge), LIMIT_S)
+    published = best_of(lambda: seconds(publish), LIMIT_S)
+    print(f"judged in {judged:.1f} s, published in {published:.1f} s of CPU time")
     assert len(store.read().table) == 58_400 * 5
     assert len(list((tmp_path / "site").resolve().glob("nights/*/index.html"))) == 365
-    assert judged - began < LIMIT_S
-    assert ended - judged < LIMIT_S
+    assert judged < LIMIT_S
+    assert published < LIMIT_S

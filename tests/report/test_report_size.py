@@ -1,4 +1,9 @@
-"""How large a report gets, and how soon it answers. Limits are those that the project states; times are CPU time."""
+"""How large a report gets, and how soon it answers.
+
+Limits are those that the project states. Rendering is held in CPU time, the page's start by a clock; both by the best
+of several measurements and against a yardstick (tests/patience.py), so that neither another program nor a slower
+machine breaks them.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,7 @@ from pathlib import Path
 
 import made_edition
 import pytest
+from patience import LONG, best_of, seconds
 
 from kernelbook.report import render_report
 
@@ -30,18 +36,20 @@ def build(folder: Path, cases: int, runs: int) -> Path:
 @pytest.mark.browser
 def test_forty_cases_on_six_runs_are_light_and_quick(tmp_path, browser):
     folder = build(tmp_path, 40, 6)
-    before = time.process_time()
-    render_report(folder, tmp_path / "report")
-    assert time.process_time() - before < LIMIT_RENDER_S
+    rendered = best_of(lambda: seconds(lambda: render_report(folder, tmp_path / "report")), LIMIT_RENDER_S)
+    assert rendered < LIMIT_RENDER_S
     assert (tmp_path / "report" / "index.html").stat().st_size < LIMIT_BYTES
     page = browser.new_page()
-    waits = []
-    for _ in range(3):
+    page.set_default_timeout(1000 * LONG)
+
+    def ready() -> float:
         page.goto((tmp_path / "report" / "index.html").as_uri())
         page.wait_for_selector("html[data-ready]")
-        waits.append(page.evaluate("performance.getEntriesByType('navigation')[0].domInteractive") / 1000)
+        return page.evaluate("performance.getEntriesByType('navigation')[0].domInteractive") / 1000
+
+    waited = best_of(ready, LIMIT_READY_S, clock=time.perf_counter)
     page.close()
-    assert min(waits) < LIMIT_READY_S  # the best of three: other programs may take the machine meanwhile
+    assert waited < LIMIT_READY_S
 
 
 @pytest.mark.slow
@@ -50,6 +58,6 @@ def test_a_thousand_case_runs_do_not_break_the_page(tmp_path, open_page):
     folder = build(tmp_path, 100, 10)
     render_report(folder, tmp_path / "report")
     page = open_page(tmp_path / "report", "#case-sdpa-math-eager-2~run-9~k3")
-    page.set_default_timeout(60_000)
+    page.set_default_timeout(1000 * LONG)
     assert page.locator("tr.target").count() == 1
     assert page.locator("#matrix-table td[data-cell]").count() == 1000
