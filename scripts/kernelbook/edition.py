@@ -127,6 +127,7 @@ def _run_facts(run: Mapping[str, Any], results: Path, cases: pa.Table, published
     good = next((row for row in rows if row["torch"] is not None), None)
     facts |= {name: good[name] if good else None for name in RUN_COLUMNS}
     facts |= {name: _parsed(good, name) for name in ("environment", "device_properties")}
+    (facts["environment"] or {}).pop("gpu_id", None)  # of a process, and those of one run may differ
     if facts["device"] is None:  # bare traces tell the device and nothing else of these
         facts["device"] = ", ".join(sorted({row["device"] for row in rows if row["device"]})) or None
     if run["kind"] == "recorded":

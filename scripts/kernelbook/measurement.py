@@ -44,6 +44,7 @@ class _EnvironmentTexts(msgspec.Struct):
     cuda: str | None = None
     cudnn: str | None = None
     driver: str | None = None
+    gpu_id: str | None = None
     container: str | None = None
 
 

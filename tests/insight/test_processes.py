@@ -80,6 +80,21 @@ def test_quantiles_are_those_of_all_forwards_and_far_medians_are_warned_of() -> 
     assert "processes_apart" not in codes(near)
 
 
+def test_processes_of_several_gpus_are_merged_and_where_they_differ_it_is_said() -> None:
+    rows = [row(1, gpu_id="1f"), row(2, gpu_id="1f"), row(3, (150.0,), gpu_id="2e")]
+    case = merge_processes(rows)
+    assert case.merged == {1, 2, 3}
+    assert codes(case)["processes_apart"].endswith("; processes 1, 2 ran on GPU 1f, process 3 ran on GPU 2e")
+    assert "GPU" not in codes(merge_processes([row(1, gpu_id="1f"), row(2, (150.0,))]))["processes_apart"]
+
+
+def test_which_gpus_a_case_ran_on(recorded_facts) -> None:
+    # As resources/recorded/README.md says: the third process of all but four attention cases is of another machine.
+    one = {"attention-naive-eager", "attention-naive-compile", "attention-inplace-eager", "attention-flex-compile"}
+    assert {case for case, facts in recorded_facts.items() if facts.gpus == ("a",)} == one
+    assert {facts.gpus for case, facts in recorded_facts.items() if case not in one} == {("a", "b")}
+
+
 def test_warnings_of_all_processes_are_there_once() -> None:
     def warned(process: int, *notes: tuple[str, str]) -> dict[str, Any]:
         listed = [{"code": code, "count": 1, "message": text} for code, text in notes]

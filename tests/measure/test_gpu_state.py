@@ -57,6 +57,25 @@ def test_which_gpu_is_meant(smi, monkeypatch, visible, expected):
     assert gpu.visible_gpu() == expected
 
 
+UUID = "GPU-0f3a5c1e-0000-4bcd-8eef-0123456789ab"
+#: printf %s GPU-0f3a5c1e-0000-4bcd-8eef-0123456789ab | sha256sum | cut -c1-8
+HASH = "e9f48345"
+
+
+@pytest.mark.parametrize(
+    "uuid", [UUID, UUID.removeprefix("GPU-"), UUID.replace("abcd", "ABCD").replace("0f3a", "0F3A")]
+)
+def test_a_gpu_is_told_by_a_hash_however_its_uuid_is_written(uuid):
+    assert gpu.gpu_id(uuid) == HASH
+
+
+@pytest.mark.parametrize(
+    "uuid", [None, "", "GPU-0f3a5c1e", "index-0", "MIG-0f3a5c1e-0000-4bcd-8eef-0123456789ab", "None"]
+)
+def test_what_is_no_whole_uuid_of_a_gpu_has_no_id(uuid):
+    assert gpu.gpu_id(uuid) is None
+
+
 def test_clocks(smi):
     smi()
     assert gpu.clocks("GPU-11111111-aaaa") == {

@@ -118,6 +118,7 @@ def test_environment(plain):
     assert environment["torch"] == torch.__version__
     assert environment["threads"] >= 1
     assert environment["cpu"]
+    assert environment["gpu_id"] is None  # measured on the CPU
     assert environment["container"] is None or environment["container"].count("/") == 0
 
 

@@ -102,6 +102,13 @@ def test_measurements(folder):
     assert found["notes"] == []
 
 
+def test_the_two_gpus_are_told_apart_by_the_time_of_the_recording():
+    found = {(measurement(folder)["environment"]["gpu_id"], measurement(folder)["started_utc"]) for folder in PROCESSES}
+    assert {gpu for gpu, _ in found} == {"a", "b"}
+    assert max(time for gpu, time in found if gpu == "b") < "2026-11-29T15:19"
+    assert min(time for gpu, time in found if gpu == "a") > "2026-11-29T15:42"
+
+
 @pytest.mark.parametrize("folder", PROCESSES, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_torchs_own_total_agrees(folder):
     """torch's row of the annotation: the device time of all its forwards."""

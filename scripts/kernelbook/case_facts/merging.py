@@ -48,8 +48,9 @@ class MergedCase:
 def merge_processes(rows: Sequence[Row]) -> MergedCase:
     """The rows of the table ``cases`` for one (run, case), merged.
 
-    Good processes are merged where they ran on the machine of the first good one (device and driver, for a CPU the
-    number of threads). A process that failed or ran elsewhere is named by a note.
+    Good processes are merged where they ran on a machine like that of the first good one (device and driver, for a CPU
+    the number of threads), on several GPUs of one kind too: a series is of a kind. A process that failed or ran
+    elsewhere is named by a note.
     """
     rows = sorted(({name: _known(value) for name, value in row.items()} for row in rows), key=_number)
     good = [row for row in rows if row["status"] == "ok"]
@@ -87,6 +88,7 @@ def _process(row: Row, merged: bool) -> Process:
         device_busy_us=row.get("device_busy_us"),
         cpu_time_us=row.get("cpu_time_us"),
         merged=merged,
+        gpu_id=row.get("gpu_id"),
     )
 
 
@@ -150,6 +152,7 @@ def _elsewhere(good: Sequence[Row], alike: Sequence[Row], setting: Setting) -> l
 
 
 def _apart(alike: Sequence[Row]) -> list[Note]:
+    """What is said of processes whose forwards differ, and on which GPUs they ran where these differ too."""
     medians = [statistics.median(row["forward_times_us"]) for row in alike if row.get("forward_times_us")]
     if len(medians) < 2 or not min(medians) or max(medians) / min(medians) <= 1 + APART_FROM:
         return []
@@ -157,7 +160,18 @@ def _apart(alike: Sequence[Row]) -> list[Note]:
         f"the medians of {len(medians)} processes lie {max(medians) / min(medians) - 1:.0%} apart, "
         f"{duration(min(medians))} to {duration(max(medians))}: the 5 to 95 % interval spans them all"
     )
-    return [Note("processes_apart", len(medians), text.replace("%", " %", 1))]
+    return [Note("processes_apart", len(medians), text.replace("%", " %", 1) + _by_gpu(alike))]
+
+
+def _by_gpu(alike: Sequence[Row]) -> str:
+    """Which processes ran on which GPU; nothing where that is one, or unknown."""
+    by_gpu: dict[str, list[int]] = {}
+    for row in alike:
+        if row.get("gpu_id"):
+            by_gpu.setdefault(row["gpu_id"], []).append(_number(row))
+    if len(by_gpu) < 2:
+        return ""
+    return "; " + ", ".join(f"{_numbered(who)} ran on GPU {gpu}" for gpu, who in by_gpu.items())
 
 
 def _merged(rows: Sequence[Row]) -> list[Note]:

@@ -128,6 +128,7 @@ class Process:
     """What one process of the case measured without the profiler, and its own medians under it.
 
     ``merged``: whether its figures are in those of the case; not where it failed or ran on another machine.
+    ``gpu_id``: which GPU of its kind it ran on, None where unknown.
     """
 
     process: int
@@ -138,6 +139,7 @@ class Process:
     device_busy_us: float | None = None
     cpu_time_us: float | None = None
     merged: bool = True
+    gpu_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -206,6 +208,11 @@ class CaseFacts:
         same = ("run", "workload", "device", "device_type", "threads", "driver", "dtype", "timer")
         params = json.dumps(dict(self.params), sort_keys=True)
         return Setting(**{name: getattr(self, name) for name in same}, params=params)
+
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """The GPUs that the merged processes are known to have run on, each once, in the order of the processes."""
+        return tuple(dict.fromkeys(p.gpu_id for p in self.processes if p.merged and p.gpu_id))
 
     @property
     def on_device(self) -> bool:

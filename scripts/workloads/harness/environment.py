@@ -1,4 +1,4 @@
-"""What this measurement ran on: device, versions, threads. Nothing that names the machine."""
+"""What this measurement ran on: device, versions, threads. Nothing that names the machine: of a GPU's UUID a hash."""
 
 from __future__ import annotations
 
@@ -66,6 +66,7 @@ def describe_environment(device: torch.device | None) -> dict[str, Any]:
         "cuda": torch.version.cuda or torch.version.hip,
         "cudnn": str(cudnn) if cudnn else None,
         "driver": gpu.driver_version() if on_gpu or device is None else None,
+        "gpu_id": _gpu_id(device) if on_gpu else None,
         "triton": _version("triton") or _version("pytorch-triton"),
         "platform": " ".join(filter(None, [platform.system(), platform.machine(), libc])),
         "cpu": _cpu_name(),
@@ -73,6 +74,12 @@ def describe_environment(device: torch.device | None) -> dict[str, Any]:
         "container": gpu.container(),
         "packages": {name: version for name in PACKAGES if (version := _version(name))},
     }
+
+
+def _gpu_id(device: torch.device) -> str | None:
+    """That of the GPU that torch computes on; a torch that does not tell its UUID leaves it to nvidia-smi."""
+    uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
+    return gpu.gpu_id(str(uuid or "")) or gpu.gpu_id(gpu.visible_gpu())
 
 
 def _version(package: str) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import re
 import shutil
@@ -26,6 +27,7 @@ THROTTLE_BITS = {
     0x80: "hardware power brake",
     0x100: "display clock setting",
 }
+UUID = re.compile(r"(?:GPU-)?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})", re.IGNORECASE)
 CLOCK_FIELDS = {
     "sm_mhz": "clocks.sm",
     "memory_mhz": "clocks.mem",
@@ -63,6 +65,15 @@ def visible_gpu() -> str | None:
         return rows[index][0] if index < len(rows) else None
     # No nvidia-smi in this container: the device files still tell.
     return f"index-{index}" if os.path.exists(f"/dev/nvidia{index}") else None
+
+
+def gpu_id(uuid: str | None) -> str | None:
+    """What tells one GPU from another without naming it: 8 hex digits of the SHA-256 of its UUID, None where unknown.
+
+    uuid: whole, as nvidia-smi (`GPU-` and 36 signs) or torch (without `GPU-`) writes it.
+    """
+    found = UUID.fullmatch(uuid or "")
+    return hashlib.sha256(f"GPU-{found[1].lower()}".encode()).hexdigest()[:8] if found else None
 
 
 def driver_version() -> str | None:
