@@ -6,11 +6,9 @@ import http.server
 import json
 import os
 import re
-import signal
 import subprocess
-import sys
 import threading
-import time
+from collections.abc import Iterator
 from datetime import datetime
 from html.parser import HTMLParser
 from pathlib import Path
@@ -20,6 +18,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from made_nights import ADD, GEMM, GEMM_2, editions, night, row
+from sudden_death import copies_after_deaths
 
 import detect_changes
 import publish_site
@@ -31,7 +30,6 @@ from kernelbook.history.store import Store
 
 CASES = [f"case-{number}" for number in range(5)]
 DATES = editions(60)
-SCRIPT = Path(publish_site.__file__)
 EVIL = '<script>alert("x")</script> & <b>'
 
 
@@ -224,50 +222,69 @@ def test_with_an_address_the_feed_links_absolutely(work: Path) -> None:
     assert broken_links(site) == []
 
 
+def texts(folder: Path) -> set[str]:
+    """What stands in the sixty pages of a made-up site."""
+    return {(folder / f"{number}.html").read_text() for number in range(60)}
+
+
+def made_up(stamp: str) -> Iterator[tuple[str, str]]:
+    return ((f"{number}.html", stamp) for number in range(60))
+
+
 def test_readers_see_the_old_site_or_the_new_one_whole(tmp_path: Path) -> None:
-    pages = lambda stamp: ((f"{number}.html", stamp) for number in range(60))  # noqa: E731
     site = tmp_path / "site"
-    publish(pages("0"), {}, site)
-    seen, stop = [], threading.Event()
+    publish(made_up("0"), {}, site)
+    begun = Path(os.path.realpath(site))  # as a server that has begun to answer
+    publish(made_up("1"), {}, site)
+    assert texts(begun) == {"0"}
+    assert texts(site) == {"1"}
+    meanwhile = []
 
-    def read() -> None:
-        while not stop.is_set():
-            version = Path(os.path.realpath(site))  # as a server that has begun to answer
-            seen.append({(version / f"{number}.html").read_text() for number in range(60)})
+    def slowly() -> Iterator[tuple[str, str]]:
+        for name, text in made_up("2"):
+            yield name, text
+            meanwhile.append(texts(site))
 
-    reader = threading.Thread(target=read)
-    reader.start()
-    for stamp in range(1, 15):
-        publish(pages(str(stamp)), {}, site)
-        time.sleep(0.01)
-    stop.set()
-    reader.join()
-    assert len(seen) > 5
-    assert all(len(found) == 1 for found in seen)
+    publish(slowly(), {}, site)
+    assert meanwhile == [{"1"}] * 60
+    assert texts(site) == {"2"}
     assert len(list((tmp_path / ".site-versions").glob("[0-9]*"))) == 2
 
 
-def test_kill_9_while_publishing_leaves_a_whole_site(work: Path, tmp_path: Path) -> None:
-    settings = json.dumps({"folder": str(tmp_path / "site"), "full_nights": 3})
-    command = [
-        sys.executable,
-        str(SCRIPT),
-        "--history",
-        work / "history",
-        "--reports",
-        work / "reports",
-        "--publish",
-        settings,
-    ]
-    subprocess.run(command, check=True, capture_output=True)
-    for attempt in range(5):
-        running = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        time.sleep(0.6 + 0.2 * attempt)
-        running.send_signal(signal.SIGKILL)
-        running.wait()
-        assert broken_links(tmp_path / "site") == []
-    subprocess.run(command, check=True, capture_output=True)
-    assert not list((tmp_path / ".site-versions").glob("*.new"))
+PUBLISHING = """
+from kernelbook.history.site.publish import publish
+def act(folder):
+    pages = [(name, "new") for name in ("index.html", "trends/a.html", "nights/2026-01-02/index.html")]
+    publish(pages, {"2026-01-02": folder / "report"}, folder / "site")
+"""
+
+
+def test_killed_at_any_moment_publishing_leaves_a_whole_site(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    (work / "report/tables").mkdir(parents=True)
+    report = ("index.html", "tables/cases.csv")
+    for name in report:
+        (work / "report" / name).write_text("new")
+    names = ("index.html", "trends/a.html", "nights/2026-01-02/index.html")
+    publish([(name, "old") for name in names], {}, work / "site")
+    seen = []
+    for copy in copies_after_deaths(work, PUBLISHING):
+        found = {(copy / "site" / name).read_text() for name in names}
+        assert len(found) == 1
+        seen += found
+        if found == {"new"}:
+            assert [(copy / "site/nights/2026-01-02/report" / name).read_text() for name in report] == ["new", "new"]
+        begun = Path(os.path.realpath(copy / "site"))
+        publish([(name, "newer") for name in names], {}, copy / "site")
+        assert {(copy / "site" / name).read_text() for name in names} == {"newer"}
+        assert {(begun / name).read_text() for name in names} == found
+        left = [path.name for path in (copy / ".site-versions").iterdir() if path.name != ".lock"]
+        assert len(left) == 2
+        assert all(name.isdigit() for name in left)
+        assert sorted(path.name for path in copy.iterdir()) == [".site-versions", "report", "site"]
+    assert seen == sorted(seen, reverse=True)  # up to one moment it is the old one, and from then on the new one
+    assert {"old", "new"} == set(seen)
+    assert len(seen) > 20
 
 
 def test_a_folder_of_somebody_else_is_not_touched(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """Puts the site in place at once: readers see the old one or the new one, whole.
 
 The published folder is a symbolic link to a version beside it (`.site-versions/<number>`); a new version is written
-whole, then the link is replaced by a rename. The version before it
-stays for readers who are in the middle of it.
+whole, then the link is replaced by a rename. The version that the link led to before stays for readers who are in the
+middle of it; all others go.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ import fcntl
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-
-KEPT_VERSIONS = 2
 
 
 class PublishError(ValueError):
@@ -57,12 +55,14 @@ def _publish(pages: Iterable[tuple[str, str]], reports: Mapping[str, Path], site
         new.rename(version)
     finally:
         shutil.rmtree(new, ignore_errors=True)
+    before = site.resolve()
     link = site.parent / f".{site.name}-link"
     link.unlink(missing_ok=True)
     link.symlink_to(version.relative_to(site.parent), target_is_directory=True)
     link.replace(site)
-    for number in numbers[: max(0, len(numbers) + 1 - KEPT_VERSIONS)]:
-        shutil.rmtree(versions / str(number), ignore_errors=True)
+    for number in numbers:
+        if str(number) != before.name:
+            shutil.rmtree(versions / str(number), ignore_errors=True)
     return version
 
 
