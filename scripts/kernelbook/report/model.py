@@ -60,7 +60,10 @@ class CaseSpec:
 
 @dataclass(frozen=True)
 class Activity:
-    """One device activity of the representative forward. `start_us` counts from the forward's own start."""
+    """One device activity of the representative forward. `start_us` counts from the forward's own start.
+
+    `duration_us` is how long it took in that forward, `median_duration_us` how long it usually takes over all of them.
+    """
 
     position: int
     category: str
@@ -76,6 +79,12 @@ class Activity:
     launch_start_us: float | None = None
     launch_delay_us: float | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
+    median_duration_us: float | None = None
+
+    @property
+    def usual_us(self) -> float:
+        """What tables and strips give: the median, or the one length there is."""
+        return self.duration_us if self.median_duration_us is None else self.median_duration_us
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ ACTIVITY = (
     "correlation",
     "launch",
     "facts",
+    "usual",
 )
 CALL = (
     "depth",
@@ -163,6 +164,7 @@ def _activity(act: Activity, table: Names) -> list[Any]:
         act.correlation,
         _round(act.launch_start_us),
         dict(act.facts),
+        _round(act.usual_us),
     ]
 
 

@@ -1,6 +1,7 @@
 """Kernel strips: one forward a row, each device activity a segment, to scale within a workload.
 
-A row's length is the sum of its activities' times; gaps between them are left to the lanes.
+Each segment is as long as its activity usually takes, the median over all forwards. A row's length is the sum of them;
+gaps between them are left to the lanes.
 """
 
 from __future__ import annotations
@@ -51,7 +52,12 @@ class Strip:
 
     @property
     def caption(self) -> str:
-        return f"{text.duration(self.total_us)}, {text.counts(self.row)}"
+        return f"{text.duration(self.shown_us)}, {text.counts(self.row)}"
+
+    @property
+    def shown_us(self) -> float:
+        """The device time of the case, as everywhere; the segments' sum where the case tells none."""
+        return self.total_us if self.row.device_time_us is None else self.row.device_time_us
 
 
 @dataclass(frozen=True)
@@ -96,7 +102,7 @@ def figure(edition: Edition, workload: str) -> Figure | None:
         for run in edition.runs
         if (run.run, spec.case) in rows
     ]
-    drawn = [(row, run, sum(act.duration_us for act in row.activities)) for row, run in pairs if row.activities]
+    drawn = [(row, run, sum(act.usual_us for act in row.activities)) for row, run in pairs if row.activities]
     if not drawn:
         return None
     scale = max(total for _, _, total in drawn) or 1.0
@@ -107,9 +113,9 @@ def figure(edition: Edition, workload: str) -> Figure | None:
 def _strip(row: CaseRun, run: Run, total: float, scale: float) -> Strip:
     left, segments = 0.0, []
     for act in row.activities:
-        width = act.duration_us / total if total else 0.0
+        width = act.usual_us / total if total else 0.0
         family = family_of(act.category, act.family)
-        segments.append(Segment(act.position, family, left, width, act.duration_us / scale))
+        segments.append(Segment(act.position, family, left, width, act.usual_us / scale))
         left += width
     return Strip(row, run, total, total / scale, tuple(segments))
 

@@ -14,7 +14,7 @@ function kernelTable(cell) {
         ),
       ),
       kernelCell(act),
-      timeCell(act.duration),
+      timeCell(act.usual),
       h("td", { class: "r num", "data-v": act.part }, share(act.part)),
       h("td", {}, act.family.label),
       h("td", {}, act.precision || ""),

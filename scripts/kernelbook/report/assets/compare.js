@@ -75,10 +75,10 @@ function pairRow([one, other], refused) {
       h("span", { class: `state-${state.replace(" ", "-")}` }, { same: "same", other: "other kernel" }[state] ?? state),
     ),
     kernelCell(one),
-    timeCell(one?.duration, one ? undefined : ""),
+    timeCell(one?.usual, one ? undefined : ""),
     kernelCell(other),
-    timeCell(other?.duration, other ? undefined : ""),
-    h("td", { class: "r num" }, one && other && !refused && one.duration ? ratio(other.duration / one.duration) : ""),
+    timeCell(other?.usual, other ? undefined : ""),
+    h("td", { class: "r num" }, one && other && !refused && one.usual ? ratio(other.usual / one.usual) : ""),
   ];
   return { class: `pair-${state.replace(" ", "-")}`, cells };
 }

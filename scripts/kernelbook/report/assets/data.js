@@ -41,9 +41,10 @@ function cellOf(number) {
   if (!parsed.has(number)) {
     const block = JSON.parse($(`#kb-cell-${number}`).textContent);
     const activities = block.activities.map(activityOf);
-    const total = activities.reduce((sum, act) => sum + act.duration, 0);
-    for (const act of activities) act.part = total ? act.duration / total : 0;
-    parsed.set(number, { ...index.cells[number], ...block, number, activities, total, calls: block.calls.map(callOf) });
+    const total = activities.reduce((sum, act) => sum + act.usual, 0);
+    for (const act of activities) act.part = total ? act.usual / total : 0;
+    const cell = { ...index.cells[number], ...block, number, activities, total, calls: block.calls.map(callOf) };
+    parsed.set(number, { ...cell, shown_us: cell.device_us ?? total });
   }
   return parsed.get(number);
 }

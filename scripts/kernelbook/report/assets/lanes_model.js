@@ -107,8 +107,8 @@ function lanesCaption(model) {
   if (model.rows.length > model.cpuCount) {
     parts.push(
       idle
-        ? `Under the profiler, the GPU idles between its first and last kernel for ${duration(idle)} in ${plural(model.idle.length, "gap")}, the longest ${duration(longest)}.`
-        : "Under the profiler, the GPU never idles between its first and last kernel.",
+        ? `The median forward of the first process. Under the profiler, the GPU idles between its first and last kernel for ${duration(idle)} in ${plural(model.idle.length, "gap")}, the longest ${duration(longest)}.`
+        : "The median forward of the first process. Under the profiler, the GPU never idles between its first and last kernel.",
     );
   }
   if (meta) parts.push(`${plural(meta, "op")} launch nothing (dashed).`);

@@ -28,7 +28,8 @@ function activityDetails(act, cell, whole = false) {
     h(
       "dl",
       {},
-      pair("time", `${duration(act.duration)}, ${share(cell.total ? act.duration / cell.total : null)} of the forward`),
+      pair("time", `${duration(act.usual)}, ${share(cell.total ? act.part : null)} of the forward`),
+      whole && pair("in this forward", duration(act.duration)),
       pair("family", act.family.label),
       facts(act),
       whole ? (act.details ?? []).map(([label, value]) => pair(label, value)) : [],
@@ -76,7 +77,7 @@ function walk(bar, event) {
   const act = pointAt(bar, all[clamp(next, 0, all.length - 1)]);
   if (act)
     announce(
-      `${act.position + 1} of ${all.length}: ${act.short}, ${duration(act.duration)}, ${act.family.label}, launched by ${act.op ?? "unknown"}`,
+      `${act.position + 1} of ${all.length}: ${act.short}, ${duration(act.usual)}, ${act.family.label}, launched by ${act.op ?? "unknown"}`,
     );
 }
 
@@ -129,12 +130,12 @@ function segment(act, left, width, part) {
 function strip(cell, label, scale) {
   let left = 0;
   const parts = cell.activities.map((act) => {
-    const width = cell.total ? act.duration / cell.total : 0;
-    const made = segment(act, left, width, act.duration / scale);
+    const width = act.part;
+    const made = segment(act, left, width, act.usual / scale);
     left += width;
     return made;
   });
-  const about = `${titleOf(cell)}: ${duration(cell.total)}, ${counts(cell)}. Arrow keys walk through the kernels.`;
+  const about = `${titleOf(cell)}: ${duration(cell.shown_us)}, ${counts(cell)}. Arrow keys walk through the kernels.`;
   const bar = s(
     "svg",
     { class: "strip-bar", tabindex: 0, role: "group", "aria-label": about, "data-cell": cell.number },
@@ -150,13 +151,23 @@ function strip(cell, label, scale) {
       "div",
       { class: "strip-track" },
       bar,
-      h("span", { class: "strip-total num" }, duration(cell.total), h("span", { class: "muted" }, counts(cell))),
+      h("span", { class: "strip-total num" }, duration(cell.shown_us), h("span", { class: "muted" }, counts(cell))),
     ),
   );
 }
 
 function stripLines(cells) {
-  const head = ["run", "case", "position", "category", "name", "family", "start_us", "duration_us", "launched by"];
+  const head = [
+    "run",
+    "case",
+    "position",
+    "category",
+    "name",
+    "family",
+    "start_us",
+    "median_duration_us",
+    "launched by",
+  ];
   const lines = cells.flatMap((cell) =>
     cell.activities.map((act) => [
       cell.run,
@@ -166,7 +177,7 @@ function stripLines(cells) {
       act.name,
       act.family.label,
       act.start ?? "",
-      act.duration,
+      act.usual,
       act.path ?? "",
     ]),
   );

@@ -103,7 +103,7 @@ function stripsSvg(cells, title) {
     const y = 16 + place * row;
     let at = left;
     const boxes = cell.activities.map((act) => {
-      const width = (act.duration / scale) * wide;
+      const width = (act.usual / scale) * wide;
       const made = s(
         "rect",
         {
@@ -115,7 +115,7 @@ function stripsSvg(cells, title) {
           stroke: "#ffffff",
           "stroke-width": width > 3 ? 0.8 : 0,
         },
-        s("title", {}, `${act.name}: ${duration(act.duration)}`),
+        s("title", {}, `${act.name}: ${duration(act.usual)}`),
       );
       at += width;
       return made;
@@ -123,7 +123,7 @@ function stripsSvg(cells, title) {
     return [
       s("text", { ...font, x: left - 8, y: y + 15, "text-anchor": "end", fill: "#1c2027" }, clip(titleOf(cell), 40)),
       boxes,
-      s("text", { ...font, x: at + 8, y: y + 15, fill: "#1c2027" }, `${duration(cell.total)}, ${counts(cell)}`),
+      s("text", { ...font, x: at + 8, y: y + 15, fill: "#1c2027" }, `${duration(cell.shown_us)}, ${counts(cell)}`),
     ];
   });
   const used = families.filter((family) => cells.some((cell) => cell.activities.some((act) => act.family === family)));
