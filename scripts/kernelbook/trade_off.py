@@ -1,13 +1,47 @@
-"""Accuracy and memory beside speed, so that "slower" can be seen to buy something."""
+"""Accuracy, memory and precision beside speed, so that "slower" can be seen to buy something."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from typing import Protocol
 
 from kernelbook.case_facts import CaseFacts
+from kernelbook.kernel_names import UNKNOWN, decode_activity
 
 #: Ratios closer to one than this are not told.
 TOLD_FROM = 1.1
+#: Element types of inputs as torch spells them, and as the names of kernels do.
+DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
+#: Families whose kernels multiply matrices, and so set what the accuracy and most of the time come from.
+MULTIPLIES = ("GEMM", "attention")
+
+
+class Ran(Protocol):
+    """A device activity, as any of the project's rows has it."""
+
+    @property
+    def category(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def duration_us(self) -> float: ...
+
+
+def computed_in(dtype: str | None, activities: Iterable[Ran]) -> str | None:
+    """The element type in which most of the time of matrix products goes, where it is not that of the inputs.
+
+    None where it is the same, or where no name tells it; `16-bit`, which a name may leave at that, is any of 16 bits.
+    """
+    spent: Counter[str] = Counter()
+    for activity in activities:
+        said = decode_activity(activity.category, activity.name)
+        if said.family in MULTIPLIES:
+            spent[said.element_type] += activity.duration_us
+    most = max(spent, key=lambda kind: spent[kind], default=UNKNOWN)
+    given = DTYPES.get(dtype or "", UNKNOWN)
+    same = most == given or (most == "16-bit" and given in ("bf16", "fp16"))
+    return None if same or UNKNOWN in (most, given) else most
 
 
 def trade_off(facts: CaseFacts, peers: Iterable[CaseFacts]) -> str | None:

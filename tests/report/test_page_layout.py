@@ -16,10 +16,13 @@ CREATED = "2026-11-29T15:00:00Z"
 
 @pytest.fixture(scope="module")
 def uneven(tmp_path_factory):
-    """A report whose published run lacks cases, and whose compiled case has kernels, a memcpy and a memset."""
+    """A report whose published run lacks cases, and whose longest strip has kernels, a memcpy and a memset."""
     folder = tmp_path_factory.mktemp("uneven")
     naive = made_edition.CASES[0]
-    cases = (*made_edition.CASES, dataclasses.replace(naive, case="attention-with-a-long-name-compile", mode="compile"))
+    alone = dataclasses.replace(
+        naive, case="attention-of-a-workload-of-its-own", workload="alone"
+    )  # its strip is whole
+    cases = (*made_edition.CASES, alone)
     render_report(made_edition.build(folder / "edition", cases), folder / "report", CREATED)
     return folder / "report"
 

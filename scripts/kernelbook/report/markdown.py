@@ -38,6 +38,9 @@ def environment() -> jinja2.Environment:
         "plural": text.plural,
         "code": text.code,
         "number": text.number,
+        "size": text.size,
+        "error": text.error,
+        "inside": story.inside,
         **trust.CELLS,
         "raw": Markdown,
     }
@@ -56,6 +59,7 @@ def render(edition: Edition, created_utc: str, output: Path) -> str:
         "verdict": verdict,
         "broken": views.guess_lines(verdict.broken),
         "headlines": story.headlines(edition),
+        "subject": story.subject(edition, created_utc),
         "headline_names": [story.short_name(case) for case in edition.headline],
         "headline_refusals": story.headline_refusals(edition),
         "findings": story.costliest(story.own_findings(edition)),
@@ -74,7 +78,7 @@ def render(edition: Edition, created_utc: str, output: Path) -> str:
 
 
 def _total(row: CaseRun) -> float:
-    return sum(act.duration_us for act in row.activities)
+    return sum(act.usual_us for act in row.activities)
 
 
 def _figures(work: views.WorkloadView, folder: Path) -> list[tuple[str, Markdown]]:

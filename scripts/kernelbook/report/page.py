@@ -111,6 +111,8 @@ def environment() -> jinja2.Environment:
         "counts": text.counts,
         "one_time": text.one_time,
         "plural": text.plural,
+        "error": text.error,
+        "inside": story.inside,
         "percent": lambda part: f"{part * 100:.3f}".rstrip("0").rstrip(".") + "%",
     }
     return env
@@ -137,6 +139,7 @@ def render(edition: Edition, created_utc: str, traces: Links) -> str:
             verdict=verdict,
             broken=broken[:BROKEN_CARDS],
             broken_more=broken[BROKEN_CARDS:],
+            subject=story.subject(edition, created_utc),
             headline_names=[story.short_name(case) for case in edition.headline],
             headlines=story.headlines(edition),
             headline_refusals=story.headline_refusals(edition),

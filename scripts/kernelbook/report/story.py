@@ -11,6 +11,7 @@ from kernelbook.comparability import refusal
 from kernelbook.findings.registry import CPU, SEVERITIES
 from kernelbook.report import text
 from kernelbook.report.model import Activity, CaseRun, Edition, Finding, Judged, Run
+from kernelbook.trade_off import computed_in
 
 
 @dataclass(frozen=True)
@@ -59,10 +60,49 @@ class Headline:
     run: Run
     fast_us: float
     slow_us: float
+    fast: CaseRun
+    slow: CaseRun
 
     @property
     def ratio(self) -> float:
         return self.slow_us / self.fast_us
+
+    @property
+    def notes(self) -> tuple[str, str]:
+        """What stands behind either name, faster first: ` (fp32 inside)` where it computes in another precision."""
+        return inside(self.fast), inside(self.slow)
+
+    @property
+    def pays(self) -> bool:
+        """Whether the accuracy or the memory of both is known."""
+        rows = self.fast, self.slow
+        known = (
+            all(getattr(row, name) is not None for row in rows) for name in ("relative_error", "peak_memory_bytes")
+        )
+        return any(known)
+
+
+def inside(row: CaseRun) -> str:
+    """` (fp32 inside)` where most of the time of matrix products goes in another precision than the inputs have."""
+    other = computed_in(row.setting.dtype, row.activities)
+    return f" ({other} inside)" if other else ""
+
+
+def subject(edition: Edition, created_utc: str) -> str:
+    """What the figures are of, in one line: GPUs and torch of the measured runs, and when they were measured."""
+    measured = [run for run in edition.runs if run.kind != "published" and run.status != "lost"]
+    devices = _listed(run.device for run in measured)
+    torches = _listed(f"torch {run.torch}" if run.torch else None for run in measured)
+    days = sorted({(run.recorded_utc or created_utc)[:10] for run in measured})
+    date = " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
+    return " · ".join(part for part in (devices, torches, date) if part)
+
+
+def _listed(names: Iterable[str | None], limit: int = 3) -> str:
+    """Each name once, the first few by name: `A, B, C and 2 more`."""
+    distinct = list(dict.fromkeys(name for name in names if name))
+    more = f" and {len(distinct) - limit} more" if len(distinct) > limit else ""
+    return ", ".join(distinct[:limit]) + more
 
 
 def short_name(case: str) -> str:
@@ -89,7 +129,7 @@ def verdict(edition: Edition) -> Verdict:
 def headlines(edition: Edition) -> tuple[Headline, ...]:
     """One for each run that has both figures and may compare them, measured runs before published ones."""
     found = [
-        Headline(run, fast.device_time_us, slow.device_time_us)
+        Headline(run, fast.device_time_us, slow.device_time_us, fast, slow)
         for run, fast, slow in _headline_rows(edition)
         if fast.device_time_us and slow.device_time_us and not refusal(fast.setting, slow.setting)
     ]
@@ -151,10 +191,10 @@ def longest(edition: Edition, limit: int = 3) -> tuple[LongKernel, ...]:
     found = []
     for row in rows:
         if row.run == rows[0].run:
-            total = sum(act.duration_us for act in row.activities)
-            act = max(row.activities, key=lambda act: act.duration_us)
-            found.append(LongKernel(row, act, act.duration_us / total if total else 0.0))
-    found.sort(key=lambda long: -long.activity.duration_us)
+            total = sum(act.usual_us for act in row.activities)
+            act = max(row.activities, key=lambda act: act.usual_us)
+            found.append(LongKernel(row, act, act.usual_us / total if total else 0.0))
+    found.sort(key=lambda long: -long.activity.usual_us)
     return tuple(found[:limit])
 
 

@@ -103,6 +103,13 @@ def size(value: float | None) -> str:
     return f"{significant(value)} TiB"
 
 
+def error(value: float | None) -> str:
+    """A relative error with two significant digits: `0.0036`, `0` where the result is the reference's very own."""
+    if value is None:
+        return NOT_AVAILABLE
+    return f"{value:.2g}"
+
+
 def one_time(row: CaseRun) -> str:
     """The device time of a forward; without one the unprofiled forward time, marked as such: `forward 22.7 µs`."""
     if row.device_time_us is None and row.forward_time_us is not None:

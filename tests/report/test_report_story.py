@@ -1,0 +1,90 @@
+"""The first screen: what the figures are of, and what speed is paid for with."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import made_edition
+import pytest
+
+from kernelbook.report import render_report, story
+from kernelbook.report.load import read_edition
+from kernelbook.report.model import Activity
+from kernelbook.trade_off import computed_in
+
+CREATED = "2026-11-29T15:00:00Z"
+
+
+def ran(name: str, duration: float = 1.0) -> Activity:
+    return Activity(0, "kernel", name, duration)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kernels", "expected"),
+    [
+        ("bfloat16", [ran(made_edition.GEMM)], None),
+        ("bfloat16", [ran(made_edition.GEMM_FP32)], "fp32"),
+        ("float32", [ran(made_edition.GEMM_FP32)], None),
+        ("bfloat16", [ran(made_edition.GEMM, 9.0), ran(made_edition.GEMM_FP32, 8.0)], None),
+        ("bfloat16", [ran(made_edition.GEMM, 8.0), ran(made_edition.GEMM_FP32, 9.0)], "fp32"),
+        ("bfloat16", [ran(made_edition.SOFTMAX)], None),  # no product
+        ("bfloat16", [], None),
+        (None, [ran(made_edition.GEMM_FP32)], None),  # what the inputs are is not known
+    ],
+)
+def test_the_precision_inside_is_that_of_most_of_the_products_time(dtype, kernels, expected):
+    assert computed_in(dtype, kernels) == expected
+
+
+def test_the_headline_says_what_the_slower_case_computes_in_and_what_it_buys(report):
+    written = (report / "report.md").read_text(encoding="utf-8")
+    line = next(line for line in written.splitlines() if line.startswith("- **NVIDIA H200**"))
+    # made_edition: the products of sdpa-math are fp32 kernels on bf16 inputs; every case has the error 0.0021
+    assert "SDPA’s math backend (fp32 inside) 2.36 ms" in line
+    assert "In-place attention takes" in line
+    assert "Relative error against float64 0.0021 and 0.0021, peak memory 1.25 GiB and 1.25 GiB." in line
+    published = next(line for line in written.splitlines() if line.startswith("- **NVIDIA A100"))
+    assert "inside" not in published  # no kernel's name was published
+    assert "Relative error" not in published
+    assert "| `sdpa-math-eager` (fp32 inside) | 12 kernels | 2.36 ms | 2.38 ms | 0.0021 | 1.25 GiB |" in written
+
+
+@pytest.mark.browser
+def test_the_first_screen_says_which_gpu_which_torch_and_when(open_page, report):
+    page = open_page(report)
+    assert page.locator(".subject").inner_text() == "NVIDIA H200 · torch 2.11.0+cu130 · 2026-10-01"
+    assert "NVIDIA H200 · torch 2.11.0+cu130" in page.title()
+    assert "(fp32 inside)" in page.locator(".hero h2").first.inner_text()
+    table = page.locator(".duel-table").first
+    assert table.locator("td").all_inner_texts() == ["0.0021", "1.25 GiB"] * 2
+    assert page.locator(".duel-table").count() == 1  # nothing is known of the published run's accuracy and memory
+
+
+@pytest.mark.browser
+def test_accuracy_and_memory_stand_beside_the_time_of_every_case(open_page, report):
+    page = open_page(report)
+    cells = page.locator("#case-sdpa-math-eager > summary > .r").all_inner_texts()
+    assert cells == ["2.36 ms", "2.38 ms", "0.0021", "1.25 GiB"]
+    phone = open_page(report, width=390, height=844)
+    visible = phone.locator("#case-sdpa-math-eager > summary > .r:visible")
+    assert visible.all_inner_texts() == ["2.36 ms"]
+
+
+def test_the_subject_names_each_gpu_and_torch_once_and_no_published_run(edition_dir):
+    edition = read_edition(edition_dir)
+    first = edition.runs[0]
+    more = [replace(first, run=f"r{i}", torch=f"2.{i}", device="GPU B") for i in range(4)]
+    found = story.subject(replace(edition, runs=(*edition.runs, *more)), CREATED)
+    assert found == "NVIDIA H200, GPU B · torch 2.11.0+cu130, torch 2.0, torch 2.1 and 2 more · 2026-10-01"
+    host = replace(first, kind="host", recorded_utc=None)  # measured in this edition, then
+    assert story.subject(replace(edition, runs=(first, host)), CREATED).endswith("2026-10-01 to 2026-11-29")
+    assert story.subject(replace(edition, runs=edition.runs[1:]), CREATED) == ""
+
+
+def test_a_report_of_published_runs_alone_has_no_subject(tmp_path):
+    folder = made_edition.build(tmp_path / "edition", runs=made_edition.RUNS[1:])
+    about = json.loads((folder / "edition.json").read_text())
+    assert [run["kind"] for run in about["runs"]] == ["published"]
+    render_report(folder, tmp_path / "report", CREATED)
+    assert 'class="subject"' not in (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
