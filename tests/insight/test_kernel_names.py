@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from kernelbook.kernel_names import FAMILIES, UNKNOWN, KernelName, decode, decode_activity
+from kernelbook.kernel_names import FAMILIES, UNKNOWN, KernelName, built_for, decode, decode_activity
 
 TABLE = Path(__file__).with_name("kernel_names.tsv")
-FURTHER = ("instruction_shape", "layout", "tile", "stages", "cluster", "epilogue", "architecture")
+FURTHER = ("instruction_shape", "layout", "tile", "stages", "cluster", "epilogue", "architecture", "source_type")
 
 
 def rows() -> list[list[str]]:
@@ -65,6 +65,62 @@ def test_a_sentence_says_what_the_linear_kernel_is() -> None:
         "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize64x64x8_stage3_warpsize1x4x1_ffma_aligna4_alignc4_"
         "execute_kernel__5x_cublas"
     ).sentence  # fmt: skip
+
+
+ISNEGINF = (
+    "void at::native::vectorized_elementwise_kernel<4, at::native::(anonymous namespace)::isneginf_kernel_impl("
+    "at::TensorIteratorBase&)::{lambda()#1}::operator()() const::{lambda()#2}::operator()() const::{lambda(float)#1}, "
+    "std::array<char*, 2ul> >(int)"
+)
+TO_BF16 = (
+    "void at::native::vectorized_elementwise_kernel<8, at::native::bfloat16_copy_kernel_cuda(at::TensorIteratorBase&)"
+    "::{lambda(float)#1}, std::array<char*, 2ul> >(int)"
+)
+DIRECT = (
+    "void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)"
+    "::{lambda()#3}::operator()() const::{lambda()#7}::operator()() const::{lambda(float)#1}, std::array<char*, 2ul>, "
+    "4, TrivialOffsetCalculator<1, unsigned int>, TrivialOffsetCalculator<1, unsigned int>, at::native::memory::"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        (ISNEGINF, "marks the elements that are -inf"),
+        (ISNEGINF.replace("isneginf", "isposinf"), "marks the elements that are +inf"),
+        ("_geglu_tanh_forward_kernel", "GELU (tanh) of gate, times up, Liger"),
+        ("_swiglu_forward_kernel", "SiLU of gate, times up, Liger"),
+        (TO_BF16, "converts fp32 to bf16"),
+        (TO_BF16.replace("bfloat16", "float16"), "converts fp32 to fp16"),
+        (DIRECT + "LoadWithCast<1>, at::native::memory::StoreWithCast<1> >(int)", "converts to fp32"),
+        (DIRECT + "LoadWithoutCast, at::native::memory::StoreWithoutCast>(int)", "copies"),
+    ],
+)
+def test_what_a_kernel_does_is_said_in_full(name: str, what: str) -> None:
+    assert decode(name).what == what
+
+
+def test_a_converting_copy_names_no_type_twice() -> None:
+    assert decode(TO_BF16).sentence == "ATen: converts fp32 to bf16."
+    assert (decode(TO_BF16).source_type, decode(TO_BF16).element_type) == ("fp32", "bf16")
+
+
+@pytest.mark.parametrize(
+    ("name", "capability", "said"),
+    [
+        ("fmha_cutlassF_bf16_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel<>)", "9.0",
+         "sm80 (Ampere), runs on sm90 (Hopper)"),
+        ("ampere_sgemm_128x64_nn", "9.0", "sm80 (Ampere), runs on sm90 (Hopper)"),
+        ("volta_sgemm_128x64_nn", "8.9", "sm70 (Volta), runs on sm89 (Ada)"),
+        ("nvjet_sm90_tst_64x8_64x16_1x2_h_bz_bias_TNT", "9.0", None),
+        ("nvjet_sm90_tst_64x8_64x16_1x2_h_bz_bias_TNT", "10.0", "sm90 (Hopper), runs on sm100 (Blackwell)"),
+        ("nvjet_tst_192x192_64x4_2x1_v_bz_coopB_TNN", "9.0", None),  # the name does not say
+        ("ampere_sgemm_128x64_nn", None, None),
+        ("ampere_sgemm_128x64_nn", "gfx90a", None),
+    ],
+)  # fmt: skip
+def test_a_kernel_built_for_an_older_architecture_is_seen(name: str, capability: str | None, said: str | None) -> None:
+    assert built_for(decode(name), capability) == said
 
 
 def test_every_name_of_the_shared_traces_is_read_and_few_stay_unknown(shared_dir: Path) -> None:

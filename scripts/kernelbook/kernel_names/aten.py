@@ -24,9 +24,10 @@ RULES: tuple[tuple[str, str, str, str | None], ...] = (
     (r"FillFunctor", "fill/mask", "fills with a constant", "fill"),
     (r"where_kernel_impl", "fill/mask", "picks one of two by a mask", "where"),
     (r"triu_tril_kernel", "fill/mask", "keeps one triangle", "tril"),
-    (r"is(?:neg|pos)inf_kernel_impl", "fill/mask", "marks the infinite elements", "isinf"),
+    (r"isneginf_kernel_impl", "fill/mask", "marks the elements that are -inf", "isneginf"),
+    (r"isposinf_kernel_impl", "fill/mask", "marks the elements that are +inf", "isposinf"),
     (r"arange_cuda_out|range_cuda|eye_out_cuda|linspace", "fill/mask", "fills with a sequence", "arange"),
-    (r"(?:bfloat16|float16|float8\w*|float4\w*)_copy_kernel_cuda", "copy/cast", "converts while it copies", "copy"),
+    (r"(?:bfloat16|float16|float8\w*|float4\w*)_copy_kernel_cuda", "copy/cast", "copies", "copy"),
     (r"direct_copy_kernel_cuda|copy_device_to_device|LoadWithCast.*copy_kernel", "copy/cast", "copies", "copy"),
     (r"CatArrayBatchedCopy", "copy/cast", "copies several tensors into one", "cat"),
     (r"batched_transpose|transpose_tile", "copy/cast", "transposes", "transpose"),
@@ -82,18 +83,30 @@ def element_type(text: str) -> str:
     return element(found.group(1)) if found else UNKNOWN
 
 
-def _copy_type(text: str) -> str | None:
-    """The type that a converting copy writes, from the kernel's name."""
-    found = re.search(r"(bfloat16|float16|float8)\w*_copy_kernel", text)
-    return {"bfloat16": "bf16", "float16": "fp16", "float8": "fp8"}[found.group(1)] if found else None
+#: ``bfloat16_copy_kernel_cuda`` writes the type of its name and takes that of its lambda (``Copy.cu``).
+NAMED_COPY = re.compile(r"(bfloat16|float16|float8|float4)\w*_copy_kernel_cuda")
+COPIED = {"bfloat16": "bf16", "float16": "fp16", "float8": "fp8", "float4": "fp4"}
+#: Loads that convert what they read to the type that the functor takes and writes; the name does not say from which.
+CASTING_LOAD = "LoadWithCast"
 
 
-def _what(text: str, family: str, what: str, word: str | None) -> str:
-    if family == "copy/cast" and what == "copies" and "LoadWithCast" in text:
-        return "converts while it copies"
-    if what:
-        return what
-    return (word or "").replace("_", " ").strip() or "elementwise"
+def _conversion(text: str) -> tuple[str | None, str] | None:
+    """(type read, type written) of a copy that converts, None for the former where the name does not say it."""
+    named, taken = NAMED_COPY.search(text), element_type(text)
+    if named:
+        written = COPIED[named.group(1)]
+        return (None if taken == UNKNOWN else taken, written) if taken != written else None
+    return (None, taken) if CASTING_LOAD in text else None
+
+
+def _what(what: str, word: str | None) -> str:
+    return what or (word or "").replace("_", " ").strip() or "elementwise"
+
+
+def _converts(read: str | None, written: str) -> str:
+    """What a converting copy does: ``converts fp32 to bf16``, ``converts to fp32``."""
+    to = "" if written == UNKNOWN else f" to {written}"
+    return f"converts {read}{to}" if read else f"converts{to}" if to else "converts while it copies"
 
 
 def parse(text: str) -> KernelName | None:
@@ -112,15 +125,20 @@ def parse(text: str) -> KernelName | None:
         if reduces and rule_family != "reduction":
             what = f"reduces ({word})" if word else what
         else:
-            family, what, op = rule_family, _what(text, rule_family, rule_what, word), rule_op or word
+            family, what, op = rule_family, _what(rule_what, word), rule_op or word
         break
     if family == UNKNOWN and wrapper:
         family, what = "elementwise", "elementwise"
+    read, written = None, element_type(text)
+    if what == "copies" and (conversion := _conversion(text)):
+        read, written = conversion
+        what = _converts(read, written)
     return KernelName(
         name="",
         library="ATen",
         family=family,
-        element_type=_copy_type(text) or element_type(text),
+        element_type=written,
+        source_type=read,
         tensor_cores="no" if family not in (UNKNOWN, "other") else UNKNOWN,
         fused_ops=(op,) if op else (),
         generated=False,

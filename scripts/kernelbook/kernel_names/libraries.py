@@ -27,7 +27,7 @@ TABLE: tuple[tuple[str, str, str, str], ...] = (
     (r"at_cuda_detail::cub::Device(?:Segmented)?Reduce", "CUB", "reduction", "reduces"),
     (r"vllm::rotary_embedding_kernel", "vLLM", "elementwise", "rotary embedding"),
     (r"vllm::(?:fused_add_)?rms_norm_kernel", "vLLM", "reduction", "RMS norm"),
-    (r"vllm::act_and_mul_kernel", "vLLM", "elementwise", "activation times gate"),
+    (r"vllm::act_and_mul_kernel", "vLLM", "elementwise", "activation of gate, times up"),
     (r"vllm::\w+", "vLLM", "other", "vLLM kernel"),
     (r"fbgemm_gpu::|split_embedding|permute_pooled_embs|bounds_check_indices|linearize_index",
      "FBGEMM", "other", "embedding tables"),

@@ -29,6 +29,8 @@ class KernelName:
     ``element_type``: fp64, fp32, tf32, fp16, bf16, fp8, fp4, int8 ..., or ``16-bit`` where the name does not tell
     fp16 from bf16. ``tensor_cores``: yes, no or unknown. ``instruction_shape``, ``tile`` and ``cluster``: numbers
     joined by x. ``layout``: the letters of the name, lower case, first the two operands (t transposed, n not).
+    ``source_type``: of a copy that converts to ``element_type``, the type that it reads. ``architecture``: what it was
+    built for; see ``built_for`` for what that means on a device.
     ``generated``: True for a kernel made by a compiler for this program, False for one shipped in a library.
     """
 
@@ -44,6 +46,7 @@ class KernelName:
     cluster: str | None = None
     epilogue: str | None = None
     architecture: str | None = None
+    source_type: str | None = None
     fused_ops: tuple[str, ...] = ()
     generated: bool | None = None
     what: str = ""  # what it does, in a few words; part of the sentence
@@ -101,6 +104,18 @@ ELEMENT_TYPES = {
 #: Marketing names that cuBLAS and cuDNN put first, as compute capabilities.
 ARCHITECTURES = {"maxwell": "sm50", "volta": "sm70", "turing": "sm75", "ampere": "sm80", "hopper": "sm90"}
 
+#: What NVIDIA calls the generations, by compute capability.
+GENERATIONS = {
+    **dict.fromkeys(("50", "52", "53"), "Maxwell"),
+    **dict.fromkeys(("60", "61", "62"), "Pascal"),
+    **dict.fromkeys(("70", "72"), "Volta"),
+    "75": "Turing",
+    **dict.fromkeys(("80", "86", "87"), "Ampere"),
+    "89": "Ada",
+    "90": "Hopper",
+    **dict.fromkeys(("100", "101", "103", "110", "120", "121"), "Blackwell"),
+}
+
 #: The digits of a matrix instruction, as CUTLASS writes them without separators (M N K), read apart.
 INSTRUCTIONS = {
     "884": "8x8x4",
@@ -122,6 +137,24 @@ HALF_OR_LESS = {"fp16", "bf16", "fp8", "fp4", "int8", "int4", "tf32", "16-bit"}
 def element(spelling: str | None) -> str:
     """The element type for one spelling; ``unknown`` for None and for spellings that are not in the table."""
     return ELEMENT_TYPES.get((spelling or "").strip(), UNKNOWN)
+
+
+def built_for(kernel: KernelName, capability: str | None) -> str | None:
+    """``sm80 (Ampere), runs on sm90 (Hopper)``: of a kernel built for an older architecture than the device's.
+
+    capability: the device's, as torch has it (9.0). None where the name states no architecture, the capability is not
+    known, or the two are the same. Such a kernel uses no instruction that is newer than its architecture.
+    """
+    built = re.fullmatch(r"sm(\d+)", kernel.architecture or "")
+    device = re.fullmatch(r"(\d+)\.?(\d)", capability or "")
+    if not built or not device or int(built[1]) >= int(device[1] + device[2]):
+        return None
+    return f"{_generation(built[1])}, runs on {_generation(device[1] + device[2])}"
+
+
+def _generation(digits: str) -> str:
+    name = GENERATIONS.get(digits)
+    return f"sm{digits} ({name})" if name else f"sm{digits}"
 
 
 def architecture(text: str) -> str | None:

@@ -58,10 +58,10 @@ VIEW_OPS = {
 
 #: Hand-written Triton kernels by their full name: (library, family, what). Liger Kernel's sources name them so.
 HAND_WRITTEN = {
-    "_geglu_tanh_forward_kernel": ("elementwise", "GELU (tanh) times gate, Liger"),
-    "_geglu_tanh_backward_kernel": ("elementwise", "GELU (tanh) times gate, backward, Liger"),
-    "_swiglu_forward_kernel": ("elementwise", "SiLU times gate, Liger"),
-    "_swiglu_backward_kernel": ("elementwise", "SiLU times gate, backward, Liger"),
+    "_geglu_tanh_forward_kernel": ("elementwise", "GELU (tanh) of gate, times up, Liger"),
+    "_geglu_tanh_backward_kernel": ("elementwise", "GELU (tanh) of gate, times up, backward, Liger"),
+    "_swiglu_forward_kernel": ("elementwise", "SiLU of gate, times up, Liger"),
+    "_swiglu_backward_kernel": ("elementwise", "SiLU of gate, times up, backward, Liger"),
     "_rms_norm_forward_kernel": ("reduction", "RMS norm, Liger"),
     "_rms_norm_backward_kernel": ("reduction", "RMS norm, backward, Liger"),
     "_layer_norm_forward_kernel": ("reduction", "layer norm, Liger"),

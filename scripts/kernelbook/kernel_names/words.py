@@ -28,7 +28,8 @@ def sentence_of(kernel: KernelName) -> str:
 
 
 def _where(kernel: KernelName) -> str:
-    kind = "" if kernel.element_type == UNKNOWN else f" in {kernel.element_type}"
+    said = kernel.element_type == UNKNOWN or kernel.what.startswith("converts")
+    kind = "" if said else f" in {kernel.element_type}"
     if kernel.family not in ("GEMM", "attention"):
         return kind
     cores = {"yes": " on tensor cores", "no": " on CUDA cores"}.get(kernel.tensor_cores, "")

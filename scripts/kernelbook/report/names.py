@@ -42,7 +42,7 @@ def shown(category: str, name: str) -> Shown:
 
 def _precision(found: KernelName) -> str:
     """`bf16, tensor cores`: the element type and, for what may use them, whether tensor cores do the work."""
-    if found.element_type == UNKNOWN:
+    if found.element_type == UNKNOWN or found.what.startswith("converts"):  # which says the types itself
         return ""
     if found.family not in ("GEMM", "attention") or found.tensor_cores == UNKNOWN:
         return found.element_type
