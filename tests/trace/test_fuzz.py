@@ -1,30 +1,19 @@
-"""Properties that hold for any trace: order, nesting, streams, cuts, damage.
-
-KERNELBOOK_FUZZ_EXAMPLES=N makes N examples of each property (40 by default; `make fuzz` takes more).
-"""
+"""Properties that hold for any trace: order, nesting, streams, cuts, damage (`make fuzz` tries more examples)."""
 
 import json
-import os
 import tempfile
 from pathlib import Path
 
 import made_trace
 import plain_count
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelbook.trace import TraceError, read_trace
 from kernelbook.trace.reader import EventReader
 
 pytestmark = pytest.mark.filterwarnings("error")
-settings.register_profile(
-    "trace",
-    max_examples=int(os.environ.get("KERNELBOOK_FUZZ_EXAMPLES", "40")),
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
-trace_settings = settings.get_profile("trace")
 NAMES = ["aten::mm", "aten::add", "aten::to", "step", "loss", '}, {"ph": "X"', 'naïve \\ "quoted"', "", "=1+1"]
 
 
@@ -86,7 +75,6 @@ def read_events(data, block=4 << 20):
     return in_a_file(use, data)
 
 
-@trace_settings
 @given(traces())
 def test_totals_are_those_of_a_plain_count(events):
     reading, plain = in_a_file(lambda path: (read_trace(path), plain_count.count(path)), text_of(events, True).encode())
@@ -104,7 +92,6 @@ def test_totals_are_those_of_a_plain_count(events):
     assert found == pytest.approx(plain["self_device_us"])
 
 
-@trace_settings
 @given(traces())
 def test_every_range_has_the_work_of_its_own_thread(events):
     reading, plain = in_a_file(lambda path: (read_trace(path), plain_count.count(path)), text_of(events, True).encode())
@@ -118,7 +105,6 @@ def test_every_range_has_the_work_of_its_own_thread(events):
     assert counted == len([row for row in reading.activities["range"].to_pylist() if row is not None])
 
 
-@trace_settings
 @given(traces())
 def test_times_of_ops_add_up(events):
     """Self times of all rows of a thread cover exactly its outermost rows."""
@@ -129,7 +115,6 @@ def test_times_of_ops_add_up(events):
     assert (forest.self_time >= 0).all()
 
 
-@trace_settings
 @given(traces(), st.randoms(use_true_random=False), st.booleans())
 def test_the_order_of_events_does_not_matter(events, random, spelled):
     shuffled = random.sample(events, len(events))
@@ -147,7 +132,6 @@ def test_the_order_of_events_does_not_matter(events, random, spelled):
     assert facts[0] == facts[1]
 
 
-@trace_settings
 @given(traces(), st.booleans(), st.sampled_from([64, 999, 4 << 20]), st.data())
 def test_a_cut_gives_the_events_before_it(events, spelled, block, data):
     text = text_of(events, spelled).rstrip().encode()
@@ -160,7 +144,6 @@ def test_a_cut_gives_the_events_before_it(events, spelled, block, data):
     assert reader.lost == 0
 
 
-@trace_settings
 @given(traces(), st.booleans(), st.sampled_from([64, 999, 4 << 20]), st.data())
 def test_a_byte_of_damage_costs_little_and_invents_nothing(events, spelled, block, data):
     text = bytearray(text_of(events, spelled).encode())
@@ -178,7 +161,6 @@ def test_a_byte_of_damage_costs_little_and_invents_nothing(events, spelled, bloc
         assert len(found) >= len(events) - 2  # the damaged one, and its neighbour where the border between them is hit
 
 
-@trace_settings
 @given(st.binary(max_size=400), st.sampled_from([b"", b'{"traceEvents": [', b"[", b"\x1f\x8b\x08\x00"]))
 def test_any_bytes_at_all(noise, prefix):
     try:
