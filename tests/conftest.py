@@ -1,5 +1,9 @@
-"""Fixtures shared by all tests: where things are, and how a missing tool is handled."""
+"""Fixtures shared by all tests: where things are, how a missing tool is handled, and how properties are tried.
 
+KERNELBOOK_FUZZ_EXAMPLES=N tries each property on N random examples; without it they are 100, and always the same ones.
+"""
+
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -7,7 +11,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
+FUZZ_EXAMPLES = os.environ.get("KERNELBOOK_FUZZ_EXAMPLES")
+settings.register_profile(
+    "house",
+    max_examples=int(FUZZ_EXAMPLES or 100),
+    derandomize=not FUZZ_EXAMPLES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("house")
 ROOT = Path(__file__).resolve().parent.parent
 # one GPU process less, and nothing that talks to anyone
 BROWSER_ARGS = [
@@ -21,11 +35,32 @@ BROWSER_ARGS = [
 ]
 
 
+def all_required() -> bool:
+    """Whether KERNELBOOK_REQUIRE_ALL=1 says that nothing may be missing."""
+    return os.environ.get("KERNELBOOK_REQUIRE_ALL") == "1"
+
+
 def require_or_skip(reason: str) -> None:
-    """Skip the test with this reason; fail instead where KERNELBOOK_REQUIRE_ALL=1 says nothing may be missing."""
-    if os.environ.get("KERNELBOOK_REQUIRE_ALL") == "1":
+    """Skip the test with this reason; fail instead where nothing may be missing."""
+    if all_required():
         pytest.fail(f"KERNELBOOK_REQUIRE_ALL=1, but {reason}")
     pytest.skip(reason)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Tests of torch need torch."""
+    if item.get_closest_marker("torch") and importlib.util.find_spec("torch") is None:
+        require_or_skip("torch is not installed")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator:
+    """A file that skips all of itself (pytest.importorskip at its top) fails where nothing may be missing."""
+    report = yield
+    if report.skipped and all_required():
+        report.outcome = "failed"
+        report.longrepr = f"KERNELBOOK_REQUIRE_ALL=1, but all of it would be skipped: {report.longrepr[2]}"
+    return report
 
 
 @pytest.fixture(scope="session")
@@ -91,7 +126,7 @@ def apptainer() -> str:
 def slurm() -> str:
     """Path of sbatch, with a controller that answers and an idle node."""
     found = _need("sbatch")
-    asked = ["timeout", "-k", "1", "5", "sinfo", "--noheader", "--format", "%T"]
+    asked = ["timeout", "-k", "1", "60", "sinfo", "--noheader", "--format", "%T"]
     if "idle" not in subprocess.run(asked, capture_output=True, text=True, check=False).stdout:
         require_or_skip("no Slurm with an idle node answers: .ci/slurm.sh start FOLDER starts one")
     return found

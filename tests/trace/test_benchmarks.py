@@ -49,7 +49,6 @@ def test_the_table(root, tmp_path):
 
 @pytest.mark.torch
 def test_a_repeated_trace_is_the_same_again_and_again(root, tmp_path, monkeypatch):
-    pytest.importorskip("torch")
     monkeypatch.syspath_prepend(str(root / "benchmarks"))
     from make_trace import repeat
 
@@ -68,7 +67,6 @@ def test_a_repeated_trace_is_the_same_again_and_again(root, tmp_path, monkeypatc
 
 @pytest.mark.torch
 def test_a_made_trace_is_as_large_as_asked_for(root, tmp_path):
-    pytest.importorskip("torch")
     path = tmp_path / "made.json"
     command = [sys.executable, root / "benchmarks" / "make_trace.py", "--megabytes", "20", path]
     subprocess.run(command, capture_output=True, timeout=300, check=True)
