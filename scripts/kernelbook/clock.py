@@ -105,12 +105,6 @@ def profiled_forward_us(facts: CaseFacts) -> float | None:
     return median(distances)
 
 
-def least_gaps_us(facts: CaseFacts) -> float | None:
-    """The least idle time inside any forward: what is left of it when all launches are queued ahead."""
-    gaps = [gap for gap in map(_gaps, facts.forwards) if gap is not None]
-    return min(gaps, default=None)
-
-
 def _end(forward: Forward) -> float:
     return max(a.start_us + a.duration_us for a in forward.activities)
 

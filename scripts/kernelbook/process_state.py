@@ -14,16 +14,23 @@ from typing import Any
 #: clocks that someone has set (nvml.h, nvmlClocksEventReasons).
 IDLE = "idle"
 NOT_THROTTLING = frozenset({IDLE, "applications clocks setting", "sync boost", "display clock setting"})
+#: A clock under load that is below this share of the highest is held down, whatever the reasons say. They are those of
+#: one moment: a GPU at its power limit shows none between two of its steps, at 77 % of its clock. Some GPUs never reach
+#: the highest clock that they name, by a fifth at most.
+FAR_BELOW = 0.8
 
 
 @dataclass(frozen=True)
 class ProcessState:
-    """One process. ``reasons``: what held the clocks down before or after; ``others``: who else used the GPU."""
+    """One process. ``reasons``: what held the clocks down before or after; ``others``: who else used the GPU.
+
+    ``throttled``: whether one of the reasons slowed it, or its clock lay far below the highest (`FAR_BELOW`) at a
+    moment for which no reason was given, so that it neither was idle nor had its clock set. None where unread.
+    """
 
     process: int
     ok: bool
     device_time_us: float | None
-    device_busy_us: float | None
     forward_time_us: float | None
     attempts: int | None
     timer: str | None
@@ -37,16 +44,7 @@ class ProcessState:
     max_sm_mhz: float | None
     reasons: tuple[str, ...] | None
     others: tuple[str, ...] | None
-
-    @property
-    def busy_ratio(self) -> float | None:
-        """Median unprofiled forward over median device busy time; None where either is missing."""
-        return self.forward_time_us / self.device_busy_us if self.forward_time_us and self.device_busy_us else None
-
-    @property
-    def throttled(self) -> bool | None:
-        """Whether something slowed the clocks; None where the reasons could not be read."""
-        return None if self.reasons is None else not NOT_THROTTLING.issuperset(self.reasons)
+    throttled: bool | None
 
 
 def process_state(row: Mapping[str, Any]) -> ProcessState:
@@ -58,7 +56,6 @@ def process_state(row: Mapping[str, Any]) -> ProcessState:
         process=row.get("process") or 0,
         ok=row.get("status") == "ok",
         device_time_us=row.get("device_time_us"),
-        device_busy_us=row.get("device_busy_us"),
         forward_time_us=row.get("forward_time_us"),
         attempts=row.get("attempts"),
         timer=row.get("forward_timer"),
@@ -72,6 +69,7 @@ def process_state(row: Mapping[str, Any]) -> ProcessState:
         max_sm_mhz=after.get("max_sm_mhz") or before.get("max_sm_mhz"),
         reasons=_reasons(before.get("throttle_reasons"), after.get("throttle_reasons")),
         others=None if others is None else tuple(sorted({str(each.get("name")) for each in others})),
+        throttled=_throttled(before, after),
     )
 
 
@@ -79,6 +77,18 @@ def _reasons(before: list[str] | None, after: list[str] | None) -> tuple[str, ..
     if before is None and after is None:
         return None
     return tuple(dict.fromkeys([*(before or ()), *(after or ())]))
+
+
+def _throttled(*readings: Mapping[str, Any]) -> bool | None:
+    answers = [_slowed(reading) for reading in readings if reading.get("throttle_reasons") is not None]
+    return any(answers) if answers else None
+
+
+def _slowed(reading: Mapping[str, Any]) -> bool:
+    reasons, clock, highest = (reading.get(name) for name in ("throttle_reasons", "sm_mhz", "max_sm_mhz"))
+    if reasons:
+        return not NOT_THROTTLING.issuperset(reasons)
+    return bool(clock and highest) and clock < FAR_BELOW * highest
 
 
 def _json(row: Mapping[str, Any], column: str) -> Any:

@@ -1,7 +1,8 @@
 """How far the figures of each case can be trusted: spread over processes, agreement of two clocks, circumstances.
 
 Two figures that were got independently must agree where the GPU is what takes the time: the unprofiled forward (CUDA
-events, or the wall clock) and the device's busy time in the profile. Where they do not, the reason is named.
+events, or the wall clock) and the device's busy time in the profile. What bounds a forward is said in the words of
+`clock.bound_of`, and by how many of its processes that holds.
 """
 
 from __future__ import annotations
@@ -12,16 +13,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from kernelbook.case_facts import CaseFacts, median
-from kernelbook.clock import Clock, bound_of, least_gaps_us
+from kernelbook.case_facts import CaseFacts, median, spread
+from kernelbook.clock import Clock, bounds_by_process
 from kernelbook.process_state import IDLE, ProcessState, process_state
 
 Key = tuple[str, str]
 #: Figures that differ by no more than this share agree; processes that differ by more are said to spread.
 WITHIN = 0.02
-#: Between dependent activities that are queued ahead a GPU idles for about 1 µs (1.1 to 1.3 µs on an H200); gaps of
-#: more than this on average are waits for a launch.
-BACK_TO_BACK_US = 2.0
+#: The same for times on the CPU, which differ more from process to process.
+CPU_WITHIN = 0.2
 NONE = "none"
 TYPES = {"str": pa.string(), "float": pa.float64(), "int": pa.int64(), "bool": pa.bool_()}
 
@@ -30,12 +30,14 @@ TYPES = {"str": pa.string(), "float": pa.float64(), "int": pa.int64(), "bool": p
 class Trust:
     """One case of one run.
 
-    ``processes``: those whose figures are the case's, that ended well on its machine; the spreads are the largest over
-    the smallest of their medians, less one. ``busy_ratio``: unprofiled forward over device busy time; ``agreement`` is
-    its verdict, in the words of `agreement`. ``overhead_share``: how much longer a forward takes under the profiler.
+    ``processes``: those whose figures are the case's, that ended well on a machine like its; ``gpus``: which GPUs they
+    ran on. The spreads are the largest over the smallest of their medians, less one. ``busy_ratio``: unprofiled forward
+    over device busy time. ``bound``: see `clock.bound_of`; ``bound_processes``: in how many of them that is so.
+    ``overhead_share``: how much longer a forward takes under the profiler.
     ``falling_processes``: those of the ``checked_processes`` whose first timed forwards were still slower than the
-    later ones. Clocks are the lowest of all processes, first calls medians over the processes that found the cache in
-    one state. Texts that list are "none" where there was something to read and nothing in it.
+    later ones. Clocks are the lowest of all processes. First calls are medians over the processes that found the cache
+    in one state; in an unknown state it held something, of which nobody counted what was used. Texts that list are
+    "none" where there was something to read and nothing in it.
     """
 
     run: str
@@ -44,12 +46,15 @@ class Trust:
     failed_processes: int = 0
     elsewhere_processes: int = 0
     retried_processes: int | None = None
+    gpus: str | None = None
     device_spread: float | None = None
     forward_spread: float | None = None
+    cpu_spread: float | None = None
     forward_time_us: float | None = None
     device_busy_us: float | None = None
     busy_ratio: float | None = None
-    agreement: str | None = None
+    bound: str = "unknown"
+    bound_processes: int | None = None
     overhead_share: float | None = None
     warmup: int | None = None
     checked_processes: int = 0
@@ -63,6 +68,7 @@ class Trust:
     first_call_us: float | None = None
     first_call_cold_us: float | None = None
     first_call_shared_us: float | None = None
+    first_call_unknown_us: float | None = None
     flush_l2: bool | None = None
     forward_timer: str | None = None
 
@@ -87,7 +93,7 @@ def trust_of(facts: CaseFacts, clock: Clock, states: Sequence[ProcessState]) -> 
     falling = [state.still_falling for state in ok if state.still_falling is not None]
     throttled = [state.throttled for state in ok if state.throttled is not None]
     attempts = [state.attempts for state in states if state.attempts is not None]
-    flushed = _first(state.flush_l2 for state in ok)
+    bounds = [bound for bound in bounds_by_process(facts).values() if bound != "unknown"]
     return Trust(
         run=facts.run,
         case=facts.case,
@@ -95,12 +101,15 @@ def trust_of(facts: CaseFacts, clock: Clock, states: Sequence[ProcessState]) -> 
         failed_processes=len(states) - len(good),
         elsewhere_processes=len(good) - len(ok),
         retried_processes=sum(number > 1 for number in attempts) if attempts else None,
+        gpus=", ".join(facts.gpus) or None,
         device_spread=spread(state.device_time_us for state in ok),
         forward_spread=spread(state.forward_time_us for state in ok),
+        cpu_spread=facts.cpu_spread,
         forward_time_us=clock.forward_time_us,
         device_busy_us=clock.device_busy_us,
         busy_ratio=busy_ratio(facts),
-        agreement=agreement(facts, [state.busy_ratio for state in ok], bool(flushed)),
+        bound=clock.bound,
+        bound_processes=bounds.count(clock.bound) if bounds else None,
         overhead_share=clock.overhead_share,
         warmup=_first(state.warmup for state in ok),
         checked_processes=len(falling),
@@ -114,58 +123,16 @@ def trust_of(facts: CaseFacts, clock: Clock, states: Sequence[ProcessState]) -> 
         first_call_us=_first_call(ok, None),
         first_call_cold_us=_first_call(ok, "cold"),
         first_call_shared_us=_first_call(ok, "shared"),
-        flush_l2=flushed,
+        first_call_unknown_us=_first_call(ok, "unknown"),
+        flush_l2=_first(state.flush_l2 for state in ok),
         forward_timer=_first(state.timer for state in ok),
     )
-
-
-def spread(values: Iterable[float | None]) -> float | None:
-    """Largest over smallest, less one; None of fewer than two."""
-    known = [value for value in values if value]
-    return max(known) / min(known) - 1 if len(known) > 1 else None
 
 
 def busy_ratio(facts: CaseFacts) -> float | None:
     """Unprofiled forward time over device busy time; None where either is missing."""
     whole, busy = facts.forward_time_us, facts.device_busy_us
     return whole / busy if whole and busy else None
-
-
-def agreement(facts: CaseFacts, of_processes: Iterable[float | None] = (), flushed: bool = False) -> str | None:
-    """Why an unprofiled forward takes as long as it does, from the device's busy time; None where that is unknown.
-
-    of_processes: the ratio of the two in each process; flushed: whether the L2 cache was emptied for the timing.
-
-    GPU-bound: the two agree within 2 %. borderline: they do in the median of the processes, not in every one. idle
-    gaps: they do with the gaps between activities that are queued back to back; or the CPU is busy longer than the
-    device, and the forward longer by no more than a tenth. launch-bound: where `clock.bound_of` says so, from a tenth
-    on. L2 flushed: it takes longer, and the cache was emptied before each timed forward
-    but not in the profile. shorter: it takes less than the activities took under the profiler. unexplained: none of
-    these.
-    """
-    ratio, busy = busy_ratio(facts), facts.device_busy_us or 0.0
-    if ratio is None:
-        return None
-    if _agree(ratio):
-        return "GPU-bound" if all(_agree(each) for each in of_processes if each) else "borderline"
-    if ratio < 1:
-        return "shorter"
-    if _gaps_explain(facts, ratio * busy):
-        return "idle gaps"
-    if (facts.cpu_time_us or 0.0) > busy:
-        return "launch-bound" if bound_of(facts)[0] == "launches" else "idle gaps"
-    return "L2 flushed" if flushed else "unexplained"
-
-
-def _agree(ratio: float) -> bool:
-    return abs(ratio - 1) <= WITHIN
-
-
-def _gaps_explain(facts: CaseFacts, whole: float) -> bool:
-    gaps, places = least_gaps_us(facts), len(facts.activities) - 1
-    if not gaps or places < 1 or gaps / places > BACK_TO_BACK_US:
-        return False
-    return whole <= (1 + WITHIN) * ((facts.device_busy_us or 0.0) + gaps)
 
 
 def _first_call(states: Iterable[ProcessState], cache: str | None) -> float | None:

@@ -10,7 +10,7 @@ from insight_recorded import facts_of_folder
 from insight_traces import Trace
 
 from kernelbook.case_facts import Activity, CaseFacts, Forward, Process
-from kernelbook.clock import bound_of, bounds_by_process, clock_of, least_gaps_us, profiled_forward_us
+from kernelbook.clock import bound_of, bounds_by_process, clock_of, profiled_forward_us
 
 BASE = CaseFacts("r", "c", device_type="cuda", kernels=1, device_busy_us=90.0, forward_time_us=100.0, cpu_time_us=95.0)
 
@@ -61,7 +61,6 @@ def test_profiled_time_is_from_end_to_end_of_successive_forwards() -> None:
     clock = clock_of(facts)
     assert clock.device_gaps_us == 20.0  # 70 µs from first start to last end, 50 of them busy
     assert clock.device_idle_us == pytest.approx(10.0)
-    assert least_gaps_us(facts) == 20.0
     assert clock.overhead_share == pytest.approx(1.05)
 
 

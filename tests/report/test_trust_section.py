@@ -26,7 +26,10 @@ GOOD = Trust(
     device_spread=0.002,
     forward_spread=0.001,
     busy_ratio=0.996,
-    agreement="GPU-bound",
+    gpus="1f2e3d4c",
+    cpu_spread=0.12,
+    bound="gpu",
+    bound_processes=3,
     overhead_share=0.016,
     checked_processes=3,
     falling_processes=0,
@@ -47,7 +50,10 @@ SLOW = replace(
     retried_processes=1,
     device_spread=0.031,
     busy_ratio=18.5,
-    agreement="launch-bound",
+    gpus="1f2e3d4c, aa00bb11",
+    cpu_spread=0.9,
+    bound="launches",
+    bound_processes=1,
     falling_processes=2,
     sm_after_mhz=1515.0,
     clock_reasons="software power cap",
@@ -94,13 +100,16 @@ def sentences(*rows: Trust) -> list[str]:
     return [named.sentence for named in trust.said(rows)]
 
 
-def test_rows_outside_the_two_percent_are_named_and_no_others() -> None:
+def test_what_needs_a_word_is_named_and_nothing_else() -> None:
     assert sentences(GOOD, SLOW) == [
-        "In 1 of 2 rows the unprofiled forward and the device’s busy time agree within 2 %: GPU-bound.",
-        "Launch-bound, the device waits for the CPU (1): linear-eager.",
+        "Pooled over 2 GPUs of one kind (1 of 2 rows): linear-eager.",
+        "In 1 of 2 rows the unprofiled forward takes as long as the device is busy in the profile, within 2 %.",
+        "It takes longer by more than 10 %, bound by launches (1): linear-eager.",
+        "Processes of one row are not bound by the same (1): linear-eager (launches in 1 of 2).",
         "Device time differs by more than 2 % between processes (1 of 2 rows): linear-eager.",
         "Unprofiled forward time differs by more than 2 % between processes: in none of 2 rows.",
-        "The GPU was throttled (1 of 2 rows): linear-eager.",
+        "CPU time under the profiler differs by more than 20 % between processes (1 of 2 rows): linear-eager.",
+        "The GPU was throttled, or far below its highest clock (1 of 2 rows): linear-eager.",
         "Forward times were still falling after the warm-up (1 of 2 rows): linear-eager.",
         "Others used the GPU (1 of 2 rows): linear-eager.",
         "Some process took more than one attempt (1 of 2 rows): linear-eager.",
@@ -108,23 +117,53 @@ def test_rows_outside_the_two_percent_are_named_and_no_others() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ({"busy_ratio": 1.05}, "It takes longer by 2 to 10 % (1): attention-inplace-eager."),
+        ({"busy_ratio": 0.9}, "It takes less by more than 2 % (1): attention-inplace-eager."),
+        (
+            {"busy_ratio": 1.3, "bound": "unclear"},
+            "It takes longer by more than 10 %, and it is unclear why (1): attention-inplace-eager.",
+        ),
+    ],
+)
+def test_a_ratio_is_told_in_the_words_of_the_clock(more, sentence) -> None:
+    assert sentences(replace(GOOD, **more))[1] == sentence
+
+
+def test_on_how_many_gpus_the_figures_rest() -> None:
+    assert not any("GPUs" in sentence for sentence in sentences(GOOD))
+    apart = sentences(GOOD, replace(GOOD, case="linear-eager", gpus="aa00bb11"))[0]
+    assert apart == "Measured on 2 GPUs of one kind: each row on one of them, not all rows on the same."
+    other_run = sentences(GOOD, replace(GOOD, run="torch-2.12", gpus="aa00bb11"))
+    assert not any("GPUs" in sentence for sentence in other_run)
+    untold = sentences(replace(GOOD, gpus=None, device_busy_us=70.0))[0]
+    assert untold == "Whether all processes ran on one GPU is not known (1 of 1 row): attention-inplace-eager."
+
+
 def test_an_unread_figure_clears_nobody() -> None:
-    assert "The GPU was throttled: n/a, it could not be read." in sentences(UNREAD)
+    slow = "The GPU was throttled, or far below its highest clock"
+    assert f"{slow}: n/a, it could not be read." in sentences(UNREAD)
     alone = "Device time differs by more than 2 % between processes: n/a, it takes two processes with that time."
     assert alone in sentences(UNREAD)
-    assert "The GPU was throttled: in none of 1 row, n/a in 1." in sentences(GOOD, UNREAD)
+    assert f"{slow}: in none of 1 row, n/a in 1." in sentences(GOOD, UNREAD)
     assert sentences() == []
 
 
 def test_with_several_runs_each_case_tells_its_own() -> None:
     rows = [GOOD, SLOW, replace(SLOW, run="torch-2.12"), replace(GOOD, run="torch-2.12")]
-    assert "Launch-bound, the device waits for the CPU (2): linear-eager (h200, torch-2.12)." in sentences(*rows)
+    told = sentences(*rows)
+    assert "It takes longer by more than 10 %, bound by launches (2): linear-eager (h200, torch-2.12)." in told
+    differ = "linear-eager (h200: launches in 1 of 2, torch-2.12: launches in 1 of 2)"
+    assert f"Processes of one row are not bound by the same (2): {differ}." in told
 
 
 @pytest.mark.parametrize(
     ("cell", "good", "slow", "unread"),
     [
-        (trust.processes, "3", "2, 1 failed, 1 retried", "1"),
+        (trust.processes, "3", "2, 2 GPUs, 1 failed, 1 retried", "1"),
+        (trust.bound_by, "gpu", "launches in 1 of 2", "unknown"),
         (trust.warm_up, "settled", "2 of 3 fell", "n/a"),
         (trust.sm_clock, "1,980", "1,980 → 1,515", "n/a"),
         (trust.first_call, "222 ms", "6.83 s cold, 1.29 s shared", "n/a"),
@@ -135,6 +174,11 @@ def test_cells(cell, good, slow, unread) -> None:
     assert [cell(row) for row in (GOOD, SLOW, UNREAD)] == [good, slow, unread]
 
 
+def test_a_first_call_whose_cache_nobody_knows_says_so() -> None:
+    row = replace(UNREAD, first_call_cold_us=6.83e6, first_call_unknown_us=1.29e6)
+    assert trust.first_call(row) == "6.83 s cold, 1.29 s cache state unknown"
+
+
 def test_overhead_has_its_sign() -> None:
     assert [trust.signed(value) for value in (0.016, -0.002, 1.23, None)] == ["+1.6 %", "-0.2 %", "+123 %", "n/a"]
 
@@ -142,7 +186,7 @@ def test_overhead_has_its_sign() -> None:
 def test_twin_tables_and_summary_hold_the_same(told) -> None:
     text = (told / "report.md").read_text()
     assert "## How far to trust these figures" in text
-    assert "- Launch-bound, the device waits for the CPU (1): `linear-eager`." in text
+    assert "- It takes longer by more than 10 %, bound by launches (1): `linear-eager`." in text
     assert f"| h200 | flash | no | {REASON} |" in text
     assert "&lt;b" in text or r"\<b\>" in text
     summary = json.loads((told / "summary.json").read_text())
@@ -166,10 +210,11 @@ def test_runs_say_their_image_and_where_they_were_recorded(told) -> None:
 def test_the_section_reads_well_in_a_browser(open_page, told) -> None:
     page = open_page(told, "#trust")
     said = page.locator("#trust li").all_inner_texts()
-    assert said[1] == "Launch-bound, the device waits for the CPU (1): linear-eager."
+    assert said[2] == "It takes longer by more than 10 %, bound by launches (1): linear-eager."
     row = page.locator('[data-table="trust"] tbody tr', has_text="linear-eager").locator("td").all_inner_texts()
-    assert row[2:8] == ["2, 1 failed, 1 retried", "3.1 %", "0.1 %", "18.5×", "launch-bound", "+1.6 %"]
-    assert row[10:12] == ["software power cap", "<b>python</b>"]
+    assert row[2:6] == ["2, 2 GPUs, 1 failed, 1 retried", "3.1 %", "0.1 %", "90 %"]
+    assert row[6:9] == ["18.5×", "launches in 1 of 2", "+1.6 %"]
+    assert row[11:13] == ["software power cap", "<b>python</b>"]
     backends = page.locator('[data-table="backends-attention"] tbody tr').all_inner_texts()
     assert "yes" in backends[0]
     assert REASON in backends[1]

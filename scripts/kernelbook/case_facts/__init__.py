@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelbook.case_facts.medians import median, median_durations_us
+from kernelbook.case_facts.medians import median, median_durations_us, spread
 from kernelbook.case_facts.merging import FAILED_PROCESSES, MergedCase, merge_processes
 from kernelbook.case_facts.model import (
     YARDSTICK,
@@ -34,4 +34,5 @@ __all__ = [
     "median",
     "median_durations_us",
     "merge_processes",
+    "spread",
 ]

@@ -1,4 +1,7 @@
-"""The one kind of median that figures of a case are: over the forwards of a process, and of that over processes."""
+"""The one kind of median that figures of a case are: over the forwards of a process, and of that over processes.
+
+And how far the processes lie apart.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,12 @@ def median(values: Iterable[float | None]) -> float | None:
     """The median of those that are there; None of none."""
     known = [value for value in values if value is not None]
     return statistics.median(known) if known else None
+
+
+def spread(values: Iterable[float | None]) -> float | None:
+    """Largest over smallest, less one; None of fewer than two."""
+    known = [value for value in values if value]
+    return max(known) / min(known) - 1 if len(known) > 1 else None
 
 
 def median_durations_us(chosen: Forward, forwards: Sequence[Forward]) -> tuple[float, ...]:

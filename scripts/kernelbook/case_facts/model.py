@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from kernelbook.case_facts.medians import median, median_durations_us
+from kernelbook.case_facts.medians import median, median_durations_us, spread
 from kernelbook.comparability import Setting
 from kernelbook.kernel_names import KernelName, decode_activity
 
@@ -213,6 +213,11 @@ class CaseFacts:
     def gpus(self) -> tuple[str, ...]:
         """The GPUs that the merged processes are known to have run on, each once, in the order of the processes."""
         return tuple(dict.fromkeys(p.gpu_id for p in self.processes if p.merged and p.gpu_id))
+
+    @property
+    def cpu_spread(self) -> float | None:
+        """How far the CPU times of the merged processes lie apart: the largest over the smallest, less one."""
+        return spread(process.cpu_time_us for process in self.processes if process.merged)
 
     @property
     def on_device(self) -> bool:

@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from kernelbook.clock import DISAGREE_FROM
 from kernelbook.report import text
-from kernelbook.trust import NONE, WITHIN, Trust
+from kernelbook.trust import CPU_WITHIN, NONE, WITHIN, Trust
 
-#: Verdicts of `kernelbook.trust.agreement` but the first, and what is said of the rows that bear them.
-EXPLAINED = {
-    "borderline": "Within 2 % in the median of the processes, not in every one",
-    "launch-bound": "Launch-bound, the device waits for the CPU",
-    "idle gaps": "Idle gaps between activities, or a short wait for the CPU",
-    "L2 flushed": "L2 emptied before each timed forward, not in the profile",
-    "shorter": "Shorter unprofiled than its activities are in the profile",
-    "unexplained": "Longer than the device is busy, and neither launches nor gaps say why",
-}
 TIMERS = {"cuda_events": "CUDA events", "wall": "wall clock"}
 
 
@@ -37,40 +29,80 @@ def said(rows: Sequence[Trust]) -> tuple[Named, ...]:
     """What is to be known before the figures are believed; every row outside the 2 % is named."""
     if not rows:
         return ()
-    return (*_agreement(rows), *_spreads(rows), *_circumstances(rows))
+    return (*_gpus(rows), *_agreement(rows), *_spreads(rows), *_circumstances(rows))
+
+
+def _gpus(rows: Sequence[Trust]) -> Iterable[Named]:
+    """On how many GPUs of one kind the figures rest, where that is more than one or not known."""
+    by_run: dict[str, set[str]] = {}
+    for row in rows:
+        by_run.setdefault(row.run, set()).update(_listed(row.gpus))
+    most = max(map(len, by_run.values()))
+    pooled = [row for row in rows if len(_listed(row.gpus)) > 1]
+    if pooled:
+        lead = f"Pooled over {most} GPUs of one kind ({len(pooled)} of {text.plural(len(rows), 'row')})"
+        yield Named(lead, _named(pooled, rows))
+    elif most > 1:
+        yield Named(f"Measured on {most} GPUs of one kind: each row on one of them, not all rows on the same")
+    untold = [row for row in rows if row.gpus is None and row.device_busy_us and row.processes > 1]
+    if untold:
+        lead = f"Whether all processes ran on one GPU is not known ({len(untold)} of {text.plural(len(rows), 'row')})"
+        yield Named(lead, _named(untold, rows))
+
+
+def _listed(names: str | None) -> list[str]:
+    return names.split(", ") if names else []
 
 
 def _agreement(rows: Sequence[Trust]) -> Iterable[Named]:
-    judged = [row for row in rows if row.agreement]
+    """The unprofiled forward against the time in which the device is busy in it, and what bounds the rows apart."""
+    judged = [row for row in rows if row.busy_ratio]
     if not judged:
         yield Named("No row has both a device busy time and an unprofiled forward to compare")
         return
-    bound = sum(row.agreement == "GPU-bound" for row in judged)
+    near = sum(abs(_ratio(row) - 1) <= WITHIN for row in judged)
     yield Named(
-        f"In {bound} of {text.plural(len(judged), 'row')} the unprofiled forward and the device’s busy time agree "
-        "within 2 %: GPU-bound"
+        f"In {near} of {text.plural(len(judged), 'row')} the unprofiled forward takes as long as the device is busy "
+        "in the profile, within 2 %"
     )
-    for word, lead in EXPLAINED.items():
-        found = [row for row in judged if row.agreement == word]
+    tenth = f"{DISAGREE_FROM * 100:.0f} %"
+    for lead, of_lead in (
+        (f"It takes longer by 2 to {tenth}", lambda row: row.bound == "gpu" and _ratio(row) > 1 + WITHIN),
+        (f"It takes longer by more than {tenth}, bound by launches", lambda row: row.bound == "launches"),
+        (f"It takes longer by more than {tenth}, and it is unclear why", lambda row: row.bound == "unclear"),
+        ("It takes less by more than 2 %", lambda row: _ratio(row) < 1 - WITHIN),
+    ):
+        found = [row for row in judged if of_lead(row)]
         if found:
             yield Named(f"{lead} ({len(found)})", _named(found, rows))
+    divided = [row for row in judged if row.bound_processes is not None and row.bound_processes < row.processes]
+    if divided:
+        yield Named(f"Processes of one row are not bound by the same ({len(divided)})", _named(divided, rows, bound_by))
+
+
+def _ratio(row: Trust) -> float:
+    return row.busy_ratio or 1.0
 
 
 def _spreads(rows: Sequence[Trust]) -> Iterable[Named]:
     two = "it takes two processes with that time"
-    yield _those(
-        "Device time differs by more than 2 % between processes", rows, lambda row: _wide(row.device_spread), two
-    )
-    lead = "Unprofiled forward time differs by more than 2 % between processes"
-    yield _those(lead, rows, lambda row: _wide(row.forward_spread), two)
+    for lead, column, within in (
+        ("Device time", "device_spread", WITHIN),
+        ("Unprofiled forward time", "forward_spread", WITHIN),
+        ("CPU time under the profiler", "cpu_spread", CPU_WITHIN),
+    ):
+        lead = f"{lead} differs by more than {within * 100:.0f} % between processes"
+        yield _those(lead, rows, _wide(column, within), two)
 
 
-def _wide(spread: float | None) -> bool | None:
-    return None if spread is None else spread > WITHIN
+def _wide(column: str, within: float) -> Callable[[Trust], bool | None]:
+    return lambda row: None if getattr(row, column) is None else getattr(row, column) > within
 
 
 def _circumstances(rows: Sequence[Trust]) -> Iterable[Named]:
-    yield _those("The GPU was throttled", rows, lambda row: _some(row.throttled_processes))
+    yield _those(
+        "The GPU was throttled, or far below its highest clock", rows, lambda row: _some(row.throttled_processes)
+    )
     yield _those("Forward times were still falling after the warm-up", rows, lambda row: _some(row.falling_processes))
     yield _those("Others used the GPU", rows, lambda row: row.other_gpu_processes and row.other_gpu_processes != NONE)
     yield _those("Some process took more than one attempt", rows, lambda row: _some(row.retried_processes))
@@ -102,22 +134,26 @@ def _those(
     return Named(f"{lead} ({len(found)} of {text.plural(len(rows) - unknown, 'row')}{beside})", _named(found, rows))
 
 
-def _named(found: Sequence[Trust], rows: Sequence[Trust]) -> tuple[tuple[str, str], ...]:
-    """Each case once, with its runs where there is more than one run."""
-    if len({row.run for row in rows}) == 1:
-        return tuple((row.case, "") for row in found)
-    runs: dict[str, list[str]] = {}
+def _named(
+    found: Sequence[Trust], rows: Sequence[Trust], what: Callable[[Trust], str] | None = None
+) -> tuple[tuple[str, str], ...]:
+    """Each case once, with its runs where there is more than one run, and what is so of the row where that is told."""
+    one_run = len({row.run for row in rows}) == 1
+    told: dict[str, list[str]] = {}
     for row in found:
-        runs.setdefault(row.case, []).append(row.run)
-    return tuple((case, f" ({', '.join(names)})") for case, names in runs.items())
+        words = [] if one_run else [row.run]
+        told.setdefault(row.case, []).append(": ".join(words + ([what(row)] if what else [])))
+    return tuple((case, f" ({', '.join(names)})" if any(names) else "") for case, names in told.items())
 
 
 # --- cells ------------------------------------------------------------------------------------------------------------
 
 
 def processes(row: Trust) -> str:
-    """`3`, `2, 1 failed`, `3, 1 retried`."""
+    """`3`, `2, 1 failed`, `3, 1 retried`, `3, 2 GPUs`."""
+    gpus = len(_listed(row.gpus))
     more = (
+        (gpus if gpus > 1 else 0, "GPUs"),
         (row.failed_processes, "failed"),
         (row.elsewhere_processes, "elsewhere"),
         (row.retried_processes, "retried"),
@@ -130,6 +166,13 @@ def signed(value: float | None) -> str:
     if value is None:
         return text.NOT_AVAILABLE
     return f"{value * 100:+.{1 if abs(value) < 0.1 else 0}f} %"
+
+
+def bound_by(row: Trust) -> str:
+    """What bounds a forward, in the word of the clock: `gpu`, `launches in 2 of 3` where processes differ."""
+    if row.bound_processes is None or row.bound_processes == row.processes:
+        return row.bound
+    return f"{row.bound} in {row.bound_processes} of {row.processes}"
 
 
 def warm_up(row: Trust) -> str:
@@ -152,7 +195,12 @@ def sm_clock(row: Trust) -> str:
 
 def first_call(row: Trust) -> str:
     """First calls by what they found in the compile cache: `104 ms`, `12.3 s cold, 1.20 s shared`."""
-    found = ((row.first_call_us, ""), (row.first_call_cold_us, " cold"), (row.first_call_shared_us, " shared"))
+    found = (
+        (row.first_call_us, ""),
+        (row.first_call_cold_us, " cold"),
+        (row.first_call_shared_us, " shared"),
+        (row.first_call_unknown_us, " cache state unknown"),
+    )
     return ", ".join(text.duration(value) + word for value, word in found if value is not None) or text.NOT_AVAILABLE
 
 
@@ -165,6 +213,7 @@ def timed_by(row: Trust) -> str:
 
 CELLS = {
     "trust_processes": processes,
+    "bound_by": bound_by,
     "signed": signed,
     "warm_up": warm_up,
     "sm_clock": sm_clock,
