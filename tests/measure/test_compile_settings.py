@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
+
 import pytest
 
-from workloads.harness import supervisor
+from workloads.harness import compile_cache, supervisor
 
 SPARING = {"TORCHINDUCTOR_COMPILE_THREADS": "1", "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0"}
 
@@ -42,3 +45,26 @@ def test_a_compiled_kernel_leaves_no_headers_beside_its_cache(measure, monkeypat
     assert got.measurement["status"] == "ok"
     assert list((tmp_path / "cache").rglob("*.so"))
     assert not list(tmp_path.rglob("*.gch"))
+
+
+def test_a_cache_folder_is_cold_only_where_it_is_empty(monkeypatch, tmp_path):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
+    assert compile_cache.before_compiling() == "cold"
+    (tmp_path / "inductor").mkdir()
+    assert compile_cache.before_compiling() == "cold"
+    (tmp_path / "inductor" / "of-another-case").touch()
+    assert compile_cache.before_compiling() == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("counted", "state"),
+    [
+        ({"fxgraph_cache_hit": 1}, "shared"),
+        ({"fxgraph_cache_hit": 1, "fxgraph_cache_miss": 1}, "cold"),
+        ({"fxgraph_cache_miss": 1}, "cold"),
+        ({}, "unknown"),  # as of a torch that counts nothing: what was known before stays
+    ],
+)
+def test_hits_and_misses_say_what_a_filled_folder_does_not(monkeypatch, counted, state):
+    monkeypatch.setitem(sys.modules, "torch._dynamo.utils", SimpleNamespace(counters={"inductor": counted}))
+    assert compile_cache.after_compiling("unknown") == state

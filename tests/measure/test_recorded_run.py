@@ -109,6 +109,16 @@ def test_the_two_gpus_are_told_apart_by_the_time_of_the_recording():
     assert min(time for gpu, time in found if gpu == "a") > "2026-11-29T15:42"
 
 
+def test_no_first_call_is_said_to_have_been_spared_a_compilation_that_nobody_saw():
+    """The run was recorded before hits of the cache were counted: only the folder that was empty is known."""
+    states = {folder: measurement(folder)["inductor_cache"] for folder in PROCESSES}
+    assert [folder.parent.name for folder, state in states.items() if state == "cold"] == ["attention-flex-compile"]
+    unknown = [folder for folder, state in states.items() if state == "unknown"]
+    assert len(unknown) == 17
+    assert all(measurement(folder)["case"]["mode"] == "compile" for folder in unknown)
+    assert "shared" not in states.values()
+
+
 @pytest.mark.parametrize("folder", PROCESSES, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_torchs_own_total_agrees(folder):
     """torch's row of the annotation: the device time of all its forwards."""

@@ -9,7 +9,7 @@ import tempfile
 
 
 def before_compiling() -> str:
-    """`shared` if torch.compile's cache folder holds something already, else `cold`."""
+    """`cold` if torch.compile's cache folder is empty; else `unknown`: what it holds may be other cases' kernels."""
     folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
     if folder is None:
         try:
@@ -17,7 +17,7 @@ def before_compiling() -> str:
         except (KeyError, OSError):
             user = str(os.getuid())
         folder = os.path.join(tempfile.gettempdir(), f"torchinductor_{user}")
-    return "shared" if os.path.isdir(folder) and any(os.scandir(folder)) else "cold"
+    return "unknown" if os.path.isdir(folder) and any(os.scandir(folder)) else "cold"
 
 
 def after_compiling(before: str) -> str:
