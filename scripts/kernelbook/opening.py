@@ -1,4 +1,8 @@
-"""The first paragraph of a report: what held, what broke, the headline, what costs most, what was seen beside."""
+"""A report in a few lines: what its first screen and its tables do not say by themselves.
+
+The verdict, the headline and what costs most stand above these lines, the cases one by one below. What is left is what
+shows only across cases: which implementation the device is quickest with, what a change of code or of mode removed.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelbook.case_facts import YARDSTICK, CaseFacts
-from kernelbook.comparisons import Comparison, refusal, step_text
+from kernelbook.clock import bounds_by_process
+from kernelbook.comparability import refusal
+from kernelbook.comparisons import Comparison, step_text
 from kernelbook.expectations import BROKEN, CONFIRMED, NOT_APPLICABLE, Judgement
 from kernelbook.findings import Finding
 from kernelbook.units import duration, plural
 
 Key = tuple[str, str]
-MOST_BROKEN = 3
-COSTLIEST = 3
+MOST_LINES = 6
+#: A workload of fewer implementations than this has nothing to choose from.
+CHOICE_FROM = 3
 
 
 @dataclass(frozen=True)
@@ -29,18 +36,11 @@ class Said:
 
 
 def opening_words(said: Said) -> list[str]:
-    """Sentences, in order; numbers in them are those of the run with most device activities."""
+    """At most ``MOST_LINES`` sentences; numbers in them are those of the run with most device activities."""
     main = _main_run(said)
-    lines = [_verdicts(said, run) for run in said.runs]
-    lines += _broken(said)
-    if main:
-        costly = _costliest(said, main)
-        lines += _headline(said, main)
-        lines += [f"{duration(f.time_us or 0.0)} a forward in {case} ({f.of}): {f.text}" for (_, case), f in costly]
-        lines += _beside(said, main, costly)
-        lines += _compared(said, main)
-        lines += _hidden(said, main)
-    return [line for line in lines if line]
+    lines = [*_quickest(said.runs[main]), *_compared(said, main), *_beside(said, main)] if main else []
+    tally = _tally(said)
+    return [*lines[: MOST_LINES - len(tally)], *tally]
 
 
 def _main_run(said: Said) -> str | None:
@@ -49,76 +49,55 @@ def _main_run(said: Said) -> str | None:
     return best if best and with_device[best] else None
 
 
-def _verdicts(said: Said, run: str) -> str:
-    counts = Counter(j.verdict for (of, _), j in said.expectations if of == run)
-    states = Counter(facts.status for facts in said.runs[run].values())
-    parts = [f"{counts[CONFIRMED]} held", f"{counts[BROKEN]} broke"]
-    if counts[NOT_APPLICABLE]:
-        why = Counter(j.observed for (of, _), j in said.expectations if of == run and j.verdict == NOT_APPLICABLE)
-        parts.append(f"{counts[NOT_APPLICABLE]} could not be judged ({reasons(why)})")
-    guesses = plural(sum(counts.values()), "guess", "guesses")
-    failed = f" {plural(states['failed'], 'case')} failed." if states["failed"] else ""
-    return f"{run}: of {guesses} about {plural(sum(states.values()), 'case')}, {', '.join(parts)}.{failed}"
+# --- which implementation -------------------------------------------------------------------------------------------
 
 
-def reasons(why: Mapping[str, int]) -> str:
-    """How often each reason was why a guess could not be judged: ``8 no device activities, 2 forwards differ``."""
-    return ", ".join(f"{number} {reason}" for reason, number in sorted(why.items(), key=lambda item: -item[1]))
+def _quickest(cases: Mapping[str, CaseFacts]) -> list[str]:
+    """Of each workload that offers a choice, the implementation of least device time, and those that come after it."""
+    groups: dict[str, list[list[CaseFacts]]] = {}
+    for facts in cases.values():
+        if facts.workload and facts.workload != YARDSTICK and facts.device_time_us and facts.kernels:
+            alike = groups.setdefault(facts.workload, [])
+            group = next((each for each in alike if refusal(each[0].setting, facts.setting) is None), None)
+            if group is None:
+                alike.append([facts])
+            else:
+                group.append(facts)
+    largest = (max(alike, key=len) for alike in groups.values())
+    return [_ranking(group) for group in largest if len(group) >= CHOICE_FROM]
 
 
-def _broken(said: Said) -> list[str]:
-    broken = [(key, j) for key, j in said.expectations if j.verdict == BROKEN]
-    lines = [
-        f"Broken: {case} on {run}, {j.word}: expected {j.expected}, observed {j.observed} ({_cut(j.evidence)})."
-        for (run, case), j in broken[:MOST_BROKEN]
-    ]
-    return [*lines, f"And {plural(len(broken) - MOST_BROKEN, 'more', 'more')}."] if len(broken) > MOST_BROKEN else lines
+def _ranking(group: Sequence[CaseFacts]) -> str:
+    ordered = sorted(group, key=lambda facts: facts.device_time_us or 0.0)
+    best, others = ordered[0], ordered[1:]
+    twins = [facts.case for facts in others if _names(facts) == _names(best)]
+    rest = [facts for facts in others if facts.case not in twins]
+    also = f", with {_the_kernels(best.kernels)} of {' and '.join(twins)}" if twins else ""
+    said = [f"{best.workload}: of {len(group)} cases {best.case} takes least device time, {_time(best)}{also}"]
+    said += [f"then {rest[0].case}, {_time(rest[0])}"] if rest else []
+    said += [f"most takes {rest[-1].case}, {_time(rest[-1])}"] if len(rest) > 1 else []
+    return "; ".join(said) + f".{_held_up(best)}"
 
 
-def _cut(text: str, limit: int = 300) -> str:
-    return text if len(text) <= limit else text[: limit - 3] + "..."
+def _time(facts: CaseFacts) -> str:
+    return duration(facts.device_time_us)
 
 
-def _headline(said: Said, run: str) -> list[str]:
-    if len(said.headline) != 2:
-        return []
-    b, a = (said.runs[run].get(case) for case in said.headline)
-    if not a or not b or not (a.on_device and b.on_device) or not a.device_time_us or not b.device_time_us:
-        return []
-    refused = refusal(a, b)
-    if refused:
-        return [f"On {run}, {b.case} and {a.case} are not compared: {refused}."]
-    ratio = b.device_time_us / a.device_time_us
-    return [
-        f"On {run}, {b.case} runs {plural(b.kernels or 0, 'kernel')} a forward against {a.kernels} of {a.case}, "
-        f"and takes {ratio:.2f} x its device time ({duration(b.device_time_us)} against {duration(a.device_time_us)})."
-    ]
+def _names(facts: CaseFacts) -> list[str]:
+    return [activity.name for activity in facts.activities if activity.category == "kernel"]
 
 
-def _costliest(said: Said, run: str) -> list[tuple[Key, Finding]]:
-    """The weightiest findings that cost time, one a case and one a rule."""
-    own = [item for item in said.findings if item[0][0] == run and said.runs[run][item[0][1]].workload != YARDSTICK]
-    ranked = sorted(
-        (item for item in own if item[1].severity != "info" and item[1].time_us),
-        key=lambda item: item[1].rank,
-    )
-    kept: list[tuple[Key, Finding]] = []
-    for (of, case), finding in ranked:
-        again = any(finding.rule == other.rule or case == other_case for (_, other_case), other in kept)
-        if not again and len(kept) < COSTLIEST:
-            kept.append(((of, case), finding))
-    return kept
+def _held_up(facts: CaseFacts) -> str:
+    """That most processes of the quickest case wait for the CPU, so that its device time is not what a user gets."""
+    bounds = bounds_by_process(facts)
+    waiting = sum(bound == "launches" for bound in bounds.values())
+    if waiting * 2 <= len(bounds) or facts.forward_time_us is None:
+        return ""
+    where = "" if waiting == len(bounds) else f" in {waiting} of {plural(len(bounds), 'process', 'processes')}"
+    return f" The CPU holds it up{where}: a forward takes {duration(facts.forward_time_us)} unprofiled."
 
 
-def _beside(said: Said, run: str, costly: Sequence[tuple[Key, Finding]]) -> list[str]:
-    """What else was found in the case that the headline puts first, notes aside."""
-    told = {id(finding) for _, finding in costly}
-    first = said.headline[0] if said.headline else None
-    return [
-        f"Also in {case}: {f.text}"
-        for (of, case), f in said.findings
-        if of == run and case == first and f.severity != "info" and id(f) not in told
-    ]
+# --- what changed from case to case ---------------------------------------------------------------------------------
 
 
 def _compared(said: Said, run: str) -> list[str]:
@@ -151,11 +130,27 @@ def _it_is(count: int | None) -> str:
     return "it is" if count == 1 else "they are"
 
 
-def _hidden(said: Said, run: str) -> list[str]:
-    """A case that is launch-bound though its kernels are the fastest of its workload."""
-    found = [
-        f"{case}: {f.text}"
-        for (of, case), f in said.findings
-        if of == run and f.rule == "overhead-bound" and "Yet " in f.text
-    ]
-    return found[:2]
+def _beside(said: Said, run: str) -> list[str]:
+    """What else costs device time in the case that the headline puts first, beside what costs it most."""
+    first = said.headline[0] if said.headline else None
+    own = [f for (of, case), f in said.findings if of == run and case == first and f.severity != "info" and f.time_us]
+    return [f"Also in {first}: {finding.text}" for finding in sorted(own, key=lambda f: f.rank)[1:] if finding.of]
+
+
+# --- guesses ---------------------------------------------------------------------------------------------------------
+
+
+def _tally(said: Said) -> list[str]:
+    """How each run fared, where there are several; of one alone the verdict above says it."""
+    judged = [run for run in said.runs if any(of == run for (of, _), _ in said.expectations)]
+    if len(judged) < 2:
+        return []
+    return [f"Guesses by run: {'; '.join(_fared(said, run) for run in judged)}."]
+
+
+def _fared(said: Said, run: str) -> str:
+    counts = Counter(j.verdict for (of, _), j in said.expectations if of == run)
+    judged = counts[CONFIRMED] + counts[BROKEN]
+    parts = [f"{counts[CONFIRMED]} of {judged} held"] if judged else []
+    parts += [f"{counts[NOT_APPLICABLE]} could not be judged"] if counts[NOT_APPLICABLE] else []
+    return ", ".join([run, *parts])
