@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import LONG
 
 MADE = (".venv", ".snakemake", "results", "logs", "history", "site", "images", "node_modules", "__pycache__")
 
@@ -38,7 +39,7 @@ class Checkout:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=300,
+            timeout=LONG,
             check=False,
         )
         assert done.returncode == 0, f"{script}\n{done.stdout}"

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import LONG
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = (
@@ -41,7 +42,7 @@ def run(command, cwd, status=0, **environment):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=300,
+        timeout=LONG,
         check=False,
     )
     assert done.returncode == status, done.stdout

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import yaml
+from patience import LONG
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +35,7 @@ def report(root, shared_dir, tmp_path_factory):
     (folder / "config.yaml").write_text(yaml.safe_dump({"runs": runs}))
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(root / "Snakefile"), "--cores", "2"]
     done = subprocess.run(
-        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=LONG, check=False
     )
     assert done.returncode == 0, done.stdout
     return folder / "reports" / "latest"

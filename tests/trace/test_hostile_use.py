@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from made_trace import forward, write
+from patience import LONG
 
 import summarize_trace
 from kernelbook.trace import TraceError, read_trace
@@ -24,7 +25,7 @@ def trace(tmp_path):
 
 
 def finished(*arguments, **options):
-    return subprocess.run([*COMMAND, *arguments], capture_output=True, timeout=60, check=False, **options)
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, timeout=LONG, check=False, **options)
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
@@ -58,7 +59,7 @@ def test_blocks_without_a_head_or_a_border_are_joined_seldom(tmp_path):
 
 def test_a_closed_output_is_no_traceback(trace):
     done = subprocess.run(
-        ["sh", "-c", 'exec "$0" "$@" >&-', *COMMAND, trace], capture_output=True, timeout=60, check=False
+        ["sh", "-c", 'exec "$0" "$@" >&-', *COMMAND, trace], capture_output=True, timeout=LONG, check=False
     )
     assert (done.returncode, done.stderr) == (0, b"")
 
@@ -67,7 +68,7 @@ def test_a_closed_output_is_no_traceback(trace):
 def test_a_full_output_is_one_line_and_a_failure(trace, options):
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [*COMMAND, *options, trace], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False, text=True
+            [*COMMAND, *options, trace], stdout=full, stderr=subprocess.PIPE, timeout=LONG, check=False, text=True
         )
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1

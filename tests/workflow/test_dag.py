@@ -8,6 +8,7 @@ import sys
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from patience import LONG
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -78,7 +79,7 @@ class Folder:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=1800,  # only ends what would never end
+            timeout=LONG,
             check=False,
         )
         assert done.returncode == status, done.stdout

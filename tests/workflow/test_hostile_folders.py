@@ -9,6 +9,7 @@ import sys
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from patience import LONG
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +47,7 @@ def folder(tmp_path_factory):
 def snakemake(root, folder, *arguments):
     command = [sys.executable, "-m", "snakemake", "--snakefile", root / "Snakefile", "--cores", "1", *arguments]
     return subprocess.run(
-        list(map(str, command)), cwd=folder, capture_output=True, text=True, errors="replace", timeout=1800, check=False
+        list(map(str, command)), cwd=folder, capture_output=True, text=True, errors="replace", timeout=LONG, check=False
     )
 
 

@@ -8,9 +8,9 @@ import time
 
 import pytest
 import yaml
+from patience import LONG
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
-LONG = 300  # seconds: only ends a test that would never end
 
 
 def test_a_measurement_stopped_by_ctrl_c_is_made_again(root, tmp_path):

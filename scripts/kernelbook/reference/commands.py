@@ -29,6 +29,6 @@ def help_of(script: Path) -> str:
     """What the command prints for --help in a terminal of fixed width."""
     environment = {**os.environ, "COLUMNS": WIDTH, "NO_COLOR": "1", "PYTHON_COLORS": "0"}
     done = subprocess.run(
-        [sys.executable, script, "--help"], env=environment, capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, script, "--help"], env=environment, capture_output=True, text=True, check=True
     )
     return done.stdout.rstrip()
