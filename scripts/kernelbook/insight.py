@@ -11,7 +11,16 @@ import pyarrow as pa
 from kernelbook.case_facts import CaseFacts
 from kernelbook.clock import Clock, clock_of
 from kernelbook.comparisons import Comparison, compare
-from kernelbook.cost_model import Ceilings, ForwardCost, GemmCost, ceilings_of, forward_cost, gemm_costs
+from kernelbook.cost_model import (
+    Ceilings,
+    ForwardCost,
+    GemmCost,
+    KernelCost,
+    ceilings_of,
+    forward_cost,
+    gemm_costs,
+    kernel_costs,
+)
 from kernelbook.expectations import Judgement, judge, words_for
 from kernelbook.findings import Finding, find
 from kernelbook.findings.registry import Scene
@@ -37,6 +46,7 @@ class CaseCost:
     """Cost and clock of one case, with what it buys against the fastest of its peers."""
 
     forward: ForwardCost
+    kernels: tuple[KernelCost, ...]
     gemms: tuple[GemmCost, ...]
     clock: Clock
     trade_off: str | None
@@ -54,7 +64,9 @@ class Insight:
 
     def tables(self) -> dict[str, pa.Table]:
         """The tables ``expectations``, ``findings``, ``comparisons``, ``costs`` and ``clock`` of an edition."""
-        costs = (row for key, c in self.costs.items() for row in cost_rows(key, c.forward, c.trade_off, c.gemms))
+        costs = (
+            row for key, c in self.costs.items() for row in cost_rows(key, c.forward, c.trade_off, c.kernels, c.gemms)
+        )
         compared = (row for comparison in self.comparisons for row in comparison_rows(comparison))
         return {
             "expectations": table((keyed(key, j) for key, j in self.expectations), EXPECTATIONS),
@@ -104,6 +116,7 @@ def _cost(facts: CaseFacts, of_run: Mapping[str, CaseFacts], ceilings: Ceilings)
     scene = Scene(facts, of_run)
     return CaseCost(
         forward=forward_cost(facts, ceilings),
+        kernels=tuple(kernel_costs(facts, ceilings)),
         gemms=tuple(gemm_costs(facts, ceilings)),
         clock=clock_of(facts),
         trade_off=trade_off(facts, scene.peers()) if facts.on_device else None,

@@ -12,7 +12,7 @@ from kernelbook.alignment import OpStep, Step
 from kernelbook.case_facts import Activity
 from kernelbook.clock import Clock
 from kernelbook.comparisons import Comparison, step_text
-from kernelbook.cost_model import ForwardCost, GemmCost
+from kernelbook.cost_model import ForwardCost, GemmCost, KernelCost
 from kernelbook.expectations import Judgement
 from kernelbook.findings import Finding
 
@@ -28,11 +28,17 @@ def _columns(kind: type, *left_out: str) -> list[tuple[str, pa.DataType]]:
 
 
 _FORWARD = _columns(ForwardCost)
-_TAKEN = {name for name, _ in _FORWARD}
+_KERNEL = _columns(KernelCost, *(name for name, _ in _FORWARD))
+_TAKEN = {name for name, _ in (*_FORWARD, *_KERNEL)}
 EXPECTATIONS = pa.schema([*KEYS, *_columns(Judgement)])
 FINDINGS = pa.schema([*KEYS, *_columns(Finding, "positions")])
 CLOCK = pa.schema([*KEYS, *_columns(Clock)])
-COSTS = pa.schema([*KEYS, ("scope", pa.string()), *_FORWARD, ("trade_off", pa.string()), *_columns(GemmCost, *_TAKEN)])
+COSTS = pa.schema(
+    [
+        *(*KEYS, ("scope", pa.string()), *_FORWARD, ("trade_off", pa.string())),
+        *(*_KERNEL, *_columns(GemmCost, *_TAKEN)),
+    ]
+)
 COMPARISONS = pa.schema(
     [
         *((name, pa.string()) for name in ("run_a", "case_a", "run_b", "case_b", "scope", "kind", "a", "b")),
@@ -54,9 +60,16 @@ def keyed(key: Key, row: Any) -> dict[str, Any]:
     return {"run": key[0], "case": key[1], **asdict(row)}
 
 
-def cost_rows(key: Key, forward: ForwardCost, trade_off: str | None, gemms: Iterable[GemmCost]) -> list[Row]:
-    """A row for the forward, then one for each product of it."""
+def cost_rows(
+    key: Key,
+    forward: ForwardCost,
+    trade_off: str | None,
+    kernels: Iterable[KernelCost],
+    gemms: Iterable[GemmCost],
+) -> list[Row]:
+    """A row for the forward, then one for each kernel of known traffic, then one for each product."""
     rows: list[Row] = [{**keyed(key, forward), "scope": "forward", "trade_off": trade_off}]
+    rows += [{**keyed(key, kernel), "scope": "kernel"} for kernel in kernels]
     return rows + [{**keyed(key, gemm), "scope": "GEMM"} for gemm in gemms]
 
 

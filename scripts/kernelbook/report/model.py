@@ -198,9 +198,10 @@ class Cost:
 
     run: str
     case: str
-    bound: str = ""
+    limiter: str = ""
     tflops: float | None = None
-    gb_per_s: float | None = None
+    compulsory_gb_per_s: float | None = None
+    times_compulsory: float | None = None
     share_of_compute: float | None = None
     share_of_memory: float | None = None
     floor_us: float | None = None
@@ -210,7 +211,7 @@ class Cost:
     @property
     def told(self) -> bool:
         """Whether there is anything to show: a CPU run or a bare trace has no ceilings and no floor."""
-        return any((self.tflops, self.gb_per_s, self.floor_us, self.trade_off))
+        return any((self.tflops, self.compulsory_gb_per_s, self.floor_us, self.trade_off))
 
 
 @dataclass(frozen=True)
@@ -227,10 +228,11 @@ class Product:
     batch: int = 1
     time_us: float | None = None
     tflops: float | None = None
-    share_of_ceiling: float | None = None
+    share_of_roof: float | None = None
+    roof: str = ""
     tile: str = ""
-    tiles: int | None = None
     waves: float | None = None
+    tiles_per_block: float | None = None
 
 
 @dataclass(frozen=True)

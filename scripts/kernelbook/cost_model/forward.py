@@ -1,0 +1,124 @@
+"""A forward against its floor: what the run's ceilings allow at best for what it must move and compute."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernelbook.case_facts import CaseFacts
+from kernelbook.clock import bound_of
+from kernelbook.cost_model.kernels import KernelCost, kernel_costs
+from kernelbook.cost_model.needs import compulsory_bytes, useful_flops
+from kernelbook.cost_model.roof import LEAST_ROOF_US, Ceilings, per_second, time_at
+
+#: What limits an unprofiled forward. overhead is what `clock.bound_of` calls launches; the others tell its gpu apart.
+OVERHEAD, COMPUTE, MEMORY, EXCESS, EFFICIENCY, LATENCY, UNKNOWN = LIMITERS = (
+    "overhead",
+    "compute",
+    "memory",
+    "excess traffic or work",
+    "kernel efficiency",
+    "latency",
+    "unknown",
+)
+#: Least times of at least this share of the device time are what limits a forward.
+NEAR = 0.5
+
+
+@dataclass(frozen=True)
+class ForwardCost:
+    """One forward against its floor.
+
+    ``flops``, and with them ``tflops``, ``intensity`` and ``share_of_compute``, leave out the masked half of causal
+    attention. ``compulsory_bytes``: inputs, weights and output once each; ``compulsory_gb_per_s``: those a second.
+    ``traffic_bytes``: what its kernels moved, see KernelCost, None unless known of every one; ``times_compulsory``:
+    those over the compulsory bytes.
+
+    ``share_of_compute``: FLOPs a second over the compute ceiling. ``share_of_memory``: compulsory bytes a second over
+    the memory ceiling, None above it, where they came from the L2 cache. ``floor_us``: the larger of FLOPs over the
+    compute ceiling and compulsory bytes over the memory ceiling, the former alone above the memory ceiling; None below
+    what any kernel takes.
+
+    ``limiter``: overhead, where the device waits for the CPU. compute or memory, where the forward is within twice its
+    floor. excess traffic or work, where it is not, but its kernels are within twice the least time for what they
+    themselves move and compute. kernel efficiency, where they are not either. latency, where the floor is below what
+    any kernel takes. Else unknown.
+    """
+
+    flops: int | None
+    compulsory_bytes: int | None
+    traffic_bytes: int | None
+    times_compulsory: float | None
+    intensity: float | None
+    tflops: float | None
+    compulsory_gb_per_s: float | None
+    share_of_compute: float | None
+    share_of_memory: float | None
+    limiter: str
+    floor_us: float | None
+    times_floor: float | None
+    times_floor_wall: float | None
+
+
+def forward_cost(facts: CaseFacts, ceilings: Ceilings) -> ForwardCost:
+    """One forward against the floor that the run's ceilings set."""
+    flops, least, time_us = useful_flops(facts), compulsory_bytes(facts), facts.device_time_us
+    flops_s, bytes_s = per_second(flops, time_us), per_second(least, time_us)
+    cached = bool(bytes_s and ceilings.bytes_per_s and bytes_s > ceilings.bytes_per_s)
+    kernels = kernel_costs(facts, ceilings)
+    measured = ceilings if ceilings.flops_per_s and ceilings.bytes_per_s else Ceilings()
+    compute_us = time_at(flops, measured.flops_per_s)
+    memory_us = None if cached else time_at(least, measured.bytes_per_s)
+    longest = max(compute_us or 0.0, memory_us or 0.0)
+    floor = longest if longest >= LEAST_ROOF_US else None
+    traffic = sum(cost.bytes for cost in kernels) if _all_known(facts, kernels) else None
+    return ForwardCost(
+        flops=flops,
+        compulsory_bytes=least,
+        traffic_bytes=traffic,
+        times_compulsory=traffic / least if traffic and least else None,
+        intensity=flops / least if flops and least else None,
+        tflops=flops_s / 1e12 if flops_s else None,
+        compulsory_gb_per_s=bytes_s / 1e9 if bytes_s else None,
+        share_of_compute=flops_s / ceilings.flops_per_s if flops_s and ceilings.flops_per_s else None,
+        share_of_memory=bytes_s / ceilings.bytes_per_s if bytes_s and ceilings.bytes_per_s and not cached else None,
+        limiter=_limiter(facts, compute_us, memory_us, kernels, measured),
+        floor_us=floor,
+        times_floor=time_us / floor if floor and time_us else None,
+        times_floor_wall=facts.forward_time_us / floor if floor and facts.forward_time_us else None,
+    )
+
+
+def _all_known(facts: CaseFacts, kernels: Sequence[KernelCost]) -> bool:
+    work = {activity.position for activity in facts.activities if activity.category in ("kernel", "memcpy")}
+    return bool(work) and work == {cost.position for cost in kernels}
+
+
+def _limiter(
+    facts: CaseFacts,
+    compute_us: float | None,
+    memory_us: float | None,
+    kernels: Sequence[KernelCost],
+    ceilings: Ceilings,
+) -> str:
+    """One of LIMITERS. ``compute_us`` and ``memory_us``: what the ceilings ask for, None where that cannot be said."""
+    if bound_of(facts)[0] == "launches":
+        return OVERHEAD
+    longest = max(compute_us or 0.0, memory_us or 0.0)
+    if not facts.device_time_us or not longest:
+        return UNKNOWN
+    if longest >= NEAR * facts.device_time_us:
+        return COMPUTE if (compute_us or 0.0) >= (memory_us or 0.0) else MEMORY
+    if compute_us is None or memory_us is None:
+        return UNKNOWN
+    if longest < LEAST_ROOF_US:
+        return LATENCY
+    if sum(_least_us(cost, ceilings) for cost in kernels) >= NEAR * facts.device_time_us:
+        return EXCESS
+    return EFFICIENCY if _all_known(facts, kernels) else UNKNOWN
+
+
+def _least_us(cost: KernelCost, ceilings: Ceilings) -> float:
+    """µs that a kernel needs at the least; of FLOPs in another element type than the ceiling's only the bytes count."""
+    computed = time_at(cost.flops, ceilings.flops_per_s) if cost.roof else None
+    return max(time_at(cost.bytes, ceilings.bytes_per_s) or 0.0, computed or 0.0)

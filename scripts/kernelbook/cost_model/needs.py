@@ -1,0 +1,30 @@
+"""What a forward must move and compute at the least."""
+
+from __future__ import annotations
+
+from kernelbook.case_facts import CaseFacts
+from kernelbook.cost_model.gemm import gemm_costs
+
+
+def compulsory_bytes(facts: CaseFacts) -> int | None:
+    """Bytes that a forward must move: every input and weight read once, the output written once, as measured."""
+    if facts.input_bytes is None or facts.output_bytes is None:
+        return None
+    return facts.input_bytes + facts.output_bytes
+
+
+def dense_flops(facts: CaseFacts) -> int | None:
+    """FLOPs of a forward, of causal attention the masked half included: as measured, else the sum of its products."""
+    return facts.flops or sum(gemm.flops for gemm in gemm_costs(facts)) or None
+
+
+def useful_flops(facts: CaseFacts) -> int | None:
+    """FLOPs of a forward, of causal attention without the masked half, as FlashAttention's benchmarks count.
+
+    The workload ``attention`` is causal in every variant: of S keys query i needs the first i, (S + 1) / 2 on average,
+    which is the share (S + 1) / (2 S) of the dense FLOPs.
+    """
+    flops, seq = dense_flops(facts), facts.params.get("seq")
+    if flops is None or facts.workload != "attention" or not seq:
+        return flops
+    return flops * (seq + 1) // (2 * seq)
