@@ -14,7 +14,7 @@ from kernelbook.trace import read_trace
 
 
 def measure(root, path):
-    """As benchmarks/run.py does, with one arena of memory too: the peak rests on the file, not on the number of cores."""
+    """As benchmarks/run.py does, with one arena of memory too: the peak rests on the file, not on the cores."""
     alone = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
     command = [sys.executable, root / "benchmarks" / "measure.py", "kernelbook", path, str(time.time())]
     found = subprocess.run(command, capture_output=True, text=True, env=os.environ | alone, timeout=LONG, check=True)
