@@ -3,33 +3,50 @@
 from __future__ import annotations
 
 import difflib
-from collections import Counter
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelbook.case_facts import Activity, Call
+from kernelbook.fusions import Placed, base_op, fusions
+from kernelbook.tensor_sizes import Sizes
 
 #: Matched activities whose time differs by this share and this much are shown as changed.
 CHANGED_FROM = 0.1
 CHANGED_FROM_US = 1.0
 Pair = tuple[int | None, int | None]
-Key = tuple[str, str, str, tuple[str, ...]]  # name, category, family, ops
+SizesOf = Mapping[int, Sizes]  # position of an activity -> sizes of its op's tensors
+Key = tuple[str, str, str, tuple[str, ...], tuple[str, ...], Sizes]  # name, category, family, ops, op path, sizes
 INFINITE = float("inf")
 FULL_CELLS = 1_000_000
 BAND = 200
-GAP = 0.75  # so that a replacement (0.8, 1.0) is cheaper than a removal and an addition, and dearer than a match (0)
+#: Costs in hundredths, whole numbers so that sums are exact. A match is 0; a replacement costs less than a removal and
+#: an addition, if the two have something in common.
+GAP = 75
+ALIKE, RELATED = 80, 100
+OTHER_PATH, OTHER_SIZES = 5, 10  # of two of one name
+SAME_PATH, SAME_SIZE, SAME_SIZES = -10, -10, -30  # of two of different names; one tensor, several
+FAR_SIZES, FAR = 60, 4  # the largest tensors differ by that factor
+ONE_THING = ("GEMM", "attention", "softmax")
+POINTWISE = {"elementwise", "fill/mask"}
+MOVED = ("elementwise", "softmax", "reduction")
+MOST_MOVED = 2
 
 
 @dataclass(frozen=True)
 class Step:
     """One place of the alignment: activities of a, of b, and what became of them. Times in µs.
 
-    kind: same, changed (the same name, another time), replaced, fused (several of a are one of b), added, removed.
+    kind: same, changed (the same name, another time), replaced, fused (several of a are one of b; or several, where it
+    cannot be said which of a went into which), split (the other way round), added, removed. ``words_a``, ``words_b``:
+    what each is called in a sentence, where that was asked for.
     """
 
     kind: str
     a: tuple[Activity, ...]
     b: tuple[Activity, ...]
+    words_a: tuple[str, ...] = ()
+    words_b: tuple[str, ...] = ()
 
     @property
     def time_a_us(self) -> float:
@@ -56,45 +73,104 @@ class OpStep:
     self_us: float
 
 
-def align(a: Sequence[Activity], b: Sequence[Activity]) -> list[Step]:
-    """The alignment of least cost: equal names match, activities of one family may replace each other."""
-    pairs = paired(a, b)
-    steps: list[Step] = []
-    segment: list[Pair] = []
-    for i, j in [*pairs, (-1, -1)]:
-        anchor = i == -1 or (i is not None and j is not None and a[i].name == b[j].name)
-        if not anchor:
-            segment.append((i, j))
-            continue
-        steps += _segment(a, b, segment)
-        segment = []
-        if i != -1:
-            steps.append(Step(_same_or_changed(a[i], b[j]), (a[i],), (b[j],)))  # type: ignore[index]
-    return _gathered(steps)
+def align(
+    a: Sequence[Activity], b: Sequence[Activity], sizes_a: SizesOf | None = None, sizes_b: SizesOf | None = None
+) -> list[Step]:
+    """The alignment of least cost: equal names match, activities of one family may replace each other.
 
-
-def _gathered(steps: Sequence[Step]) -> list[Step]:
-    """A Triton kernel takes in what was removed before it, since the last such kernel, where its name says the op.
-
-    Only an op that was removed once there: of several it cannot be said which one it was.
+    A Triton kernel takes in all that is gone of the ops that its name lists (see ``fusions``); what such a kernel
+    replaces by its family alone is looked at so first. sizes_a, sizes_b: as ``tensor_sizes`` gives them.
     """
-    kept: list[Step] = []
-    since = 0
+    if _compiled(a) and not _compiled(b):
+        return [_mirrored(step) for step in align(b, a, sizes_b, sizes_a)]
+    pairs = paired(a, b, sizes_a, sizes_b)
+    undone = {pair for pair in pairs if _by_triton(a, b, pair)}
+    loose = [part for pair in pairs for part in (((pair[0], None), (None, pair[1])) if pair in undone else (pair,))]
+    before, interval = [], 0
+    for i, j in loose:
+        before.append(interval)
+        interval += i is not None and j is not None
+    gone = [(i, n) for (i, j), n in zip(loose, before, strict=True) if i is not None and j is None]
+    new = [(j, n) for (i, j), n in zip(loose, before, strict=True) if j is not None and i is None]
+    groups = fusions(
+        [Placed(a[i], n, (sizes_a or {}).get(a[i].position)) for i, n in gone],
+        [Placed(b[j], n, (sizes_b or {}).get(b[j].position)) for j, n in new],
+    )
+    named = [(tuple(gone[x][0] for x in mine), tuple(new[y][0] for y in theirs)) for mine, theirs in groups]
+    return _moved(_steps(a, b, pairs, undone, named))
+
+
+def _compiled(activities: Sequence[Activity]) -> bool:
+    return any(activity.decoded.library == "Triton" for activity in activities)
+
+
+def _mirrored(step: Step) -> Step:
+    """The step seen from the other side."""
+    kinds = {"added": "removed", "removed": "added", "fused": "split"}
+    kind = _same_or_changed(step.b[0], step.a[0]) if step.kind in ("same", "changed") else step.kind
+    return Step(kinds.get(kind, kind), step.b, step.a)
+
+
+def _by_triton(a: Sequence[Activity], b: Sequence[Activity], pair: Pair) -> bool:
+    """Whether a Triton kernel stands for a kernel that is none."""
+    i, j = pair
+    if i is None or j is None or a[i].name == b[j].name:
+        return False
+    return b[j].decoded.library == "Triton" and a[i].decoded.library != "Triton"
+
+
+def _steps(
+    a: Sequence[Activity],
+    b: Sequence[Activity],
+    pairs: Sequence[Pair],
+    undone: set[Pair],
+    groups: Sequence[tuple[tuple[int, ...], tuple[int, ...]]],
+) -> list[Step]:
+    """The pairs as steps; a group stands where its first of b stands, a pair undone in vain is one again."""
+    taken = {i for mine, _ in groups for i in mine}
+    group_at = {theirs[0]: (mine, theirs) for mine, theirs in groups}
+    made = {j for _, theirs in groups for j in theirs}
+    steps = []
+    for i, j in pairs:
+        mine, theirs = (i if i not in taken else None), (j if j not in made else None)
+        if (i, j) in undone and (mine is None or theirs is None):
+            steps += [_step(a, b, i, None)] if mine is not None else []
+            steps += [_step(a, b, None, j)] if theirs is not None else []
+        elif mine is not None or theirs is not None:
+            steps.append(_step(a, b, mine, theirs))
+        if j in group_at:
+            whole = [tuple(side[place] for place in places) for side, places in zip((a, b), group_at[j], strict=True)]
+            steps.append(Step("fused" if max(map(len, whole)) > 1 else "replaced", *whole))
+    return steps
+
+
+def _moved(steps: Sequence[Step]) -> list[Step]:
+    """A pointwise op, softmax or reduction that is gone in one place and new in another: told as replaced.
+
+    Only of one for one, or one for two (the scores are scaled, or both factors of them): of more it cannot be said.
+    """
+    loose: dict[str, dict[str, list[Step]]] = {}
     for step in steps:
-        made = step.b[0].decoded if len(step.b) == 1 and step.kind in ("replaced", "fused") else None
-        if made is None or made.library != "Triton":
-            kept.append(step)
-            continue
-        removed = [
-            s for s in kept[since:] if s.kind == "removed" and set(s.a[0].decoded.fused_ops) & set(made.fused_ops)
-        ]
-        ops = Counter(s.a[0].decoded.fused_ops for s in removed)
-        taken = [s for s in removed if ops[s.a[0].decoded.fused_ops] == 1]
-        kept = [s for s in kept if s not in taken]
-        mine = (*(activity for s in taken for activity in s.a), *step.a)
-        kept.append(Step("fused" if len(mine) > 1 else step.kind, mine, step.b))
-        since = len(kept)
-    return kept
+        if step.kind in ("removed", "added") and (step.a or step.b)[0].family in MOVED:
+            word = _op_of((step.a or step.b)[0])
+            loose.setdefault(word, {"removed": [], "added": []})[step.kind].append(step)
+    found: dict[int, Step] = {}
+    dropped: set[int] = set()
+    for word, sides in loose.items():
+        numbers = sorted(map(len, sides.values()))
+        if word and numbers[0] == 1 and numbers[1] <= MOST_MOVED:
+            mine, theirs = (tuple(x for s in sides[kind] for x in (s.a or s.b)) for kind in ("removed", "added"))
+            found[id(sides["removed"][0])] = Step("replaced", mine, theirs)
+            dropped |= {id(step) for several in sides.values() for step in several}
+    return [found.get(id(step), step) for step in steps if id(step) in found or id(step) not in dropped]
+
+
+def _op_of(activity: Activity) -> str:
+    """The one op of an ATen kernel, by its name, else by the op that launched it."""
+    if activity.decoded.library != "ATen":
+        return ""
+    named = activity.decoded.fused_ops
+    return base_op(named[0]) if named else base_op(activity.op or "")
 
 
 def align_ops(a: Sequence[Call], b: Sequence[Call]) -> list[OpStep]:
@@ -118,31 +194,23 @@ def _same_or_changed(a: Activity, b: Activity) -> str:
     return "changed" if difference >= max(CHANGED_FROM * a.duration_us, CHANGED_FROM_US) else "same"
 
 
-def _segment(a: Sequence[Activity], b: Sequence[Activity], pairs: Sequence[Pair]) -> list[Step]:
-    """What lies between two exact matches: one Triton kernel for several activities is a fusion."""
-    mine = [a[i] for i, _ in pairs if i is not None]
-    theirs = [b[j] for _, j in pairs if j is not None]
-    kernels = [activity for activity in theirs if activity.category == "kernel"]
-    if len(mine) > 1 and len(kernels) == len(theirs) == 1 and kernels[0].decoded.library == "Triton":
-        return [Step("fused", tuple(mine), tuple(theirs))]
-    return [_step(a, b, i, j) for i, j in pairs]
-
-
 def _step(a: Sequence[Activity], b: Sequence[Activity], i: int | None, j: int | None) -> Step:
     if i is None:
         return Step("added", (), (b[j],))  # type: ignore[index]
     if j is None:
         return Step("removed", (a[i],), ())
-    return Step("replaced", (a[i],), (b[j],))
+    return Step(_same_or_changed(a[i], b[j]) if a[i].name == b[j].name else "replaced", (a[i],), (b[j],))
 
 
-def paired(a: Sequence[Activity], b: Sequence[Activity]) -> list[Pair]:
+def paired(
+    a: Sequence[Activity], b: Sequence[Activity], sizes_a: SizesOf | None = None, sizes_b: SizesOf | None = None
+) -> list[Pair]:
     """Needleman and Wunsch (1970) with the costs above, within a band around the diagonal where both are long.
 
     (place in a, place in b) of each pair, None for the side that has nothing there. The page's ``align.js`` does the
     same; a test holds the two together.
     """
-    keys_a, keys_b = [_key(x) for x in a], [_key(x) for x in b]
+    keys_a, keys_b = [_key(x, sizes_a or {}) for x in a], [_key(x, sizes_b or {}) for x in b]
     costs: dict[tuple[Key, Key], float] = {}
     for key_a in set(keys_a):
         for key_b in set(keys_b):
@@ -165,17 +233,34 @@ def paired(a: Sequence[Activity], b: Sequence[Activity]) -> list[Pair]:
     return pairs[::-1]
 
 
-def _key(activity: Activity) -> Key:
+def _key(activity: Activity, sizes: SizesOf) -> Key:
     """What decides whether two activities may stand for each other."""
-    return activity.name, activity.category, activity.family, activity.decoded.fused_ops
+    path = tuple(op for op in activity.ops if re.match(r"\w+::\w", op))  # without annotations and compiled regions
+    ops, own = activity.decoded.fused_ops, sizes.get(activity.position, ())
+    return activity.name, activity.category, activity.family, ops, path, own
 
 
 def _cost(a: Key, b: Key) -> float:
-    if a == b:
-        return 0.0
-    if a[1:3] != b[1:3]:
+    (name_a, category_a, family_a, ops_a, path_a, sizes_a), (name_b, category_b, family_b, ops_b, path_b, sizes_b) = (
+        a,
+        b,
+    )
+    if category_a != category_b:
         return INFINITE
-    return 0.8 if a[2] in ("GEMM", "attention", "softmax") or a[3] == b[3] else 1.0
+    if name_a == name_b:
+        return OTHER_PATH * (path_a != path_b) + OTHER_SIZES * bool(sizes_a and sizes_b and sizes_a != sizes_b)
+    equal = bool(sizes_a) and sizes_a == sizes_b
+    if family_a == family_b:
+        base = ALIKE if family_a in ONE_THING or ops_a == ops_b else RELATED
+    elif {family_a, family_b} <= POINTWISE and equal and len(sizes_a) > 1:
+        base = RELATED  # a mask filled in, a mask added: several tensors of the very same sizes
+    else:
+        return INFINITE
+    base += SAME_PATH * bool(path_a and path_a == path_b)
+    if equal:
+        return base + (SAME_SIZES if len(sizes_a) > 1 else SAME_SIZE)
+    far = sizes_a and sizes_b and max(sizes_a[0], sizes_b[0]) >= FAR * min(sizes_a[0], sizes_b[0])
+    return base + FAR_SIZES * bool(far)
 
 
 def _table(

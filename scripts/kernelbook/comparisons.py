@@ -8,7 +8,7 @@ processes, since forwards of one process are not independent. A change counts wi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +17,9 @@ from scipy import stats
 from kernelbook import comparability
 from kernelbook.alignment import OpStep, Step, align, align_ops
 from kernelbook.case_facts import Activity, Call, CaseFacts
+from kernelbook.fusions import base_op
+from kernelbook.kernel_names import UNKNOWN
+from kernelbook.tensor_sizes import conversions, tensor_sizes
 from kernelbook.units import duration, plural
 
 MIN_PROCESSES = 7
@@ -63,7 +66,11 @@ class Comparison:
 def compare(a: CaseFacts, b: CaseFacts) -> Comparison:
     """All that can be said of b against a; where times may not be compared, kernels still are."""
     refused = refusal(a, b)
-    steps = tuple(align(a.activities, b.activities)) if a.on_device and b.on_device else ()
+    steps: tuple[Step, ...] = ()
+    if a.on_device and b.on_device:
+        aligned = align(a.activities, b.activities, tensor_sizes(a), tensor_sizes(b))
+        casts = conversions(a), conversions(b)
+        steps = tuple(replace(s, words_a=_briefs(s.a, casts[0]), words_b=_briefs(s.b, casts[1])) for s in aligned)
     op_steps = tuple(align_ops(_typical_ops(a), _typical_ops(b)))
     both = None if refused or not a.device_time_us or not b.device_time_us else b.device_time_us / a.device_time_us
     ratio = None if refused else ratio_of(_samples(a), _samples(b))
@@ -201,15 +208,28 @@ def step_text(step: Step, whole_us: float | None) -> str:
     if step.kind == "same":
         return ""
     share = f", {abs(step.delta_us) / whole_us:.1%}".replace("%", " %") if whole_us else ""
-    mine, theirs = _labels(step.a), _labels(step.b)
+    mine, theirs = _labels(step.words_a or _briefs(step.a)), _labels(step.words_b or _briefs(step.b))
     if step.kind in ("removed", "added"):
         return f"{step.kind.capitalize()}: {mine or theirs}, {duration(abs(step.delta_us))}{share}."
     saved = f"{duration(abs(step.delta_us))} {'less' if step.delta_us < 0 else 'more'}{share}"
-    if step.kind == "fused":
-        return f"Fused: {_activities(step.a)} ({mine}) into {theirs}, {saved}."
+    if step.kind in ("fused", "split"):
+        whole, parts = _together(step.a, mine), _together(step.b, theirs)
+        return f"{step.kind.capitalize()}: {whole} into {parts}, {saved}."
     if step.kind == "changed":
         return f"Changed: {mine}, {duration(step.time_a_us)} to {duration(step.time_b_us)}{share}."
-    return f"Replaced: {mine} by {theirs}, {saved}."
+    return f"Replaced: {mine} by {theirs}{_other_type(step)}, {saved}."
+
+
+def _other_type(step: Step) -> str:
+    """That a product is computed in another element type, where both names say theirs."""
+    types = [{x.decoded.element_type for x in side if x.family in ("GEMM", "attention")} for side in (step.a, step.b)]
+    if types[0] == types[1] or UNKNOWN in types[0] | types[1] or not all(len(found) == 1 for found in types):
+        return ""
+    return f" ({types[1].pop()} instead of {types[0].pop()})"
+
+
+def _together(activities: Sequence[Activity], words: str) -> str:
+    return words if len(activities) == 1 else f"{_activities(activities)} ({words})"
 
 
 def _activities(activities: Sequence[Activity]) -> str:
@@ -219,13 +239,27 @@ def _activities(activities: Sequence[Activity]) -> str:
     return " and ".join(parts[0 if kernels else 1 :])
 
 
-def _labels(activities: Sequence[Activity]) -> str:
-    return ", ".join(brief(activity) for activity in activities)
+def _labels(words: Sequence[str]) -> str:
+    """``2 x fill, tril``: each once with how often, in the order of their first coming."""
+    return ", ".join(word if count == 1 else f"{count} x {word}" for word, count in Counter(words).items())
 
 
-def brief(activity: Activity) -> str:
-    """The op of an ATen kernel (gelu), else the label, cut where it is long."""
+def _briefs(activities: Sequence[Activity], casts: Mapping[int, tuple[str, str]] | None = None) -> tuple[str, ...]:
+    return tuple(brief(activity, (casts or {}).get(activity.position)) for activity in activities)
+
+
+def brief(activity: Activity, cast: tuple[str, str] | None = None) -> str:
+    """The op of an ATen kernel (gelu, cast bf16 to fp32), else the label, cut where it is long.
+
+    cast: (type read, type written), where it is known better than from the name.
+    """
     decoded = activity.decoded
+    if cast:
+        return f"cast {cast[0]} to {cast[1]}"
+    if decoded.what.startswith("converts "):
+        return decoded.what.replace("converts", "cast", 1)
+    if decoded.library == "ATen" and (activity.op or "").startswith("aten::"):
+        return base_op(activity.op or "")
     if decoded.library == "ATen" and decoded.fused_ops:
         return decoded.fused_ops[0]
     return activity.label if len(activity.label) <= 46 else activity.label[:43] + "..."

@@ -71,7 +71,8 @@ def test_equal_kernels_are_paired_and_the_rest_by_family(node):
 def shown(act: Activity) -> dict:
     known = names.shown(act.category, act.name)
     key = family_of(act.category, known.family).key
-    return {"name": act.name, "category": act.category, "family": {"key": key}, "ops": ",".join(known.ops)}
+    told = {"name": act.name, "category": act.category, "family": {"key": key}, "ops": ",".join(known.ops)}
+    return told | {"path": act.op_path}
 
 
 @pytest.mark.parametrize("lengths", [(12, 12), (30, 7), (0, 5), (1100, 1090)])  # the last are aligned within a band
@@ -79,14 +80,26 @@ def test_the_page_aligns_just_as_the_comparisons_do(node, root, lengths):
     table = (root / "tests" / "insight" / "kernel_names.tsv").read_text(encoding="utf-8")
     known = [line.split("\t")[0] for line in table.splitlines() if line and not line.startswith("#")]
     generator = random.Random(sum(lengths))
+    paths = (None, "aten::add > aten::add", "Region 0/0 > aten::add > aten::add", "aten::mul", "my_annotation")
     sides = [
-        [Activity(i, "kernel", generator.choice(known[::6]), float(i), 1.0) for i in range(length)]
+        [
+            Activity(i, "kernel", generator.choice(known[::6]), float(i), 1.0, op_path=generator.choice(paths))
+            for i in range(length)
+        ]
         for length in lengths
     ]
-    sides[0] += [Activity(0, "memcpy", "Memcpy DtoD (Device -> Device)", 0.0, 1.0)]
-    sides[1][2:2] = [Activity(0, "memset", "Memset (Device)", 0.0, 1.0)]
-    wanted = [[i if i is None else sides[0][i].name, j if j is None else sides[1][j].name] for i, j in paired(*sides)]
-    assert node(NAMES, [[shown(act) for act in side] for side in sides]) == wanted
+    sides[0] += [Activity(len(sides[0]), "memcpy", "Memcpy DtoD (Device -> Device)", 0.0, 1.0)]
+    sides[1][2:2] = [Activity(len(sides[1]), "memset", "Memset (Device)", 0.0, 1.0)]
+    some = ((), (1,), (4096,), (4096, 64), (16384, 64), (1 << 27, 1 << 20))
+    sizes = [{act.position: generator.choice(some) for act in side} for side in sides]
+    for known_sizes in (sizes, [{}, {}]):
+        pairs = paired(*sides, *known_sizes)
+        wanted = [[i if i is None else sides[0][i].name, j if j is None else sides[1][j].name] for i, j in pairs]
+        given = [
+            [shown(act) | {"sizes": list(of.get(act.position, ()))} for act in side]
+            for side, of in zip(sides, known_sizes, strict=True)
+        ]
+        assert node(NAMES, given) == wanted
     assert any(None not in pair and pair[0] != pair[1] for pair in wanted) or min(lengths) == 0
 
 

@@ -1,16 +1,32 @@
-// Aligns two sequences of kernels just as kernelbook/alignment.py does (Needleman and Wunsch): equal names cost nothing,
-// one of the same family costs less than a removal and an addition, another family never stands for it.
+// Aligns two sequences of kernels just as kernelbook/alignment.py does (Needleman and Wunsch): equal names cost next to
+// nothing, one of the same family less than a removal and an addition, unless their tensors' sizes are far apart; another
+// family stands for it only where both are pointwise and take several tensors of the same sizes. Costs in hundredths.
 
-const GAP_COST = 0.75;
+const GAP_COST = 75;
 const FULL_CELLS = 1e6; // beyond, only a band around the diagonal is looked at
 const BAND = 200;
 const ALIKE = new Set(["gemm", "attention", "softmax"]); // families whose kernels do one thing, whatever their names
 
+const POINTWISE = new Set(["elementwise", "fill"]);
+
+// What decides whether two activities may stand for each other; sizes: elements of the op's tensors, largest first.
+function alignKey(act) {
+  const path = (act.path ?? "").split(" > ").filter((op) => /^\w+::\w/.test(op));
+  return { ...act, kind: act.family.key, ops: act.ops ?? "", path: path.join(" > "), sizes: act.sizes ?? [] };
+}
+
 function costOf(a, b) {
   if (a.category !== b.category) return Infinity;
-  if (a.name === b.name) return 0;
-  if (a.family.key !== b.family.key) return Infinity;
-  return ALIKE.has(a.family.key) || a.ops === b.ops ? 0.8 : 1;
+  const known = a.sizes.length > 0 && b.sizes.length > 0;
+  const equal = known && String(a.sizes) === String(b.sizes);
+  if (a.name === b.name) return 5 * (a.path !== b.path) + 10 * (known && !equal);
+  const masks = POINTWISE.has(a.kind) && POINTWISE.has(b.kind) && equal && a.sizes.length > 1;
+  if (a.kind !== b.kind && !masks) return Infinity;
+  let cost = a.kind === b.kind && (ALIKE.has(a.kind) || a.ops === b.ops) ? 80 : 100;
+  if (a.path && a.path === b.path) cost -= 10;
+  if (equal) return cost - (a.sizes.length > 1 ? 30 : 10);
+  const far = known && Math.max(a.sizes[0], b.sizes[0]) >= 4 * Math.min(a.sizes[0], b.sizes[0]);
+  return far ? cost + 60 : cost;
 }
 
 // at(i, j): the least cost of aligning the first i of left with the first j of right; Infinity outside of the band.
@@ -31,11 +47,12 @@ function leastCosts(left, right) {
 }
 
 function align(left, right) {
-  const at = leastCosts(left, right);
+  const keys = [left.map(alignKey), right.map(alignKey)];
+  const at = leastCosts(...keys);
   const pairs = [];
   let [i, j] = [left.length, right.length];
   while (i || j) {
-    if (i && j && at(i, j) === at(i - 1, j - 1) + costOf(left[i - 1], right[j - 1]))
+    if (i && j && at(i, j) === at(i - 1, j - 1) + costOf(keys[0][i - 1], keys[1][j - 1]))
       pairs.push([left[--i], right[--j]]);
     else if (i && at(i, j) === at(i - 1, j) + GAP_COST) pairs.push([left[--i], null]);
     else pairs.push([null, right[--j]]);
