@@ -11,8 +11,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import yaml
+from patience import LONG
 
-QUICK = {"samples": 5, "warmup": 1, "schedule": {"active": 3}, "timeout_s": 120}
+QUICK = {"samples": 5, "warmup": 1, "schedule": {"active": 3}, "timeout_s": 600}
 CASES = {
     "linear-eager": {"workload": "linear", "variant": "plain"},
     "matmul-add-64-eager": {
@@ -47,7 +48,7 @@ class Folder:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=500,
+            timeout=2 * LONG,
             check=False,
         )
         assert done.returncode == status, done.stdout

@@ -1,10 +1,14 @@
-"""A workload that takes its time, so that a test can catch its job while it runs."""
+"""A workload that hangs until its job is taken away, the first time; later ones find its mark and go on."""
 
 import time
+from pathlib import Path
 
 from workloads import Workload
 
 
-def sleepy(context, seconds=6):
-    time.sleep(seconds)
+def sleepy(context, mark="sleepy.began"):
+    if not Path(mark).exists():
+        Path(mark).touch()
+        while True:
+            time.sleep(1)
     return Workload(lambda x: x + 1, (context.random(8, 8),))
