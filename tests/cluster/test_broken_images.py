@@ -13,7 +13,7 @@ from oci_registry import serving
 from kernelbook.containers import look_inside, start_arguments
 from kernelbook.images import ImageError
 
-pytestmark = [pytest.mark.apptainer, pytest.mark.slow, pytest.mark.xdist_group("cluster")]
+pytestmark = [pytest.mark.apptainer, pytest.mark.slow]
 
 BROKEN_TORCH = """
 %post

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from cluster_folder import CASES, Folder
 
-pytestmark = [pytest.mark.apptainer, pytest.mark.slow, pytest.mark.xdist_group("cluster")]
+pytestmark = [pytest.mark.apptainer, pytest.mark.slow]
 
 PARTS = ("Snakefile", "workflow", "scripts", "profiles")
 LEAKS = {"PYTHONPATH": "/of/the/host", "APPTAINERENV_PYTHONPATH": "/of/the/host", "KERNELBOOK_TEST_LEAK": "host"}
