@@ -18,7 +18,7 @@ end_of() { # the process whose id lies in this file, and nothing else
   local pid
   pid=$(cat "$1")
   kill "$pid" 2>/dev/null || return 0
-  for _ in $(seq 50); do
+  for _ in $(seq 300); do
     kill -0 "$pid" 2>/dev/null || return 0
     sleep 0.1
   done
@@ -78,7 +78,11 @@ SchedulerParameters=batch_sched_delay=0,sched_min_interval=100000
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU_Memory
 GresTypes=gpu
-MinJobAge=600
+MinJobAge=86400
+MessageTimeout=100
+TCPTimeout=60
+BatchStartTimeout=600
+SlurmdTimeout=0
 NodeName=$host NodeAddr=127.0.0.1 CPUs=$(nproc --all) RealMemory=$memory Gres=gpu:1
 PartitionName=gpus Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 CONF
@@ -129,11 +133,12 @@ start() {
   start_munge
   slurmctld
   slurmd
-  for _ in $(seq 200); do
-    if [ "$(timeout -k 1 5 sinfo --noheader --format %T 2>/dev/null)" = idle ]; then return; fi
+  local deadline=$((SECONDS + 600))
+  while [ "$SECONDS" -lt "$deadline" ]; do
+    if [ "$(timeout -k 1 60 sinfo --noheader --format %T 2>/dev/null)" = idle ]; then return; fi
     sleep 0.1
   done
-  echo "$0: the node did not become idle within 20 s" >&2
+  echo "$0: the node did not become idle within 10 minutes" >&2
   tail -n 20 "$folder"/*.log >&2
   exit 1
 }
