@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ from kernelbook.case_facts import CaseFacts
 from kernelbook.clock import Clock, clock_of
 from kernelbook.comparisons import Comparison, compare
 from kernelbook.cost_model import (
+    Ceiling,
     Ceilings,
     ForwardCost,
     GemmCost,
@@ -20,11 +21,13 @@ from kernelbook.cost_model import (
     forward_cost,
     gemm_costs,
     kernel_costs,
+    measured_ceilings,
 )
 from kernelbook.expectations import Judgement, judge, words_for
 from kernelbook.findings import Finding, find
 from kernelbook.findings.registry import Scene
 from kernelbook.insight_tables import (
+    CEILINGS,
     CLOCK,
     COMPARISONS,
     COSTS,
@@ -54,16 +57,20 @@ class CaseCost:
 
 @dataclass(frozen=True)
 class Insight:
-    """Everything by (run, case), in the order of the cases given; ``words`` is the report's first paragraph."""
+    """Everything by (run, case), in the order of the cases given; ``words`` is the report's first paragraph.
+
+    ``ceilings``: (run, ceiling).
+    """
 
     expectations: tuple[tuple[Key, Judgement], ...]
     findings: tuple[tuple[Key, Finding], ...]
     comparisons: tuple[Comparison, ...]
     costs: Mapping[Key, CaseCost]
+    ceilings: tuple[tuple[str, Ceiling], ...]
     words: tuple[str, ...]
 
     def tables(self) -> dict[str, pa.Table]:
-        """The tables ``expectations``, ``findings``, ``comparisons``, ``costs`` and ``clock`` of an edition."""
+        """The tables of an edition that are made here, by name."""
         costs = (
             row for key, c in self.costs.items() for row in cost_rows(key, c.forward, c.trade_off, c.kernels, c.gemms)
         )
@@ -73,6 +80,7 @@ class Insight:
             "findings": table((keyed(key, found) for key, found in self.findings), FINDINGS),
             "comparisons": table(compared, COMPARISONS),
             "costs": table(costs, COSTS),
+            "ceilings": table(({"run": run, **asdict(ceiling)} for run, ceiling in self.ceilings), CEILINGS),
             "clock": table((keyed(key, cost.clock) for key, cost in self.costs.items()), CLOCK),
         }
 
@@ -102,7 +110,8 @@ def judge_edition(
     costs = {key: _cost(f, runs[f.run], ceilings[f.run]) for key, f in measured.items() if f.status == "ok"}
     comparisons = tuple(compare(a, b) for a, b in pairs(runs, expect, headline, baseline_run))
     words = opening_words(Said(runs, judged, findings, comparisons, tuple(headline)))
-    return Insight(judged, findings, comparisons, costs, tuple(words))
+    named = tuple((run, ceiling) for run, of_run in runs.items() for ceiling in measured_ceilings(of_run))
+    return Insight(judged, findings, comparisons, costs, named, tuple(words))
 
 
 def _by_run(cases: Mapping[Key, CaseFacts]) -> dict[str, dict[str, CaseFacts]]:

@@ -1,4 +1,4 @@
-"""The tables of an insight: expectations, findings, comparisons, costs and clock, with fixed columns and types."""
+"""The tables of an insight, from expectations to the clock, with fixed columns and types."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernelbook.alignment import OpStep, Step
 from kernelbook.case_facts import Activity
 from kernelbook.clock import Clock
 from kernelbook.comparisons import Comparison, step_text
-from kernelbook.cost_model import ForwardCost, GemmCost, KernelCost
+from kernelbook.cost_model import Ceiling, ForwardCost, GemmCost, KernelCost
 from kernelbook.expectations import Judgement
 from kernelbook.findings import Finding
 
@@ -33,6 +33,7 @@ _TAKEN = {name for name, _ in (*_FORWARD, *_KERNEL)}
 EXPECTATIONS = pa.schema([*KEYS, *_columns(Judgement)])
 FINDINGS = pa.schema([*KEYS, *_columns(Finding, "positions")])
 CLOCK = pa.schema([*KEYS, *_columns(Clock)])
+CEILINGS = pa.schema([KEYS[0], *_columns(Ceiling)])
 COSTS = pa.schema(
     [
         *(*KEYS, ("scope", pa.string()), *_FORWARD, ("trade_off", pa.string())),

@@ -15,6 +15,7 @@ from kernelbook.cost_model import (
     forward_cost,
     gemm_costs,
     kernel_costs,
+    measured_ceilings,
     useful_flops,
 )
 from kernelbook.cost_model.forward import LIMITERS
@@ -45,6 +46,21 @@ def test_ceilings_come_from_the_run_itself(recorded_facts: Facts) -> None:
     assert 0.6e15 < ceilings.flops_per_s < 0.989e15
     assert 3.6e12 < ceilings.bytes_per_s < 4.8e12
     assert ceilings_of({"mlp-eager": recorded_facts["mlp-eager"]}) == Ceilings(None, None)
+
+
+def test_a_ceiling_names_its_source_and_its_share_of_the_data_sheet(recorded_facts: Facts) -> None:
+    compute, memory = measured_ceilings(recorded_facts)
+    assert (compute.quantity, compute.case, compute.dtype) == ("compute", "matmul-add-4096-eager", "bfloat16")
+    assert compute.kernel == "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT"
+    assert (memory.quantity, memory.case, memory.kernel, memory.dtype) == ("memory", "ceiling-copy", None, None)
+    # NVIDIA states 1,979 TFLOP/s in bf16 with sparsity, half of it without, and 4.8 TB/s.
+    assert compute.share_of_data_sheet == pytest.approx(compute.per_s / 0.989e15)
+    assert memory.share_of_data_sheet == pytest.approx(2**32 / recorded_facts["ceiling-copy"].device_time_us / 4.8e6)
+    assert compute.source == memory.source == "NVIDIA H200 Tensor Core GPU data sheet"
+    elsewhere = {case: replace(facts, device="GPU of tomorrow") for case, facts in recorded_facts.items()}
+    assert {(each.share_of_data_sheet, each.source) for each in measured_ceilings(elsewhere)} == {(None, None)}
+    in_fp32 = replace(recorded_facts["ceiling-matmul"], dtype="float32")  # the sheet's figure is not of this type
+    assert [each.data_sheet_per_s for each in measured_ceilings({"ceiling-matmul": in_fp32})] == [None]
 
 
 def test_a_ceiling_is_not_measured_in_another_element_type(recorded_facts: Facts) -> None:

@@ -100,7 +100,7 @@ def test_several_runs_are_counted_each_by_itself_and_last(recorded_facts: Facts)
 
 def test_tables_have_their_keys_and_one_type_a_column(insight: Insight) -> None:
     tables = insight.tables()
-    assert set(tables) == {"expectations", "findings", "comparisons", "costs", "clock"}
+    assert set(tables) == {"expectations", "findings", "comparisons", "costs", "ceilings", "clock"}
     for name in ("expectations", "findings", "costs", "clock"):
         assert tables[name].column_names[:2] == ["run", "case"]
     assert tables["comparisons"].column_names[:4] == ["run_a", "case_a", "run_b", "case_b"]

@@ -7,7 +7,7 @@ what the device can do.
 
 from __future__ import annotations
 
-from kernelbook.cost_model.ceilings import ceilings_of
+from kernelbook.cost_model.ceilings import Ceiling, ceilings_of, measured_ceilings
 from kernelbook.cost_model.forward import ForwardCost, forward_cost
 from kernelbook.cost_model.gemm import GemmCost, gemm_costs
 from kernelbook.cost_model.kernels import KernelCost, kernel_costs
@@ -18,6 +18,7 @@ from kernelbook.cost_model.shapes import ELEMENT_BYTES, Launched, launched, shap
 
 __all__ = [
     "ELEMENT_BYTES",
+    "Ceiling",
     "Ceilings",
     "ForwardCost",
     "GemmCost",
@@ -30,6 +31,7 @@ __all__ = [
     "gemm_costs",
     "kernel_costs",
     "launched",
+    "measured_ceilings",
     "resident_blocks",
     "shaped_calls",
     "useful_flops",

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from kernelbook.case_facts import merge_processes
 from kernelbook.report import forwards
+from kernelbook.report.ceilings import Ceiling
 from kernelbook.report.model import (
     CaseRun,
     CaseSpec,
@@ -49,6 +50,7 @@ TABLES = (
     "findings",
     "comparisons",
     "costs",
+    "ceilings",
     "clock",
     "trust",
     "sdpa_backends",
@@ -93,6 +95,7 @@ def read_edition(folder: Path, tables: Mapping[str, pa.Table] | None = None) -> 
         words=tuple(str(line) for line in about.get("words") or ()),
         costs=tuple(cost for cost in _costs(tables) if cost.told),
         products=tuple(_make(Product, row) for row in _rows(tables, "costs") if row["scope"] == "GEMM"),
+        ceilings=tuple(_make(Ceiling, row) for row in _rows(tables, "ceilings")),
         clocks=tuple(_make(Clock, row) for row in _rows(tables, "clock")),
         compared=tuple(_make(Compared, row) for row in _rows(tables, "comparisons") if row["scope"] == "summary"),
         trust=tuple(_make(Trust, row) for row in _rows(tables, "trust")),

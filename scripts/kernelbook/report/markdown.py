@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jinja2
 
-from kernelbook.report import figures, names, story, text, trust, views
+from kernelbook.report import ceilings, figures, names, story, text, trust, views
 from kernelbook.report.families import family_of
 from kernelbook.report.model import CaseRun, Edition
 from kernelbook.report.page import HERE
@@ -70,6 +71,7 @@ def render(edition: Edition, created_utc: str, output: Path) -> str:
         "fast": edition.headline[1],
         "slow": edition.headline[0],
         "figures": {work.name: _figures(work, output / "figures") for work in arranged},
+        "ceiling_lines": partial(ceilings.lines, edition.ceilings, edition.trust),
         "shown": lambda act: names.shown(act.category, act.name),
         "family": lambda act: family_of(act.category, act.family),
         "total": _total,

@@ -12,6 +12,7 @@ from typing import Any
 
 from kernelbook.case_facts import YARDSTICK, Process
 from kernelbook.comparability import UNKNOWN, Setting
+from kernelbook.report.ceilings import Ceiling
 from kernelbook.report.ranges import RangeLine, WholeFile
 from kernelbook.sdpa_backends import Answer
 from kernelbook.trust import Trust
@@ -274,6 +275,7 @@ class Edition:
     words: tuple[str, ...] = ()
     costs: tuple[Cost, ...] = ()
     products: tuple[Product, ...] = ()
+    ceilings: tuple[Ceiling, ...] = ()
     clocks: tuple[Clock, ...] = ()
     compared: tuple[Compared, ...] = ()
     trust: tuple[Trust, ...] = ()

@@ -6,14 +6,15 @@ import base64
 import hashlib
 import re
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
-from kernelbook.report import names, page_data, story, sweeps, text, trust, views
-from kernelbook.report.families import FAMILIES
+from kernelbook.report import ceilings, names, page_data, story, sweeps, text, trust, views
+from kernelbook.report.families import FAMILIES, family_of
 from kernelbook.report.model import Edition
 from kernelbook.report.traces import Links
 
@@ -147,6 +148,7 @@ def render(edition: Edition, created_utc: str, traces: Links) -> str:
             ranked=story.ranked(own)[:FINDING_ROWS],
             trust_rows=edition.trust[:TRUST_ROWS],
             trust_said=trust.said(edition.trust),
+            ceiling_lines=partial(ceilings.lines, edition.ceilings, edition.trust),
             longest=story.longest(edition),
             shown=lambda act: names.shown(act.category, act.name),
             sweep_chart=lambda sweep: Markup(sweeps.chart(sweep, sweeps.PAGE)),
