@@ -17,6 +17,7 @@ from kernelbook.report.sweeps import FILE, chart
 from kernelbook.report.text import Markdown, slug
 
 FIGURE_ROWS = 60
+BROKEN_SEEN = 12
 
 
 def environment() -> jinja2.Environment:
@@ -52,13 +53,15 @@ def render(edition: Edition, created_utc: str, output: Path) -> str:
     """The report's text; its figures are written into `output`/figures."""
     arranged = views.workloads(edition)
     verdict = story.verdict(edition)
+    broken = views.guess_lines(verdict.broken)
     context: dict[str, Any] = {
         "edition": edition,
         "created_utc": created_utc,
         "workloads": arranged,
         "cases": [case for workload in arranged for case in workload.cases],
         "verdict": verdict,
-        "broken": views.guess_lines(verdict.broken),
+        "broken": broken,
+        "broken_seen": views.seen(edition, broken[:BROKEN_SEEN]),
         "headlines": story.headlines(edition),
         "subject": story.subject(edition, created_utc),
         "headline_names": [story.short_name(case) for case in edition.headline],
@@ -68,10 +71,10 @@ def render(edition: Edition, created_utc: str, output: Path) -> str:
         "troubled": story.troubles(edition),
         "lost": story.lost(edition),
         "trust_said": trust.said(edition.trust),
+        "ceiling_lines": partial(ceilings.lines, edition.ceilings, edition.trust),
         "fast": edition.headline[1],
         "slow": edition.headline[0],
         "figures": {work.name: _figures(work, output / "figures") for work in arranged},
-        "ceiling_lines": partial(ceilings.lines, edition.ceilings, edition.trust),
         "shown": lambda act: names.shown(act.category, act.name),
         "family": lambda act: family_of(act.category, act.family),
         "total": _total,

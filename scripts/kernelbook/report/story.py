@@ -32,7 +32,7 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """The guesses that held, never without the cases that failed."""
+        """The guesses that broke, or that all held; never without the cases that failed."""
         parts = [self._guesses]
         parts += [f"{text.plural(self.failed, 'case')} failed"] if self.failed else []
         parts += [f"{text.plural(self.in_part, 'case')} failed in part"] if self.in_part else []
@@ -42,10 +42,10 @@ class Verdict:
     def _guesses(self) -> str:
         if not self.judged:
             return "No guess was judged"
-        if self.held == self.judged == 1:
-            return "The one guess held"
-        of = "All" if self.held == self.judged else f"{self.held} of"
-        return f"{of} {text.plural(self.judged, 'guess', 'guesses')} held"
+        if self.judged == 1:
+            return f"The one guess {'broke' if self.broken else 'held'}"
+        guesses = text.plural(self.judged, "guess", "guesses")
+        return f"{len(self.broken)} of {guesses} broke" if self.broken else f"All {guesses} held"
 
     @property
     def why_not(self) -> str:

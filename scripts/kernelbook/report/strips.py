@@ -13,9 +13,10 @@ from kernelbook.report import text
 from kernelbook.report.families import FAMILIES, Family, family_of
 from kernelbook.report.model import CaseRun, Edition, Run
 
-# parts of the figure's scale that one letter of a label needs, on a wide screen and on a phone
+# parts of the figure's scale that one letter of a label needs, on a wide screen and on a phone; a capital needs more
 LABEL_FROM = 0.009
 LABEL_FROM_PHONE = 0.018
+CAPITAL = 1.4
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Segment:
     @property
     def labelled(self) -> str:
         """How wide a screen must be for the label: '' where it never fits."""
-        letters = len(self.family.label)
+        letters = sum(CAPITAL if letter.isupper() else 1 for letter in self.family.label)
         if self.family.hatched or self.scale_width < LABEL_FROM * letters:
             return ""
         return "any" if self.scale_width >= LABEL_FROM_PHONE * letters else "wide"
@@ -118,6 +119,12 @@ def _strip(row: CaseRun, run: Run, total: float, scale: float) -> Strip:
         segments.append(Segment(act.position, family, left, width, act.usual_us / scale))
         left += width
     return Strip(row, run, total, total / scale, tuple(segments))
+
+
+def alone(row: CaseRun, run: Run) -> Strip:
+    """The strip of one row, over the whole width."""
+    total = sum(act.usual_us for act in row.activities)
+    return _strip(row, run, total, total or 1.0)
 
 
 def legend(strips: Iterable[Strip]) -> tuple[Family, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kernelbook.report import strips
 from kernelbook.report.model import (
+    Activity,
     CaseRun,
     CaseSpec,
     Clock,
@@ -57,6 +58,19 @@ class GuessLine:
     @property
     def title(self) -> str:
         return self.word.replace("_", " ")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A broken guess with what ran instead: the first run that saw it and has device activities, None where none has.
+
+    ``kernels``: the first of them; ``more``: how many are not among these.
+    """
+
+    line: GuessLine
+    strip: strips.Strip | None = None
+    kernels: tuple[Activity, ...] = ()
+    more: int = 0
 
 
 @dataclass(frozen=True)
@@ -160,6 +174,21 @@ def guess_lines(judged: Iterable[Judged]) -> tuple[GuessLine, ...]:
         key = (row.case, row.word, row.expected, row.observed, row.verdict, row.evidence)
         merged.setdefault(key, []).append(row.run)
     return tuple(GuessLine(*key, runs=tuple(runs)) for key, runs in merged.items())
+
+
+def seen(edition: Edition, lines: Iterable[GuessLine], limit: int = 8) -> tuple[Seen, ...]:
+    """Each guess with at most `limit` of the activities that were seen in its stead; equal cases show theirs once."""
+    rows, shown, found = edition.by_key(), set(), []
+    for line in lines:
+        pairs = ((rows.get((run.run, line.case)), run) for run in edition.runs if run.run in line.runs)
+        row, run = next(((row, run) for row, run in pairs if row and row.activities), (None, None))
+        if row is None or run is None or row.key in shown:
+            found.append(Seen(line))
+            continue
+        shown.add(row.key)
+        more = max(len(row.activities) - limit, 0)
+        found.append(Seen(line, strips.alone(row, run), row.activities[:limit], more))
+    return tuple(found)
 
 
 def workloads(edition: Edition) -> tuple[WorkloadView, ...]:

@@ -104,12 +104,15 @@ function enhanceStrip(bar) {
   });
 }
 
+// How many letters' room a label needs, as report/strips.py counts it.
+const lettersOf = (label) => [...label].reduce((sum, letter) => sum + (/[A-Z]/.test(letter) ? 1.4 : 1), 0);
+
 const percent = (part) => `${(part * 100).toFixed(3)}%`;
 
 function segment(act, left, width, part) {
   const [x, w] = [percent(left), percent(width)];
   const { key, label, hatched } = act.family;
-  const fits = !hatched && part >= 0.009 * label.length;
+  const fits = !hatched && part >= 0.009 * lettersOf(label);
   return [
     s("rect", { class: `f-${key}${part < 0.004 ? " thin" : ""}`, x, width: w, height: "100%", "data-i": act.position }),
     hatched && s("rect", { class: "hatch", x, width: w, height: "100%" }),
@@ -117,7 +120,7 @@ function segment(act, left, width, part) {
       s(
         "text",
         {
-          class: `t-${key} lab-${part >= 0.018 * label.length ? "any" : "wide"}`,
+          class: `t-${key} lab-${part >= 0.018 * lettersOf(label) ? "any" : "wide"}`,
           x: percent(left + width / 2),
           y: "50%",
         },
