@@ -108,6 +108,10 @@ def _register_counts() -> None:
 _register_counts()
 
 
+#: What a figure is called, and under which condition it was measured.
+FIGURES = {"device_time_us": ("device time", ""), "cpu_time_us": ("CPU time", " under the profiler")}
+
+
 def _times(value: Any, facts: CaseFacts, others: Others, figure: str, slower: bool) -> Seen:
     wanted = {value: 1} if isinstance(value, str) else value
     found, held = [], True
@@ -124,9 +128,9 @@ def _times(value: Any, facts: CaseFacts, others: Others, figure: str, slower: bo
         ratio = mine / theirs if slower else theirs / mine
         limit = span(factor, open_ended=True)
         held = held and limit.holds(ratio) and ratio > 1
-        word_of = "slower" if slower else "faster"
-        what = {"device_time_us": "device time", "cpu_time_us": "CPU time (profiled)"}.get(figure, "forward time")
-        found.append(f"{ratio:.2f} x {word_of}: {what} {duration(mine)} here, {duration(theirs)} in {name}")
+        what, how = FIGURES[figure]
+        told = f"{ratio:.2f} x the {what}" if slower else f"{ratio:.2f} x as fast"
+        found.append(f"{told}: {what}{how} {duration(mine)} here, {duration(theirs)} in {name}")
     return Seen(held, "; ".join(text.partition(":")[0] for text in found), "; ".join(found))
 
 

@@ -21,7 +21,7 @@ from kernelbook.expectations.vocabulary import (
     span,
     word,
 )
-from kernelbook.kernel_names import FAMILIES
+from kernelbook.kernel_names import FAMILIES, built_for
 from kernelbook.units import plural
 
 Others = Mapping[str, CaseFacts]
@@ -83,7 +83,8 @@ def kernel_families(value: Mapping[str, Any], facts: CaseFacts, _: Others) -> Se
     """Held when every family named has as many kernels as said; other families may be there."""
     kernels = [a for a in facts.activities if a.category == "kernel"]
     there = dict.fromkeys(kernel.family for kernel in kernels)
-    evidence = "; ".join(f"{family}: {listed(k for k in kernels if k.family == family)}" for family in there)
+    asked = [family for family in there if family in value] or list(there)
+    evidence = "; ".join(f"{family}: {listed(k for k in kernels if k.family == family)}" for family in asked)
     return many_seen([Counter(k.family for k in f.kernels) for f in facts.forwards], value, evidence)
 
 
@@ -103,8 +104,17 @@ def tensor_cores(value: Any, facts: CaseFacts, _: Others) -> Seen:
     if not products:
         return Seen(None, "no GEMM and no attention kernel", "nothing here could run on tensor cores")
     found = {a.decoded.tensor_cores for a in products}
-    evidence = "; ".join(dict.fromkeys(f"{a.label}: {a.decoded.tensor_cores}" for a in products))
+    evidence = _said_by_names(products, facts, "tensor_cores")
     return _by_name(found, "yes" if value in (True, "yes") else "no", evidence)
+
+
+def _said_by_names(activities: Sequence[Activity], facts: CaseFacts, field: str) -> str:
+    """``name: yes``, with the architecture it was built for where that is older than the device's."""
+    told = []
+    for activity in activities:
+        older = built_for(activity.decoded, facts.capability)
+        told.append(f"{activity.label}: {getattr(activity.decoded, field)}" + (f", built for {older}" if older else ""))
+    return "; ".join(dict.fromkeys(told))
 
 
 def _by_name(found: set[str], wanted: str, evidence: str) -> Seen:
@@ -123,7 +133,7 @@ def gemm_type(value: str, facts: CaseFacts, _: Others) -> Seen:
     gemms = [a for a in facts.activities if a.category == "kernel" and a.family == "GEMM"]
     if not gemms:
         return Seen(None, "no GEMM kernel", "nothing here is a matrix product by its name")
-    evidence = "; ".join(dict.fromkeys(f"{a.label}: {a.decoded.element_type}" for a in gemms))
+    evidence = _said_by_names(gemms, facts, "element_type")
     return _by_name({a.decoded.element_type for a in gemms}, value, evidence)
 
 
@@ -142,16 +152,21 @@ def different_gemms(value: Any, facts: CaseFacts, _: Others) -> Seen:
 )
 def activity_names(value: Any, facts: CaseFacts, _: Others) -> Seen:
     """Held when every pattern matches something."""
-    missing = [p for p in names(value) if not any(fnmatch.fnmatchcase(a.name, p) for a in facts.activities)]
+    found = {p: [a for a in facts.activities if fnmatch.fnmatchcase(a.name, p)] for p in names(value)}
+    missing = [p for p, matched in found.items() if not matched]
     observed = f"nothing matches {', '.join(missing)}" if missing else "all match"
-    return Seen(not missing, observed, listed(facts.activities))
+    evidence = [f"{pattern}: {listed(matched)}" for pattern, matched in found.items() if matched]
+    if missing:
+        evidence.append(f"there is: {listed(facts.activities)}")
+    return Seen(not missing, observed, "; ".join(evidence))
 
 
 @word("activity_names_absent", "Patterns (* and ?) of which none may match a device activity of one forward.", NAMES)
 def activity_names_absent(value: Any, facts: CaseFacts, _: Others) -> Seen:
     """Held when no pattern matches anything."""
     hits = [a for a in facts.activities if any(fnmatch.fnmatchcase(a.name, p) for p in names(value))]
-    return Seen(not hits, listed(hits), listed(facts.activities))
+    looked = f"none of {plural(len(facts.activities), 'device activity', 'device activities')}"
+    return Seen(not hits, listed(hits), listed(hits) if hits else looked)
 
 
 @word("launch_api", "The call, or calls, by which every kernel of one forward is launched.", NAMES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,15 +11,31 @@ from typing import Any
 from kernelbook.case_facts import Call, CaseFacts
 from kernelbook.expectations.kernels import many_seen
 from kernelbook.expectations.vocabulary import NAMES, Seen, counts_of, names, word
+from kernelbook.units import plural
 
 Others = Mapping[str, CaseFacts]
 
 
-def outline(calls: Sequence[Call], limit: int = 14) -> str:
-    """The ops as nested text: a > (b, c), d."""
-    shown = calls[:limit]
-    parts = [f"{'> ' * call.depth}{call.name}" for call in shown]
-    return ", ".join(parts) + (f" and {len(calls) - limit} more" if len(calls) > limit else "")
+MOST_SHOWN = 12
+
+
+def seen_ops(calls: Sequence[Call], facts: CaseFacts, limit: int = MOST_SHOWN) -> str:
+    """The calls that matched and no others, by name with how often: ``3 x aten::linear, aten::gelu``.
+
+    Without any: how many ops were looked through.
+    """
+    if not calls:
+        return f"none of {plural(len(facts.ops), 'op')}"
+    counts = Counter(call.name for call in calls)
+    parts = [name if count == 1 else f"{count} x {name}" for name, count in counts.items()]
+    more = f" and {plural(len(parts) - limit, 'other', 'others')}" if len(parts) > limit else ""
+    return ", ".join(parts[:limit]) + more
+
+
+def nearest(pattern: str, facts: CaseFacts) -> str:
+    """What a pattern that matched nothing might have meant: an op of the forward that is spelled alike, or nothing."""
+    close = difflib.get_close_matches(pattern, dict.fromkeys(call.name for call in facts.ops), n=1)
+    return f" (there is {close[0]})" if close else ""
 
 
 def op_numbers(facts: CaseFacts) -> list[Counter[str]]:
@@ -40,16 +57,27 @@ def matching(calls: Sequence[Call], pattern: str) -> list[Call]:
 @word("ops_present", "Ops (or patterns) that one forward calls, each at least once.", NAMES, needs_device=False)
 def ops_present(value: Any, facts: CaseFacts, _: Others) -> Seen:
     """Held when each is there."""
-    missing = [p for p in names(value) if not matching(facts.ops, p)]
+    found = {pattern: matching(facts.ops, pattern) for pattern in names(value)}
+    missing = [pattern for pattern, calls in found.items() if not calls]
     observed = f"missing: {', '.join(missing)}" if missing else "all there"
-    return Seen(not missing, observed, outline(facts.ops))
+    evidence = seen_ops(_each_once(found), facts)
+    return Seen(not missing, observed, "; ".join([evidence, *(f"no {p}{nearest(p, facts)}" for p in missing)]))
+
+
+def _each_once(found: Mapping[str, Sequence[Call]]) -> list[Call]:
+    """The calls of all patterns in start order."""
+    return sorted({call.position: call for calls in found.values() for call in calls}.values(), key=_position)
+
+
+def _position(call: Call) -> int:
+    return call.position
 
 
 @word("ops_absent", "Ops (or patterns) that one forward does not call.", NAMES, needs_device=False)
 def ops_absent(value: Any, facts: CaseFacts, _: Others) -> Seen:
     """Held when none is there."""
-    hits = {call.name for p in names(value) for call in matching(facts.ops, p)}
-    return Seen(not hits, ", ".join(sorted(hits)) or "none there", outline(facts.ops))
+    hits = _each_once({pattern: matching(facts.ops, pattern) for pattern in names(value)})
+    return Seen(not hits, ", ".join(sorted({call.name for call in hits})) or "none there", seen_ops(hits, facts))
 
 
 @word(
@@ -60,14 +88,25 @@ def ops_absent(value: Any, facts: CaseFacts, _: Others) -> Seen:
 )
 def ops_in_order(value: Any, facts: CaseFacts, _: Others) -> Seen:
     """Held when the list is found from front to back."""
-    at = 0
+    at, told = 0, []
     for step in names(value):
-        found = _find(facts, [part.strip() for part in step.split(">")], at)
+        found = _find(facts, _path(step), at)
         if found is None:
-            there = f"{step} not found" + (" after what comes before it" if at else "")
-            return Seen(False, there, outline(facts.ops))
+            before = _find(facts, _path(step), 0) is not None
+            there = f"{step} not found" + (" after what comes before it" if told else "")
+            where = f"{step} only before" if before and told else f"no {step}{nearest(_path(step)[-1], facts)}"
+            return Seen(False, there, "; ".join([*([", then ".join(told)] if told else []), where]))
         at = found + 1
-    return Seen(True, "in this order", outline(facts.ops))
+        told.append(step)
+    return Seen(True, "in this order", ", then ".join(told))
+
+
+def _path(step: str) -> list[str]:
+    """``a > b`` as its parts. Raises ValueError where one is empty."""
+    parts = [part.strip() for part in step.split(">")]
+    if not all(parts):
+        raise ValueError(f'must be an op, or "a > b" for b inside a, got {step!r}')
+    return parts
 
 
 def _find(facts: CaseFacts, path: Sequence[str], at: int) -> int | None:
@@ -102,23 +141,20 @@ def op_counts(value: Mapping[str, Any], facts: CaseFacts, _: Others) -> Seen:
         {p: sum(count for name, count in counts.items() if fnmatch.fnmatchcase(name, p)) for p in value}
         for counts in op_numbers(facts)
     ]
-    return many_seen(forwards, value, outline(facts.ops))
+    return many_seen(forwards, value, seen_ops(_each_once({p: matching(facts.ops, p) for p in value}), facts))
 
 
 @word("ops_without_kernels", "Ops (or patterns) that are called and start nothing on the device.", NAMES)
 def ops_without_kernels(value: Any, facts: CaseFacts, _: Others) -> Seen:
     """Held when each is there and no activity of the forward was launched inside it."""
-    launching = {name for activity in facts.activities for name in activity.ops}
     found = {p: matching(facts.ops, p) for p in names(value)}
     missing = [p for p, calls in found.items() if not calls]
-    guilty = sorted({call.name for calls in found.values() for call in calls} & launching)
-    observed = "; ".join(
-        text
-        for text in (
-            f"not called: {', '.join(missing)}" if missing else "",
-            f"launches: {', '.join(guilty)}" if guilty else "",
-        )
-        if text
-    )
-    evidence = "; ".join(f"{a.label} launched by {a.op_path or 'no op'}" for a in facts.activities)
-    return Seen(not missing and not guilty, observed or "all called, none launches", evidence)
+    called = {call.name for calls in found.values() for call in calls}
+    launched = [(a, [name for name in a.ops if name in called]) for a in facts.activities]
+    guilty = sorted({name for _, inside in launched for name in inside})
+    parts = [f"not called: {', '.join(missing)}"] * bool(missing) + [f"launches: {', '.join(guilty)}"] * bool(guilty)
+    evidence = [seen_ops(_each_once(found), facts), *(f"no {p}{nearest(p, facts)}" for p in missing)]
+    if guilty:
+        counts = Counter((a.label, inside[0]) for a, inside in launched if inside)
+        evidence.append(", ".join(f"{n} x {label} inside {name}" for (label, name), n in counts.items()))
+    return Seen(not missing and not guilty, "; ".join(parts) or "all called, none launches", "; ".join(evidence))
