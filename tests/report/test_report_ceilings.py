@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import made_edition
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kernelbook.insight_tables import CEILINGS, COSTS
+from kernelbook.report import render_report
 from kernelbook.report.ceilings import Ceiling, lines
 from kernelbook.trust import Trust
 
@@ -25,3 +36,33 @@ def test_a_ceiling_is_told_with_source_clock_and_share_of_the_data_sheet() -> No
 def test_runs_without_ceilings_are_left_out() -> None:
     assert lines([COMPUTE], [], ["cpu"]) == ()
     assert lines([], [], ["h200"]) == ()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("costs")
+    edition = made_edition.build(folder / "edition")
+    forward = {"run": "h200", "case": "sdpa-math-eager", "scope": "forward", "limiter": "excess traffic or work"}
+    forward |= {"tflops": 6.53, "share_of_compute": 0.00803, "compulsory_gb_per_s": 25.5, "times_compulsory": 95.2}
+    pq.write_table(pa.Table.from_pylist([forward], schema=COSTS), edition / "costs.parquet")
+    rows = [asdict(ceiling) for ceiling in (COMPUTE, MEMORY)]
+    pq.write_table(pa.Table.from_pylist(rows, schema=CEILINGS), edition / "ceilings.parquet")
+    render_report(edition, folder / "report", "2026-11-29T15:00:00Z")
+    return folder / "report"
+
+
+def test_a_cost_table_names_what_it_counts_and_its_ceilings(report: Path) -> None:
+    text = (report / "report.md").read_text()
+    counted = "TFLOP/s, causal half | of ceiling | compulsory GB/s | of ceiling | traffic / compulsory"
+    assert f"| run | limited by | {counted} | floor | times floor |" in text
+    assert "| h200 | excess traffic or work | 6.53 | 0.8 % | 25.5 | n/a | 95.2× | n/a | n/a |" in text
+    assert "Ceilings measured on h200: 813.8 TFLOP/s in bfloat16 (a product of matmul-add, 82 % of the data" in text
+    page = (report / "index.html").read_text()
+    assert '<p class="note">Ceilings measured on h200: 813.8 TFLOP/s in bfloat16' in page
+    assert '<th class="r">TFLOP/s, causal half</th>' in page
+
+
+def test_ceilings_are_in_the_summary_and_the_tables(report: Path) -> None:
+    summary = json.loads((report / "summary.json").read_text())
+    assert [Ceiling(**row) for row in summary["ceilings"]] == [COMPUTE, MEMORY]
+    assert (report / "tables" / "ceilings.csv").read_text().startswith("run,quantity,per_s,case,")

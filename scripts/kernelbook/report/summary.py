@@ -41,6 +41,7 @@ def summary(edition: Edition, created_utc: str) -> dict[str, Any]:
         "cases": [_case(row) for row in edition.case_runs],
         "expectations": [_judged(row) for row in edition.judged],
         "findings": [_finding(row) for row in edition.findings],
+        "ceilings": [asdict(row) for row in edition.ceilings],
         "trust": [asdict(row) for row in edition.trust],
         "sdpa_backends": [asdict(row) for row in edition.backends],
     }
