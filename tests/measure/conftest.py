@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import LONG
 
 import profile_case
 
@@ -61,7 +62,7 @@ class Measuring:
 
     def _arguments(self, workload: str, device: str, **keys: Any) -> list[str]:
         name = FAULTS + workload if workload.startswith(":") else workload
-        case = {"case": "a-case", "workload": name, "annotation": "a_forward", "samples": 20, **keys}
+        case = {"case": "a-case", "workload": name, "annotation": "a_forward", "samples": 20, "timeout_s": LONG, **keys}
         case_file = self.folder / "case.json"
         case_file.write_text(json.dumps(case))
         places = ["--output", str(self.output), "--lock-dir", str(self.folder)]
@@ -73,7 +74,7 @@ class Measuring:
 
     def finish(self, process: subprocess.Popen) -> Outcome:
         """Wait for it and read what it left."""
-        _, stderr = process.communicate(timeout=900)
+        _, stderr = process.communicate(timeout=2 * LONG)
         return self._outcome(process.returncode, stderr)
 
     def _outcome(self, status: int, stderr: str) -> Outcome:

@@ -10,9 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from patience import LONG
+
+from workloads.harness import supervisor
 
 pytestmark = pytest.mark.torch
-LONG = 300  # seconds: no time that anything should take, but more than it can on a slow and busy machine
 
 
 def ended(pid: int) -> bool:
@@ -121,10 +123,12 @@ def test_time_limit_ends_the_whole_group_and_says_where_it_hung(measure, monkeyp
         return wait(process, timeout)
 
     monkeypatch.setattr(subprocess.Popen, "wait", until_it_hangs)
+    monkeypatch.setattr(supervisor, "ANSWER_S", LONG)
     got = measure.here(":hangs_with_a_child", params={"pid_file": str(pid_file)}, timeout_s=60, retries=0)
     assert got.status == 0
     assert got.measurement["reason"].startswith("stopped at its time limit of 60 s during first call: raise timeout_s")
     assert any("in action" in line for line in got.measurement["log_tail"])
+    assert "_run_module_as_main" in got.measurement["log_tail"][-1]  # its stack to the end, which is not waited out
     wait_for(lambda: ended(int(pid_file.read_text())))
 
 

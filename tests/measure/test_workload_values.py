@@ -277,7 +277,9 @@ def test_relative_error_is_the_ratio_of_norms():
     ],
 )
 def test_warmup_check(times, falling):
-    assert timing.warmup_check(times)["still_falling"] is falling
+    found = timing.warmup_check(times)
+    assert found["still_falling"] is falling
+    assert ("raise warmup" in (found["message"] or "")) is falling
 
 
 def test_warmup_check_needs_enough_times():

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 LOCKS = Path("/tmp")  # not TMPDIR: one place for all users, jobs and containers (Apptainer shows the host's /tmp)
+SMI_S = 20.0  # seconds after which nvidia-smi is taken to hang
 # Bits of nvidia-smi's clocks_event_reasons.active (nvml.h, nvmlClocksEventReasons).
 THROTTLE_BITS = {
     0x1: "idle",
@@ -43,7 +44,7 @@ def query(what: str, gpu: str | None = None) -> list[list[str]] | None:
         return None
     command = ["nvidia-smi", what, "--format=csv,noheader,nounits"] + (["-i", gpu] if gpu else [])
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SMI_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
     if done.returncode != 0:

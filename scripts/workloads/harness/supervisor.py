@@ -23,6 +23,8 @@ from workloads.harness.files import SCRIPTS, Scrubber, write_json
 
 LOG_LINES = 40
 RESERVE_BYTES = 256 * 1024
+ANSWER_S = 5.0  # seconds that a hung child is given to print its stack
+STACK_ENDS = "_run_module_as_main"  # the outermost frame of what `python -m` started, last in faulthandler's list
 # Every key of measurement.json in order, with what stands for "not known".
 BLANK: dict[str, Any] = {
     "device": None,
@@ -230,14 +232,13 @@ def _attempt(
 
 def _ask_where(child: subprocess.Popen[bytes], lines: collections.deque[str]) -> None:
     """Have the child print its stack (faulthandler); one that is too stuck to answer is not waited for long."""
-    with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+    with contextlib.suppress(ProcessLookupError):
         child.send_signal(signal.SIGUSR1)
-        deadline = time.monotonic() + 5
-        while time.monotonic() < deadline and not any("most recent call first" in line for line in list(lines)):
+        deadline = time.monotonic() + ANSWER_S
+        while time.monotonic() < deadline and not any(STACK_ENDS in line for line in list(lines)):
             if child.poll() is not None:
                 return
             time.sleep(0.05)
-        child.wait(0.5)  # for the rest of it
 
 
 def _read_log(pipe: Any, lines: collections.deque[str]) -> None:
