@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from kernelbook.config import load_config
 from kernelbook.imports import files_behind
 from kernelbook.plan import make_plan
@@ -69,7 +71,20 @@ def test_tables_are_stale_when_anything_that_extracting_imports_changes(root):
     needed = ("case_tables", "measurement", "recorded", "containers", "trace_notes", "trace/reader")
     assert {f"scripts/kernelbook/{module}.py" for module in needed} < set(code)
     assert not any("report" in file or "workloads" in file for file in code)
-    assert "code=PLAN.code_behind" in (root / "workflow/rules/extract.smk").read_text()
+
+
+@pytest.mark.parametrize(
+    ("script", "rules", "needed"),
+    [
+        ("extract_case", "extract", ("case_tables", "trace/reader")),
+        ("collect_edition", "report", ("edition", "trace/tables", "case_facts/merging", "findings/copies", "units")),
+        ("render_report", "report", ("report/page", "case_facts/model", "trust", "units")),
+    ],
+)
+def test_what_a_script_makes_is_stale_when_anything_that_it_imports_changes(root, script, rules, needed):
+    code = plan_with(root, root, "linear").code_behind(f"scripts/{script}.py")
+    assert {f"scripts/kernelbook/{module}.py" for module in needed} < set(code)
+    assert f'code=PLAN.code_behind(f"{{SCRIPTS}}/{script}.py")' in (root / f"workflow/rules/{rules}.smk").read_text()
 
 
 def test_a_case_without_a_variant_is_the_same_in_config_schema_and_case_file(root, tmp_path):

@@ -12,11 +12,7 @@ rule collect_edition:
         runs=[f"{RESULTS}/{run.name}/run.json" for run in PLAN.runs_with_cases()],
         cases=[f"{RESULTS}/{run}/{case}/{process}/case.parquet" for run, case, process in PLAN.rows()],
         published=[PLAN.source_of(run).as_posix() for run in PLAN.runs if run.kind == "published"],
-        code=[
-            file
-            for part in ("", "case_facts/", "expectations/", "findings/", "kernel_names/")
-            for file in glob(f"{SCRIPTS}/kernelbook/{part}*.py")
-        ],
+        code=PLAN.code_behind(f"{SCRIPTS}/collect_edition.py"),
     output:
         directory(f"{RESULTS}/edition"),
     log:
@@ -39,7 +35,8 @@ rule render_report:
     input:
         script=f"{SCRIPTS}/render_report.py",
         edition=f"{RESULTS}/edition",
-        code=glob(f"{SCRIPTS}/kernelbook/report/*.py") + glob(f"{SCRIPTS}/kernelbook/report/[a-z]*/*.*"),
+        code=PLAN.code_behind(f"{SCRIPTS}/render_report.py"),
+        parts=[file for part in ("assets", "templates") for file in glob(f"{SCRIPTS}/kernelbook/report/{part}/*.*")],
     output:
         page=report(f"{REPORT}/index.html", caption="../report/page.rst", category="Report", labels={"as": "page"}),
         markdown=report(
