@@ -40,9 +40,15 @@ $(VENV)/.dev: requirements-dev.txt $(VENV)/.workflow
 	$(PIP) -r requirements-dev.txt -c constraints.txt
 	touch $@
 
+# where nothing is to be done Snakemake ends without naming the report
 report: setup
-	$(PY) -m snakemake --cores $(CORES) $(ARGS)
-	echo "report: reports/$(or $(patsubst edition=%,%,$(filter edition=%,$(ARGS))),latest)/index.html"
+	page=reports/$(or $(patsubst edition=%,%,$(filter edition=%,$(ARGS))),latest)/index.html
+	said=$$(mktemp)
+	trap 'rm -f "$$said"' EXIT
+	$(PY) -m snakemake --cores $(CORES) $(ARGS) | tee "$$said"
+	if [ -z "$(filter -n --dry-run --dryrun,$(ARGS))" ] && [ -e "$$page" ]; then
+	  grep -q '^report: ' "$$said" || echo "report: $$page"
+	fi
 
 nightly: setup
 	$(PY) scripts/nightly.py --cores $(CORES) $(ARGS)

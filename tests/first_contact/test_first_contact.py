@@ -108,6 +108,34 @@ def test_make_finds_no_python_where_none_is_new_enough(install, tmp_path):
     assert "no Python >= 3.11 found" in told
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says", "ends_with", "told"),
+    [
+        ("", "report: reports/latest/index.html", 0, ["report: reports/latest/index.html"]),
+        ("", "Nothing to be done", 0, ["Nothing to be done", "report: reports/latest/index.html"]),
+        ("--config edition=mine", "", 0, ["", "report: reports/mine/index.html"]),
+        ("--config edition=never-made", "", 0, [""]),
+        ("-n", "This was a dry-run", 0, ["This was a dry-run"]),
+        ("", "report: reports/latest/index.html", 4, ["report: reports/latest/index.html"]),
+    ],
+)
+def test_make_report_ends_by_naming_the_report_once(install, arguments, says, ends_with, told):
+    python = install / "stand-in/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f"#!/bin/sh\necho '{says}'\nexit {ends_with}\n")
+    python.chmod(0o755)
+    for name in ("requirements.txt", "constraints.txt", "requirements-torch.txt"):
+        (install / name).touch()
+    for name in (".workflow", ".torch"):
+        (install / "stand-in" / name).touch()
+    for name in ("latest", "mine"):
+        (install / "reports" / name).mkdir(parents=True)
+        (install / "reports" / name / "index.html").touch()
+    command = ["make", "--no-print-directory", "report", "VENV=stand-in", f"ARGS={arguments}"]
+    lines = run(command, install, status=2 if ends_with else 0).splitlines()
+    assert [line for line in lines if not line.startswith("make: ")] == told
+
+
 def test_a_folder_without_configuration_is_told_so(install, tmp_path):
     told = snakemake(install, tmp_path, status=1)
     assert "config.yaml but it is not present" in told
