@@ -85,7 +85,8 @@ def _of_launches(columns: Columns, found: Attribution) -> Iterator[TraceWarning]
         early &= False
     if early.any():
         count = int(early.sum())
-        text = f"{count} of them were launched before the window opened and finished inside it"
+        were = "was" if count == 1 else "were"
+        text = f"{count} of them {were} launched before the window opened and finished inside it"
         yield TraceWarning("before_window", count, text)
 
 
