@@ -24,7 +24,7 @@ from kernelbook.cost_model import (
     measured_ceilings,
 )
 from kernelbook.expectations import Judgement, judge, words_for
-from kernelbook.findings import Finding, find
+from kernelbook.findings import Finding, find_in_run
 from kernelbook.findings.registry import Scene
 from kernelbook.insight_tables import (
     CEILINGS,
@@ -105,7 +105,7 @@ def judge_edition(
     judged = tuple(
         (key, j) for key, f in measured.items() for j in judge(f.case, expect.get(f.case, {}), f, runs[f.run])
     )
-    findings = tuple((key, found) for key, f in measured.items() for found in find(f, runs[f.run]))
+    findings = tuple(((run, case), found) for run, of_run in runs.items() for case, found in find_in_run(of_run))
     ceilings = {run: ceilings_of(of_run) for run, of_run in runs.items()}
     costs = {key: _cost(f, runs[f.run], ceilings[f.run]) for key, f in measured.items() if f.status == "ok"}
     comparisons = tuple(compare(a, b) for a, b in pairs(runs, expect, headline, baseline_run))

@@ -107,6 +107,7 @@ def test_tables_have_their_keys_and_one_type_a_column(insight: Insight) -> None:
     assert tables["expectations"].column_names[2:] == ["word", "expected", "observed", "verdict", "evidence"]
     assert tables["findings"].column_names[2:] == [
         *("rule", "severity", "time_us", "share", "evidence", "remedy", "text", "of"),
+        *("kind", "time_low_us", "time_high_us", "cases"),
     ]  # fmt: skip
     scopes = tables["comparisons"].column("scope").to_pylist()
     assert {"summary", "activity", "op"} == set(scopes)

@@ -5,19 +5,46 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kernelbook.case_facts import CaseFacts
-from kernelbook.findings import attention, balance, compiled, copies, shape, window  # noqa: F401  (they define rules)
-from kernelbook.findings.registry import SEVERITIES, Finding, Rule, Scene, rules
+from kernelbook.cost_model import Ceilings, ceilings_of
+from kernelbook.findings import (  # noqa: F401  (they define rules)
+    attention,
+    compiled,
+    copies,
+    cpu_calls,
+    overhead,
+    pointwise,
+    products,
+    shape,
+    window,
+)
+from kernelbook.findings.registry import SEVERITIES, Finding, Rule, Scene, Told, rules
+from kernelbook.findings.together import together, yardstick_cases
 
-__all__ = ["SEVERITIES", "Finding", "Rule", "find", "rules"]
+__all__ = ["SEVERITIES", "Finding", "Rule", "find", "find_in_run", "rules"]
 
 
-def find(facts: CaseFacts, others: Mapping[str, CaseFacts] | None = None) -> list[Finding]:
+def find(
+    facts: CaseFacts, others: Mapping[str, CaseFacts] | None = None, ceilings: Ceilings | None = None
+) -> list[Finding]:
     """All that the rules find in one case, the most severe first, then as `Finding.rank` says.
 
-    ``others``: the cases of the same run by name; a failed case has no findings.
+    ``others``: the cases of the same run by name; ``ceilings``: what that run measured, found from them where it is not
+    given. A failed case has no findings.
     """
     if facts.status != "ok":
         return []
-    scene = Scene(facts, dict(others or {}))
+    scene = Scene(facts, dict(others or {}), ceilings)
     found = [finding for rule in rules().values() for finding in rule.look(scene)]
     return sorted(found, key=lambda f: f.rank)
+
+
+def find_in_run(cases: Mapping[str, CaseFacts]) -> list[Told]:
+    """(case, finding) of all that the rules find in one run: what several cases have alike is one finding.
+
+    In the order of the cases, in each as `find` sorts them.
+    """
+    ceilings = ceilings_of(cases)
+    told = [(case, finding) for case, facts in cases.items() for finding in find(facts, cases, ceilings)]
+    found = together(told, yardstick_cases(cases.values()))
+    order = {case: number for number, case in enumerate(cases)}
+    return sorted(found, key=lambda one: (order[one[0]], one[1].rank))

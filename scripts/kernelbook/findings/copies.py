@@ -1,23 +1,57 @@
-"""Copies: those nobody wrote, those that seed a product with its bias, workspaces that are cleared."""
+"""Copies: those that no program asked for, those that seed a product with its bias, workspaces that are cleared."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from kernelbook.case_facts import Activity, Call
-from kernelbook.findings.registry import Finding, Scene, described, device_finding, positions, rule, total
-from kernelbook.units import duration, plural
+from kernelbook.cost_model.shapes import ELEMENT_BYTES, launched, operands
+from kernelbook.findings.costs import described, device_finding, part, positions, total
+from kernelbook.findings.registry import DEVICE, SPENT, Finding, Scene, Told, rule
+from kernelbook.findings.together import in_cases, subjects, times
+from kernelbook.units import plural
 
 #: Ops by which a program asks for a copy in so many words.
 ASKED_FOR = {"aten::copy_", "aten::clone", "aten::to", "aten::_to_copy", "aten::contiguous", "aten::cat", "aten::stack",
              "aten::repeat", "aten::type_as", "aten::float", "aten::half", "aten::bfloat16"}  # fmt: skip
 SEEDED = {"aten::addmm", "aten::baddbmm", "aten::addbmm", "aten::_addmm_activation"}
+COPY = "aten::copy_"
+#: C++ names of element types as traces give them, and torch's.
+TYPE_NAMES = {"c10::BFloat16": "bfloat16", "c10::Half": "float16", "float": "float32", "double": "float64"}
+
+
+@dataclass(frozen=True)
+class Cast:
+    """A copy that changes the element type: where it is, how many elements, from and to which type (torch's names)."""
+
+    position: int
+    elements: int
+    source: str
+    target: str
+    widens: bool
+
+
+def casts(scene: Scene) -> list[Cast]:
+    """The converting copies of the forward, from the operands (target, source) that their ``aten::copy_`` recorded.
+
+    Empty where no shapes were recorded, or where ops and activities cannot be paired.
+    """
+    found = []
+    for pair in launched(scene.facts):
+        given = operands(pair.op) if pair.op.name == COPY else None
+        target, source = given[:2] if given and len(given) > 1 else (None, None)
+        if target and source and target.kind != source.kind:
+            kinds = (TYPE_NAMES.get(operand.kind, operand.kind) for operand in (source, target))
+            widens = ELEMENT_BYTES[target.kind] > ELEMENT_BYTES[source.kind]
+            found.append(Cast(pair.activity.position, target.elements, *kinds, widens))
+    return found
 
 
 def converts(activity: Activity) -> bool:
-    """Whether the copy changes the element type."""
-    return activity.decoded.what == "converts while it copies"
+    """Whether the copy changes the element type, by its name."""
+    return activity.family == "copy/cast" and any(sign in activity.decoded.what for sign in ("convert", "->", "→"))
 
 
 def seeds_a_product(scene: Scene, activity: Activity) -> bool:
@@ -57,16 +91,17 @@ def unwritten_copy(scene: Scene) -> Iterator[Finding]:
         size = f" of {moved / 2**20:.0f} MiB" if moved else ""
         ops = copies[0].ops
         way = " > ".join(ops[ops.index(op or "") + 1 :]) or op
-        text = f"{op} launched {_number(copies)}{size} that nobody wrote, by way of {way}."
+        text = f"{op} makes {_number(copies)}{size}, by way of {way}."
         remedy = "Look for an op that works in place or returns a view."
         cloning = [name for name in cloning_ops(scene) if name in ops]
         if cloning:
+            text += f" It works out of place: it clones its input, then runs {cloning[0]}_ on the clone."
             remedy = _in_place(cloning[0])
         yield from device_finding(scene, "unwritten-copy", copies, text, remedy)
 
 
-def _number(copies: list[Activity]) -> str:
-    return "a copy" if len(copies) == 1 else f"{len(copies)} copies"
+def _number(copies: Sequence[Activity]) -> str:
+    return "an implicit copy" if len(copies) == 1 else f"{len(copies)} implicit copies"
 
 
 @rule("bias-memcpy", "a memcpy fills the output with the addend before a GEMM adds to it")
@@ -76,43 +111,51 @@ def bias_memcpy(scene: Scene) -> Iterator[Finding]:
     ops = ", ".join(dict.fromkeys(a.op or "" for a in copies))
     text = f"A memcpy seeds the output of {ops} with the addend, and the GEMM adds to it: the addition costs a copy."
     remedy = "An addend of one row goes into the GEMM's bias epilogue without a copy; a full matrix is cheaper fused."
-    yield from device_finding(scene, "bias-memcpy", copies, text, remedy)
+    yield from device_finding(scene, "bias-memcpy", copies, text, remedy, kind=SPENT)
 
 
-@rule("workspace-memset", "a memset directly before a GEMM or attention kernel of the same op")
+def _workspaces(group: Sequence[Told]) -> str:
+    return (
+        f"Workspaces are cleared before GEMM or attention kernels in {in_cases(group)} (by "
+        f"{subjects(finding for _, finding in group)}): one more launch each, {times(group)} of device time a forward."
+    )
+
+
+@rule("workspace-memset", "a memset directly before a GEMM or attention kernel of the same op", _workspaces)
 def workspace_memset(scene: Scene) -> Iterator[Finding]:
-    """The library clears its counters; shown, because it is a launch of its own."""
+    """The library clears its counters; shown, because each is a launch of its own."""
     rows = scene.activities
     clears = [
         a
         for a, after in pairwise(rows)
         if a.category == "memset" and after.family in ("GEMM", "attention") and after.op_path == a.op_path
     ]
-    libraries = {rows[a.position + 1].decoded.library for a in clears if a.position + 1 < len(rows)}
-    sizes = sorted({a.bytes for a in clears if a.bytes is not None})
-    size = ", ".join(f"{s} bytes" for s in sizes) or "unknown size"
+    if not clears:
+        return
+    after = (rows[a.position + 1] for a in clears if a.position + 1 < len(rows))
+    libraries = ", ".join(sorted({activity.decoded.library for activity in after}))
+    sizes = ", ".join(f"{size} bytes" for size in sorted({a.bytes for a in clears if a.bytes is not None}))
+    each = "one memset" if len(clears) == 1 else f"{len(clears)} memsets"
     text = (
-        f"{', '.join(sorted(libraries))} clears a workspace of {size} before {plural(len(clears), 'kernel')}: as many "
-        f"launches more a forward, {duration(total(clears))} on the device."
+        f"{libraries} clears a workspace of {sizes or 'unknown size'} before {plural(len(clears), 'kernel')}: {each} "
+        "more to launch in each forward."
     )
-    remedy = "Nothing to do; it is no kernel, but a graph (CUDA graphs) hides its launch."
-    yield from device_finding(scene, "workspace-memset", clears, text, remedy, info=True)
+    remedy = "Nothing to do; it is no kernel, and a CUDA graph hides its launch."
+    time_us = total(clears)
+    yield Finding(
+        "workspace-memset", "info", time_us, part(time_us, scene.device_time_us), described(clears), remedy, text,
+        positions(clears), DEVICE, SPENT, theme="", subject=libraries,
+    )  # fmt: skip
 
 
 @rule("out-of-place", "an op clones its input and then runs its own in-place twin on the clone")
 def out_of_place(scene: Scene) -> Iterator[Finding]:
-    """For example aten::masked_fill, which is a clone and aten::masked_fill_.
-
-    Without time where unwritten-copy lists the copies: what they cost is told once.
-    """
+    """For example aten::masked_fill, which is a clone and aten::masked_fill_; silent where unwritten-copy says so."""
     told = {a.position for a in unwritten(scene)}
     for op in cloning_ops(scene):
-        copies = [a for a in scene.activities if op in a.ops and a.ops[-1] in ("aten::copy_", "aten::clone")]
+        copies = [a for a in scene.activities if op in a.ops and a.ops[-1] in (COPY, "aten::clone")]
         text = f"{op.removeprefix('aten::')} works out of place: it clones its input, then runs the in-place twin."
-        if copies and told.issuperset(positions(copies)):
-            evidence = described(copies)
-            yield Finding("out-of-place", "info", None, None, evidence, _in_place(op), text, positions(copies))
-        else:
+        if not told.issuperset(positions(copies)):
             yield from device_finding(scene, "out-of-place", copies, text, _in_place(op))
 
 

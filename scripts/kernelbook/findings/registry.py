@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from kernelbook.case_facts import Activity, CallTotal, CaseFacts
-from kernelbook.clock import bound_of
+from kernelbook.case_facts import Activity, CaseFacts
 from kernelbook.comparability import refusal
-from kernelbook.units import duration
+from kernelbook.cost_model import Ceilings, ceilings_of
 
 SEVERITIES = ("high", "medium", "low", "info")
 #: What the time of a finding is a part of: device time, CPU time (known under the profiler alone), unprofiled forward.
 DEVICE, CPU, FORWARD = "device", "CPU, profiled", "forward"
+#: What the time of a finding is: time that the remedy could save, time that was spent, or no time at all.
+RECOVERABLE, SPENT, NOTE = "recoverable", "spent", "note"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing a rule found in one case.
+    """One thing a rule found in one case, or in several cases of one run.
 
     ``time_us``: what it costs per forward, None where that cannot be said. ``of``: which time that is, device, "CPU,
     profiled" or forward, None with ``time_us``. ``share``: of the forward's whole time of that kind. ``text`` says the
     fact, ``remedy`` what to do. ``positions``: the device activities of the representative forward that it is about.
+    ``kind``: recoverable (the remedy could save that time), spent (time went there) or note (no claim about time).
+    ``time_low_us``, ``time_high_us``: the least and the most of the case's processes, where the time was taken of each.
+    ``cases``: all that it was found in, joined by a comma and a space, where they are several.
+
+    ``theme``: findings of one rule and one theme become one in `together`; None for one that always stands alone.
+    ``subject``: what it is about, in a few words, for the text of those that become one.
     """
 
     rule: str
@@ -33,11 +41,21 @@ class Finding:
     text: str
     positions: tuple[int, ...] = ()
     of: str | None = None
+    kind: str = NOTE
+    time_low_us: float | None = None
+    time_high_us: float | None = None
+    cases: str | None = None
+    theme: str | None = None
+    subject: str = ""
 
     @property
     def rank(self) -> tuple[int, bool, float]:
-        """Sorts the weightiest first; of one weight, CPU time that the profiler lengthens last; then the dearest."""
-        return SEVERITIES.index(self.severity), self.of == CPU, -(self.time_us or 0.0)
+        """Sorts the weightiest first; of one weight, CPU time that the profiler lengthens last; then the dearest.
+
+        Of a time that differs between processes the least counts, which all of them confirm.
+        """
+        sure = self.time_us if self.time_low_us is None else self.time_low_us
+        return SEVERITIES.index(self.severity), self.of == CPU, -(sure or 0.0)
 
 
 @dataclass(frozen=True)
@@ -46,6 +64,7 @@ class Scene:
 
     facts: CaseFacts
     others: Mapping[str, CaseFacts]
+    given_ceilings: Ceilings | None = None
 
     @property
     def activities(self) -> tuple[Activity, ...]:
@@ -61,6 +80,11 @@ class Scene:
     def device_time_us(self) -> float | None:
         """Summed device time of that forward."""
         return sum(a.duration_us for a in self.activities) or None
+
+    @cached_property
+    def ceilings(self) -> Ceilings:
+        """What the run measured that its device can do."""
+        return self.given_ceilings or ceilings_of(self.others)
 
     def eager_twin(self) -> CaseFacts | None:
         """The eager case of the same workload, variant and parameters, for one of another mode (compile, graph)."""
@@ -86,25 +110,32 @@ class Scene:
 
 
 Look = Callable[[Scene], Iterable[Finding]]
+#: (case, finding)
+Told = tuple[str, Finding]
+Summary = Callable[[Sequence[Told]], str]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule: its name, the condition in words, and the function that looks."""
+    """A rule: its name, the condition in words, and the function that looks.
+
+    ``summary``: the text of what was found in several cases of a run alike, from the (case, finding) of each.
+    """
 
     name: str
     condition: str
     look: Look = field(repr=False)
+    summary: Summary | None = field(default=None, repr=False)
 
 
 _RULES: dict[str, Rule] = {}
 
 
-def rule(name: str, condition: str) -> Callable[[Look], Look]:
+def rule(name: str, condition: str, summary: Summary | None = None) -> Callable[[Look], Look]:
     """Register the decorated function under ``name``."""
 
     def register(look: Look) -> Look:
-        _RULES[name] = Rule(name, condition, look)
+        _RULES[name] = Rule(name, condition, look, summary)
         return look
 
     return register
@@ -113,99 +144,3 @@ def rule(name: str, condition: str) -> Callable[[Look], Look]:
 def rules() -> Mapping[str, Rule]:
     """All rules by name, in the order of their definition."""
     return dict(_RULES)
-
-
-def severity(share: float | None) -> str:
-    """high from a fifth of the time, medium from a twentieth, low below; info where no cost can be said."""
-    if share is None:
-        return "info"
-    return "high" if share >= 0.2 else "medium" if share >= 0.05 else "low"
-
-
-def part(time_us: float | None, whole_us: float | None) -> float | None:
-    """The share, None where either is missing."""
-    return time_us / whole_us if time_us is not None and whole_us else None
-
-
-def total(activities: Iterable[Activity]) -> float:
-    """Summed duration."""
-    return sum(a.duration_us for a in activities)
-
-
-def positions(activities: Iterable[Activity]) -> tuple[int, ...]:
-    """Where they are in the forward."""
-    return tuple(a.position for a in activities)
-
-
-def described(activities: Sequence[Activity], limit: int = 8) -> str:
-    """Each with its time and op: ``Memcpy DtoD 128 µs (aten::masked_fill)``."""
-    parts = [f"{a.label} {duration(a.duration_us)}" + (f" ({a.ops[0]})" if a.ops else "") for a in activities[:limit]]
-    return "; ".join(parts) + (f"; and {len(activities) - limit} more" if len(activities) > limit else "")
-
-
-def device_finding(
-    scene: Scene, name: str, activities: Sequence[Activity], text: str, remedy: str, info: bool = False
-) -> Iterator[Finding]:
-    """A finding that costs the device time of these activities; none for none."""
-    if activities:
-        time_us = total(activities)
-        share = part(time_us, scene.device_time_us)
-        level = "info" if info else severity(share)
-        yield Finding(name, level, time_us, share, described(activities), remedy, text, positions(activities), DEVICE)
-
-
-@dataclass(frozen=True)
-class CpuCost:
-    """What some calls cost of a forward's CPU time: the usual sum over all forwards, as ``cpu_time_us`` is counted.
-
-    ``count``: how many there usually are in a forward. ``parts``: name -> its own usual sum, the dearest first.
-    """
-
-    time_us: float
-    count: int
-    parts: Mapping[str, float]
-
-    @property
-    def evidence(self) -> str:
-        """Each name with its time."""
-        return "; ".join(f"{short(name)} {duration(time)}" for name, time in list(self.parts.items())[:8])
-
-
-def cpu_cost(facts: CaseFacts, match: Callable[[CallTotal], bool], self_time: bool = True) -> CpuCost | None:
-    """What the calls that match cost, over all forwards; None where there are none in most forwards.
-
-    ``self_time``: without the calls inside them, which then are none of the cost.
-    """
-    count = facts.cpu_cost(match, lambda total: total.count)
-    if not count:
-        return None
-
-    def time_of(total: CallTotal) -> float:
-        return total.self_us if self_time else total.cpu_time_us
-
-    names = dict.fromkeys(total.name for total in facts.call_totals if match(total))
-    parts = {n: facts.cpu_cost(lambda total, n=n: total.name == n and match(total), time_of) for n in names}
-    ordered = dict(sorted(parts.items(), key=lambda item: -item[1]))
-    return CpuCost(facts.cpu_cost(match, time_of), round(count), ordered)
-
-
-def cpu_severity(facts: CaseFacts, share: float | None) -> str:
-    """That of the share where the CPU sets the pace: without a device, or launch-bound. Else it costs nothing: info."""
-    paced = not facts.on_device or bound_of(facts)[0] == "launches"
-    return severity(share) if paced else "info"
-
-
-def cpu_finding(
-    scene: Scene, name: str, cost: CpuCost | None, text: str, remedy: str, info: bool = False
-) -> list[Finding]:
-    """A finding that costs CPU time; none for none."""
-    if cost is None:
-        return []
-    share = part(cost.time_us, scene.facts.cpu_time_us)
-    level = "info" if info else cpu_severity(scene.facts, share)
-    return [Finding(name, level, cost.time_us, share, cost.evidence, remedy, text, of=CPU)]
-
-
-def short(name: str) -> str:
-    """A call's name, cut where a hash makes it long."""
-    return name if len(name) <= 48 else name[:45] + "..."

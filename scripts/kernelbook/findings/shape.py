@@ -1,99 +1,23 @@
-"""How kernels fit the device: occupancy, and why two products of equal FLOPs get two kernels."""
+"""How kernels fit the device: gaps in reported occupancy, idle multiprocessors, kernels built for an older device."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+import math
+from collections.abc import Iterator, Sequence
 
 from kernelbook.case_facts import Activity
-from kernelbook.cost_model import GemmCost, gemm_costs
-from kernelbook.findings.registry import DEVICE, Finding, Scene, part, positions, rule, severity, total
-from kernelbook.units import duration
+from kernelbook.findings.costs import note, positions
+from kernelbook.findings.registry import Finding, Scene, Told, rule
+from kernelbook.findings.together import in_cases, subjects
+from kernelbook.occupancy import theoretical_occupancy
 
-WARP = 32
-#: Blocks that one multiprocessor holds at once, and shared memory that each block takes for itself, by capability:
-#: CUDA C++ Programming Guide, table of technical specifications; 1 KiB a block is reserved from 8.0 on.
-MAX_BLOCKS = {(7, 5): 16, (8, 6): 16, (8, 7): 16, (8, 9): 24}
-USUAL_MAX_BLOCKS = 32
-RESERVED_SHARED = 1024
+#: Shared memory that a block gets without opting in to more.
 DEFAULT_SHARED_LIMIT = 48 * 1024
+#: A grid of fewer blocks than this share of the multiprocessors leaves most of them idle.
+FEW_BLOCKS = 0.5
 
 
-def theoretical_occupancy(activity: Activity, device: Mapping[str, Any]) -> float | None:
-    """Percent of a multiprocessor's warps that its registers, shared memory and block size let run at once.
-
-    Registers are given out to warps in units of 256, over four partitions of the multiprocessor (CUDA occupancy
-    calculator). None where the trace does not say enough.
-    """
-    needed = ("warpSize", "maxThreadsPerMultiprocessor", "regsPerMultiprocessor", "sharedMemPerMultiprocessor")
-    if not activity.block or any(not device.get(name) for name in needed):
-        return None
-    threads = 1
-    for size in activity.block:
-        threads *= size
-    warps = -(-threads // WARP)
-    most = device["maxThreadsPerMultiprocessor"] // WARP
-    capability = (device.get("computeMajor"), device.get("computeMinor"))
-    limits = [most // warps, MAX_BLOCKS.get(capability, USUAL_MAX_BLOCKS)]
-    if activity.registers_per_thread:
-        per_warp = -(-activity.registers_per_thread * WARP // 256) * 256
-        limits.append(device["regsPerMultiprocessor"] // per_warp // 4 * 4 // warps)
-    if activity.shared_memory_bytes:
-        reserved = RESERVED_SHARED if (capability[0] or 0) >= 8 else 0
-        limits.append(device["sharedMemPerMultiprocessor"] // (activity.shared_memory_bytes + reserved))
-    return 100.0 * min(limits) * warps / most
-
-
-@rule("occupancy-gap", "a kernel of weight reported at 0 % occupancy that needs more than 48 KiB of shared memory")
-def occupancy_gap(scene: Scene) -> Iterator[Finding]:
-    """The profiler's estimate knows only the default limit of shared memory a block, so it finds no block that fits.
-
-    Kineto calls the occupancy calculator with ``maxDynamicSharedSizeBytes = 0``, that is, with no opt-in to more.
-    """
-    found = [(k, theory) for k, theory in _with_theory(scene) if _is_gap(k)]
-    if not found:
-        return
-    kernels = [kernel for kernel, _ in found]
-    shared = ", ".join(f"{(k.shared_memory_bytes or 0) / 1024:.0f}" for k in kernels)
-    apis = ", ".join(dict.fromkeys(k.launch_api or "an unknown call" for k in kernels))
-    text = (
-        f"{', '.join(k.label for k in kernels)}: reported at 0 % occupancy, which is a gap in the measurement. The "
-        f"estimate allows a block 48 KiB of shared memory; launched by {apis}, the kernel opts in to {shared} KiB. "
-        f"Registers, shared memory and block size allow {', '.join(f'{t:.0f} %' for _, t in found)}."
-    )
-    remedy = "Read the theoretical figure; for a measured one use Nsight Compute."
-    yield Finding("occupancy-gap", "info", None, None, _resources(kernels), remedy, text, positions(kernels))
-
-
-def _is_gap(kernel: Activity) -> bool:
-    return kernel.occupancy_percent == 0 and (kernel.shared_memory_bytes or 0) > DEFAULT_SHARED_LIMIT
-
-
-@rule("low-occupancy", "a kernel of weight whose resources allow less than 25 % occupancy")
-def low_occupancy(scene: Scene) -> Iterator[Finding]:
-    """Common, and meant, for GEMM and attention kernels that keep their tiles in registers."""
-    found = [(k, theory) for k, theory in _with_theory(scene) if theory < 25 and not _is_gap(k)]
-    if not found:
-        return
-    kernels = [kernel for kernel, _ in found]
-    meant = all(k.family in ("GEMM", "attention") for k in kernels)
-    note = " Kernels that keep their tiles in registers are built so." if meant else ""
-    figures = ", ".join(f"{k.label} {theory:.1f} %" for k, theory in found)
-    text = f"Registers, shared memory and block size allow few warps at once: {figures}.{note}"
-    remedy = "No fault by itself: look at achieved TFLOP/s or GB/s first."
-    time_us = total(kernels)
-    share = part(time_us, scene.device_time_us)
-    yield Finding(
-        "low-occupancy", "info", time_us, share, _resources(kernels), remedy, text, positions(kernels), DEVICE
-    )
-
-
-def _with_theory(scene: Scene) -> list[tuple[Activity, float]]:
-    pairs = [(k, theoretical_occupancy(k, scene.facts.device_properties)) for k in _heavy(scene)]
-    return [(kernel, theory) for kernel, theory in pairs if theory is not None]
-
-
-def _heavy(scene: Scene) -> list[Activity]:
+def heavy(scene: Scene) -> list[Activity]:
     """Kernels of at least a twentieth of the device time, each name once."""
     limit = 0.05 * (scene.device_time_us or 0)
     found: dict[str, Activity] = {}
@@ -103,51 +27,99 @@ def _heavy(scene: Scene) -> list[Activity]:
     return list(found.values())
 
 
+def _gaps(group: Sequence[Told]) -> str:
+    return (
+        f"In {in_cases(group)} the profiler reports 0 % occupancy of kernels ({_each(group)}) that opt in to more "
+        "than 48 KiB of shared memory a block: a gap in the measurement, whose estimate allows a block no more."
+    )
+
+
+def _each(group: Sequence[Told]) -> str:
+    """The parts of all subjects, each once."""
+    return ", ".join(dict.fromkeys(name for _, f in group for name in f.subject.split(", ")))
+
+
+@rule("occupancy-gap", "a kernel of weight that needs over 48 KiB of shared memory is reported at 0 % occupancy", _gaps)
+def occupancy_gap(scene: Scene) -> Iterator[Finding]:
+    """The profiler's estimate knows only the default limit of shared memory a block, so it finds no block that fits.
+
+    Kineto calls the occupancy calculator with ``maxDynamicSharedSizeBytes = 0``, that is, with no opt-in to more.
+    """
+    device = scene.facts.device_properties
+    kernels = [k for k in heavy(scene) if _is_gap(k) and theoretical_occupancy(k, device) is not None]
+    if not kernels:
+        return
+    each = "; ".join(
+        f"{k.label} opts in to {(k.shared_memory_bytes or 0) / 1024:.0f} KiB, and with its registers and block size "
+        f"{theoretical_occupancy(k, device):.1f} % is possible"
+        for k in kernels
+    )
+    text = (
+        "Reported at 0 % occupancy, which is a gap in the measurement: the estimate allows a block 48 KiB of shared "
+        f"memory, but {each}."
+    )
+    remedy = "Read the theoretical figure; for a measured one use Nsight Compute."
+    libraries = ", ".join(dict.fromkeys(k.decoded.library for k in kernels))
+    yield note("occupancy-gap", _resources(kernels), remedy, text, positions(kernels), theme="", subject=libraries)
+
+
+def _is_gap(kernel: Activity) -> bool:
+    return kernel.occupancy_percent == 0 and (kernel.shared_memory_bytes or 0) > DEFAULT_SHARED_LIMIT
+
+
 def _resources(kernels: list[Activity]) -> str:
     return "; ".join(
         f"{k.label}: block {' x '.join(map(str, k.block or ()))}, {k.registers_per_thread} registers a thread, "
-        f"{k.shared_memory_bytes} bytes of shared memory a block, reported {_percent(k.occupancy_percent)}"
+        f"{k.shared_memory_bytes} bytes of shared memory a block, launched by {k.launch_api or 'an unknown call'}"
         for k in kernels
     )
 
 
-def _percent(value: float | None) -> str:
-    return "n/a" if value is None else f"{value:g} %"
+def _idle(group: Sequence[Told]) -> str:
+    return f"In {in_cases(group)}, kernels are too small for the device: {subjects(f for _, f in group)}."
 
 
-@rule("unequal-gemms", "products of equal FLOPs in one forward run on different kernels")
-def unequal_gemms(scene: Scene) -> Iterator[Finding]:
-    """With the tiles of the output and the waves they make; why the library chose so, the trace does not say."""
-    by_flops: dict[int, list[GemmCost]] = {}
-    for gemm in gemm_costs(scene.facts):
-        by_flops.setdefault(gemm.flops, []).append(gemm)
-    for flops, gemms in by_flops.items():
-        if len({gemm.kernel for gemm in gemms}) < 2:
-            continue
-        times = [gemm.time_us for gemm in gemms]
-        sayings = "; ".join(dict.fromkeys(_fit(gemm) for gemm in gemms))
-        shapes = {(gemm.batch, gemm.m, gemm.n) for gemm in gemms}
-        why = (
-            "but outputs of different shape, which tile differently" if len(shapes) > 1 else "and outputs of one shape"
-        )
-        text = (
-            f"{len(gemms)} products of {flops / 1e9:.1f} GFLOP each run on {len({g.kernel for g in gemms})} different "
-            f"kernels: equal FLOPs, {why}. {sayings}."
-        )
-        remedy = (
-            "Compare tiles and waves, as given: more than that the trace does not say of the library's choice."
-            if len(shapes) > 1
-            else "Compare layout, strides and epilogue of the products: size alone does not tell the kernels apart."
-        )
-        spread = max(times) - min(times)
-        share = part(spread, scene.device_time_us)
-        level = severity(share) if share and share >= 0.2 else "info"
-        evidence = "; ".join(f"{g.label}: {g.m} x {g.n} x {g.k} in {duration(g.time_us)}" for g in gemms)
-        yield Finding(
-            "unequal-gemms", level, spread, share, evidence, remedy, text, tuple(g.position for g in gemms), DEVICE
-        )
+@rule("few-blocks", "a kernel of weight whose grid has fewer blocks than half of the multiprocessors", _idle)
+def few_blocks(scene: Scene) -> Iterator[Finding]:
+    """What it leaves idle, no occupancy makes up for."""
+    processors = scene.facts.device_properties.get("numSms")
+    few = [k for k in heavy(scene) if k.grid and processors and math.prod(k.grid) < FEW_BLOCKS * processors]
+    if not few:
+        return
+    each = ", ".join(f"{k.label} {math.prod(k.grid or ())} blocks" for k in few)
+    said = f"{each} on {processors} multiprocessors"
+    text = f"Most multiprocessors are idle: {said}."
+    remedy = "Larger inputs, several at once, or a split along the inner dimension (split-K) fill more of them."
+    evidence = "; ".join(f"{k.label}: grid {' x '.join(map(str, k.grid or ()))}" for k in few)
+    yield note("few-blocks", evidence, remedy, text, positions(few), theme="", subject=said)
 
 
-def _fit(gemm: GemmCost) -> str:
-    waves = f"{gemm.tiles} tiles, {gemm.waves:.2f} waves" if gemm.tiles and gemm.waves else "tile unknown"
-    return f"{gemm.m} x {gemm.n} x {gemm.k}: {gemm.tile or 'no tile in the name'}, {waves}"
+def _older(group: Sequence[Told]) -> str:
+    return f"In {in_cases(group)}, kernels were built for an older architecture than the device's: {_each(group)}."
+
+
+@rule("older-architecture", "a kernel of weight whose name says that it was built for an older architecture", _older)
+def older_architecture(scene: Scene) -> Iterator[Finding]:
+    """By the major number of the compute capability: such a kernel cannot use what the newer device added."""
+    own = (scene.facts.capability or "").partition(".")[0]
+    older = [k for k in heavy(scene) if own.isdigit() and 0 < _major(k) < int(own)]
+    if not older:
+        return
+    each = ", ".join(f"{k.label} ({k.decoded.architecture})" for k in older)
+    kinds = dict.fromkeys(f"{_maker(k)} ({k.decoded.architecture})" for k in older)
+    text = f"Built for an older architecture than the sm{own}0 of this device: {each}."
+    remedy = (
+        "Look for an implementation built for this device; on sm90 the tensor cores reach their full rate only by "
+        "wgmma, which older kernels do not issue."
+    )
+    yield note("older-architecture", each, remedy, text, positions(older), theme="", subject=", ".join(kinds))
+
+
+def _maker(kernel: Activity) -> str:
+    library, family = kernel.decoded.library, kernel.family
+    return library if family in library else f"{library} {family}"
+
+
+def _major(kernel: Activity) -> int:
+    digits = (kernel.decoded.architecture or "").removeprefix("sm")
+    return int(digits) // 10 if digits.isdigit() else 0

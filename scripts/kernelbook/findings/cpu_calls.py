@@ -1,27 +1,17 @@
-"""CPU against device: launch-bound forwards, metadata ops, library calls, queries before a launch."""
+"""Where CPU time goes by call: metadata ops, library calls, queries before a launch, the profiler's own buffers."""
 
 from __future__ import annotations
 
 import fnmatch
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from kernelbook.case_facts import Activity, CallTotal, CaseFacts
-from kernelbook.clock import bound_of
-from kernelbook.findings.registry import (
-    CPU,
-    FORWARD,
-    Finding,
-    Scene,
-    cpu_cost,
-    cpu_finding,
-    part,
-    rule,
-    severity,
-)
+from kernelbook.case_facts import CallTotal, CaseFacts
+from kernelbook.findings.costs import cpu_cost, cpu_note, part
+from kernelbook.findings.registry import CPU, SPENT, Finding, Scene, Told, rule
+from kernelbook.findings.together import in_cases, shares, subjects, times
 from kernelbook.measurement import MeasurementError, load_measurement
 from kernelbook.units import duration, plural
 
@@ -33,6 +23,7 @@ METADATA = {"aten::" + name for name in (
 
 _CUBLAS = "It holds the call of cuBLAS, which chooses a kernel by heuristics: paid per call, not per element."
 _CUDNN = "It holds the call of cuDNN, which needs an execution plan: paid per call, not per element."
+_OTHER = "A profiler of native code shows what it is; it is paid per call."
 #: Ops whose implementation is known to call a library, and what is known of that call.
 LIBRARY_OPS = {
     **dict.fromkeys(("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"), _CUBLAS),
@@ -40,47 +31,14 @@ LIBRARY_OPS = {
 }
 
 
-@rule("overhead-bound", "an unprofiled forward takes over a tenth longer than the device works, and the CPU is why")
-def overhead_bound(scene: Scene) -> Iterator[Finding]:
-    """Says also where this case's kernels are the fastest of its workload, which the wall clock then hides."""
-    facts = scene.facts
-    bound, why = bound_of(facts)
-    if bound != "launches" or facts.forward_time_us is None or facts.device_busy_us is None:
-        return
-    idle = facts.forward_time_us - facts.device_busy_us
-    waits = plural(facts.launches or 0, "launch", "launches")
-    text = f"Launch-bound: {why}; the other {duration(idle)} it waits for {waits} by the CPU.{_fastest(scene)}"
-    remedy = "Give each launch more work, or launch less: CUDA graphs, torch.compile(mode='reduce-overhead')."
-    share = part(idle, facts.forward_time_us)
-    evidence = (
-        f"forward {duration(facts.forward_time_us)} unprofiled, device busy {duration(facts.device_busy_us)}, "
-        f"CPU {duration(facts.cpu_time_us)} as profiled, {plural(len(facts.ops), 'CPU op')}"
-    )
-    yield Finding("overhead-bound", severity(share), idle, share, evidence, remedy, text, of=FORWARD)
-
-
-def _fastest(scene: Scene) -> str:
-    """Whether no other kernels of this workload are faster; cases that run the very same kernels are no rivals."""
-    own = Counter(kernel.name for kernel in scene.kernels)
-    rivals = [p for p in scene.peers() if p.device_time_us and Counter(k.name for k in _kernels(p)) != own]
-    if not rivals or not scene.facts.device_time_us:
-        return ""
-    if min(rival.device_time_us or 0.0 for rival in rivals) <= scene.facts.device_time_us:
-        return ""
-    second = min(rivals, key=lambda p: p.forward_time_us or float("inf"))
-    gap = (second.device_time_us or 0.0) / scene.facts.device_time_us
-    wall = (second.forward_time_us or 0.0) / (scene.facts.forward_time_us or 1.0)
+def _views(group: Sequence[Told]) -> str:
     return (
-        f" Yet its kernels are the fastest of this workload: {gap:.2f} x as fast as {second.case} on the device, "
-        f"{wall:.2f} x on the wall clock."
+        f"In {in_cases(group)}, ops that only change sizes and strides take {shares(group)} of a forward's CPU time, "
+        f"{times(group)} under the profiler; they launch nothing."
     )
 
 
-def _kernels(facts: CaseFacts) -> list[Activity]:
-    return [a for a in facts.activities if a.category == "kernel"]
-
-
-@rule("metadata-ops", "ops that only change sizes and strides take a share of the CPU time")
+@rule("metadata-ops", "ops that only change sizes and strides take a share of the CPU time", _views)
 def metadata_ops(scene: Scene) -> Iterator[Finding]:
     """Told from a twentieth of the CPU time on."""
     facts = scene.facts
@@ -88,18 +46,25 @@ def metadata_ops(scene: Scene) -> Iterator[Finding]:
     if cost is None or (part(cost.time_us, facts.cpu_time_us) or 0) < 0.05:
         return
     ops = round(facts.cpu_cost(lambda total: total.category == "op", lambda total: total.count))
-    does, it = ("changes", "it launches nothing, and costs")
+    changes, it = ("changes", "it launches nothing, and costs")
     if cost.count > 1:
-        does, it = ("change", "they launch nothing, and cost")
-    text = (
-        f"{cost.count} of {plural(ops, 'CPU op')} only {does} sizes and strides: {it} "
-        f"{duration(cost.time_us)} of CPU time under the profiler."
+        changes, it = ("change", "they launch nothing, and cost")
+    took = f"{cost.span}{cost.span.over} of CPU time under the profiler"
+    text = f"{cost.count} of {plural(ops, 'CPU op')} only {changes} sizes and strides: {it} {took}."
+    remedy = "Free where the device is the bottleneck; elsewhere torch.compile removes most of them."
+    yield from cpu_note(scene, "metadata-ops", cost, text, remedy, theme="")
+
+
+def _in_itself(group: Sequence[Told]) -> str:
+    names = subjects(finding for _, finding in group)
+    spend, them = ("spend", "themselves") if "," in names else ("spends", "itself")
+    return (
+        f"In {in_cases(group)}, {names} {spend} {shares(group)} of a forward's CPU time in {them}, {times(group)} "
+        "under the profiler: time that the trace does not break down."
     )
-    remedy = "Free where the device is the bottleneck; where launches are, torch.compile removes most of them."
-    yield from cpu_finding(scene, "metadata-ops", cost, text, remedy, info=True)
 
 
-@rule("library-call", "the calls of one op spend a fifth of the CPU time themselves, in no child op")
+@rule("library-call", "the calls of one op spend a fifth of the CPU time themselves, in no child op", _in_itself)
 def library_call(scene: Scene) -> Iterator[Finding]:
     """The fat bar: what an op does in itself, the profiler does not look into; a cause is named for known ops alone."""
     facts = scene.facts
@@ -110,14 +75,21 @@ def library_call(scene: Scene) -> Iterator[Finding]:
             continue
         calls = f" over {cost.count} calls" if cost.count > 1 else ""
         text = (
-            f"{name} spends {duration(cost.time_us)} of CPU time under the profiler in itself{calls}, not in child "
-            "ops: time in the op itself that the trace does not break down."
+            f"{name} spends {cost.span}{cost.span.over} of CPU time under the profiler in itself{calls}, not in child "
+            "ops: time that the trace does not break down."
         )
-        remedy = LIBRARY_OPS.get(name, "A profiler of native code shows what it is; it is paid per call.")
-        yield from cpu_finding(scene, "library-call", cost, text, remedy, info=True)
+        remedy = LIBRARY_OPS.get(name, _OTHER)
+        yield from cpu_note(scene, "library-call", cost, text, remedy, theme=remedy, subject=name)
 
 
-@rule("occupancy-query", "a runtime call asks for occupancy or attributes of a function before it is launched")
+def _queries(group: Sequence[Told]) -> str:
+    return (
+        f"In {in_cases(group)}, runtime calls ask how a kernel fits before its launch: {times(group)} of CPU time a "
+        "forward under the profiler."
+    )
+
+
+@rule("occupancy-query", "a runtime call asks for occupancy or attributes of a function before its launch", _queries)
 def occupancy_query(scene: Scene) -> Iterator[Finding]:
     """Counted as runtime calls, never as launches."""
     cost = cpu_cost(scene.facts, _asks, self_time=False)
@@ -126,7 +98,7 @@ def occupancy_query(scene: Scene) -> Iterator[Finding]:
     names = ", ".join(cost.parts)
     text = f"{plural(cost.count, 'runtime call')} a forward to ask how a kernel fits before its launch: {names}."
     remedy = "The library chooses its grid so; they launch nothing, and a CUDA graph does without them."
-    yield from cpu_finding(scene, "occupancy-query", cost, text, remedy, info=True)
+    yield from cpu_note(scene, "occupancy-query", cost, text, remedy, theme="")
 
 
 def _asks(total: CallTotal) -> bool:
@@ -134,7 +106,11 @@ def _asks(total: CallTotal) -> bool:
     return total.category == "runtime" and any(fnmatch.fnmatchcase(total.name, pattern) for pattern in patterns)
 
 
-@rule("profiler-buffer", "the profiler asked for a buffer while it recorded")
+def _buffers(group: Sequence[Told]) -> str:
+    return f"In {in_cases(group)} the profiler asked for buffers while it recorded: {times(group)} of its own CPU time."
+
+
+@rule("profiler-buffer", "the profiler asked for a buffer while it recorded", _buffers)
 def profiler_buffer(scene: Scene) -> Iterator[Finding]:
     """Time of the profiler, not of the program: the launch that triggers the request takes far longer than others.
 
@@ -147,7 +123,8 @@ def profiler_buffer(scene: Scene) -> Iterator[Finding]:
     took = f"{duration(time_us)} of CPU time of its own, under the profiler"
     text = f"The profiler asked for {plural(count, 'buffer')} while it recorded: {took}."
     remedy = "Leave the forward it fell into out of CPU times; medians already do. Longer warm-up makes it rarer."
-    yield Finding("profiler-buffer", "info", time_us, None, f"{rows[0]['name']}: {count} x", remedy, text, of=CPU)
+    evidence = f"{rows[0]['name']}: {count} x"
+    yield Finding("profiler-buffer", "info", time_us, None, evidence, remedy, text, of=CPU, kind=SPENT, theme="")
 
 
 def profiler_rows(facts: CaseFacts) -> list[dict[str, Any]]:

@@ -1,0 +1,72 @@
+"""What was found alike in several cases of one run, told once: one finding that lists the cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from kernelbook.case_facts import YARDSTICK, CaseFacts
+from kernelbook.findings.registry import Finding, Told, rules
+from kernelbook.units import duration
+
+
+def together(told: Sequence[Told], yardsticks: Iterable[str] = ()) -> list[Told]:
+    """The findings of one run, those of one rule and theme made one, in the order of their first.
+
+    It stands under the case that it costs most, or the first; never under a yardstick where there is another.
+    """
+    groups: dict[tuple[str, str | int], list[Told]] = {}
+    for number, (case, finding) in enumerate(told):
+        groups.setdefault((finding.rule, number if finding.theme is None else finding.theme), []).append(
+            (case, finding)
+        )
+    return [one for group in groups.values() for one in _told_once(group, set(yardsticks))]
+
+
+def _told_once(group: Sequence[Told], yardsticks: set[str]) -> list[Told]:
+    summary = rules()[group[0][1].rule].summary
+    cases = list(dict.fromkeys(case for case, _ in group))
+    if len(cases) == 1 or summary is None:
+        return list(group)
+    case, head = min(group, key=lambda one: (one[0] in yardsticks, -(one[1].time_us or 0.0)))
+    told = replace(head, text=summary(group), evidence=_evidence(group), cases=", ".join(cases), positions=())
+    return [(case, told)]
+
+
+def _evidence(group: Sequence[Told]) -> str:
+    return "; ".join(
+        f"{case} {duration(finding.time_us)}" if finding.time_us is not None else f"{case}: {finding.evidence}"
+        for case, finding in group
+    )
+
+
+def yardstick_cases(cases: Iterable[CaseFacts]) -> list[str]:
+    """Those that measure what the device can do."""
+    return [facts.case for facts in cases if facts.workload == YARDSTICK]
+
+
+# --- words for the texts ---------------------------------------------------------------------------------------------
+
+
+def in_cases(group: Sequence[Told]) -> str:
+    """``12 cases``"""
+    return f"{len({case for case, _ in group})} cases"
+
+
+def times(group: Sequence[Told]) -> str:
+    """The times of all, from the least to the most: ``0.74 µs to 2.34 µs``."""
+    known = sorted(finding.time_us for _, finding in group if finding.time_us is not None)
+    ends = list(dict.fromkeys(duration(time) for time in known[:1] + known[-1:]))
+    return " to ".join(ends)
+
+
+def shares(group: Sequence[Told]) -> str:
+    """The shares of all, from the least to the most: ``5 % to 13 %``."""
+    known = sorted(finding.share for _, finding in group if finding.share is not None)
+    ends = list(dict.fromkeys(f"{share:.0%}".replace("%", " %") for share in known[:1] + known[-1:]))
+    return " to ".join(ends)
+
+
+def subjects(findings: Iterable[Finding]) -> str:
+    """What they are about, each once."""
+    return ", ".join(dict.fromkeys(finding.subject for finding in findings if finding.subject))

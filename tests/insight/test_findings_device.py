@@ -1,0 +1,287 @@
+"""Rules about device time, each on a recorded trace that shows the thing, or on a small trace where none does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from insight_findings import found, one, small
+from insight_raw import usual
+from insight_traces import H200, Trace
+
+from kernelbook.case_facts import Activity, Call, CaseFacts, Forward
+from kernelbook.findings import find_in_run
+from kernelbook.occupancy import achievable_occupancy, theoretical_occupancy
+
+Look = Callable[[str], CaseFacts]
+Facts = dict[str, CaseFacts]
+
+
+def copies_of(places: tuple[int, ...]) -> Callable[[dict], float]:
+    """Summed time of those of a forward's copying kernels, by their order, µs."""
+
+    def of_forward(forward: dict) -> float:
+        rows = sorted((e for e in forward["device"] if "copy_kernel" in e["name"]), key=lambda e: e["ts"])
+        return sum(rows[place]["dur"] for place in places)
+
+    return of_forward
+
+
+def gemms(part: str) -> Callable[[dict], float]:
+    """Summed time of the kernels with that in their name, µs."""
+    return lambda forward: sum(event["dur"] for event in forward["device"] if part in event["name"])
+
+
+# --- copies ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_copy_that_masked_fill_makes_is_found_with_op_bytes_and_share(facts_of: Look) -> None:
+    naive = facts_of("attention-naive-eager")
+    finding = one(naive, "unwritten-copy")
+    # 8 x 16 x 1024 x 1024 scores of 2 bytes are 256 MiB.
+    assert "aten::masked_fill makes an implicit copy of 256 MiB" in finding.text
+    assert "aten::clone > aten::copy_" in finding.text
+    assert finding.time_us == pytest.approx(128, abs=3)
+    assert finding.share == pytest.approx(0.12, abs=0.01)
+    assert finding.kind == "recoverable"
+    assert found(facts_of("attention-inplace-eager"), "unwritten-copy") == []
+    assert found(facts_of("matmul-add-4096-compile"), "unwritten-copy") == []
+
+
+def test_a_copy_that_an_out_of_place_op_makes_is_told_once_with_its_remedy(facts_of: Look) -> None:
+    naive = facts_of("attention-naive-eager")
+    finding = one(naive, "unwritten-copy")
+    assert "It works out of place" in finding.text
+    assert "masked_fill_" in finding.remedy
+    assert "no_grad" in finding.remedy
+    assert found(naive, "out-of-place") == []
+    assert found(facts_of("attention-inplace-eager"), "out-of-place") == []
+
+
+def test_a_memcpy_seeds_the_bias_of_the_compiled_addmm(facts_of: Look) -> None:
+    finding = one(facts_of("matmul-add-4096-compile"), "bias-memcpy")
+    assert "aten::addmm" in finding.text
+    assert finding.time_us == pytest.approx(15.5, abs=1.0)
+    assert found(facts_of("linear-eager"), "bias-memcpy") == []
+
+
+def test_workspace_memsets_are_counted_and_cost_little(facts_of: Look) -> None:
+    finding = one(facts_of("mlp-eager"), "workspace-memset")
+    assert "cuBLAS clears a workspace of 4 bytes before 2 kernels: 2 memsets more" in finding.text
+    assert (finding.severity, finding.kind) == ("info", "spent")
+    assert "cuDNN" in one(facts_of("sdpa-cudnn-eager"), "workspace-memset").text
+    assert found(facts_of("sdpa-math-eager"), "workspace-memset") == []
+
+
+def test_a_copy_that_was_asked_for_is_no_finding_and_wrappers_do_not_count(tmp_path: Path) -> None:
+    copy = (
+        "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::"
+        "direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda()#3}::operator()() const::{lambda(float)#1}> >(int)"
+    )
+    asked, unasked = Trace(), Trace()
+    asked.forward([(copy, 10.0)], op="aten::contiguous", inside=[("cpu_op", "aten::clone")])
+    unasked.forward([(copy, 10.0)], op="aten::index")
+    assert found(small(tmp_path / "a", asked), "unwritten-copy") == []
+    assert "aten::index makes an implicit copy" in one(small(tmp_path / "b", unasked), "unwritten-copy").text
+
+
+# --- attention -------------------------------------------------------------------------------------------------------
+
+
+def test_math_runs_its_products_in_fp32_on_cuda_cores(recorded_facts: Facts, recorded_h200: Path) -> None:
+    finding = one(recorded_facts["sdpa-math-eager"], "fp32-gemm", recorded_facts)
+    assert "2 GEMM kernels ran in fp32 on CUDA cores" in finding.text
+    assert finding.severity == "high"
+    math = recorded_h200 / "sdpa-math-eager"
+    products = usual(math, "sdpa_fwd", gemms("xmma_gemm_f32f32"))
+    others = ("attention-naive-eager", "attention-inplace-eager", "attention-naive-compile")
+    on_tensor_cores = min(usual(recorded_h200 / case, "attn_fwd", gemms("nvjet")) for case in others)
+    operands = usual(math, "sdpa_fwd", copies_of((0, 1, 2, 4)))
+    assert f"{products:.0f} µs a forward" in finding.text
+    assert f"on tensor cores the same products take {on_tensor_cores:.0f} µs" in finding.text
+    assert finding.kind == "recoverable"
+    assert finding.time_us == pytest.approx(products + operands - on_tensor_cores, rel=0.01)
+    assert "allow_fp16_bf16_reduction_math_sdp" in finding.remedy
+    assert "set_float32_matmul_precision('high')" in finding.remedy
+    assert found(recorded_facts["attention-inplace-eager"], "fp32-gemm") == []
+
+
+def test_only_casts_of_operands_and_outputs_count_with_the_products(recorded_facts: Facts, recorded_h200: Path) -> None:
+    finding = one(recorded_facts["sdpa-math-eager"], "fp32-gemm")
+    # q, k and v to fp32 before the products, and the output back after them; not the attention weights (the fourth).
+    taken = usual(recorded_h200 / "sdpa-math-eager", "sdpa_fwd", copies_of((0, 1, 2, 4)))
+    said = finding.text.partition("4 casts of their operands and outputs take ")[2]
+    assert float(said.partition(" µs")[0]) == pytest.approx(taken, rel=0.01)
+    assert finding.positions == (0, 1, 2, 10, 18, 19)
+
+
+def test_without_a_case_on_tensor_cores_the_time_of_fp32_products_is_spent(recorded_facts: Facts) -> None:
+    finding = one(recorded_facts["sdpa-math-eager"], "fp32-gemm")
+    assert finding.kind == "spent"
+    assert "on tensor cores the same" not in finding.text
+
+
+def test_the_remedy_for_math_holds_for_its_compiled_case_too(recorded_facts: Facts) -> None:
+    compiled = recorded_facts["sdpa-math-compile"]
+    assert "FLASH_ATTENTION" in one(compiled, "fp32-gemm", recorded_facts).remedy
+    assert "FLASH_ATTENTION" not in one(compiled, "fp32-gemm").remedy  # nothing says there that it is SDPA
+
+
+def test_the_weights_that_math_converts_for_nobody_are_found(recorded_facts: Facts, recorded_h200: Path) -> None:
+    finding = one(recorded_facts["sdpa-math-eager"], "discarded-output")
+    # 8 x 16 x 1024 x 1024 weights; the fourth of the five copies.
+    assert "from float32 to bfloat16 (134 M elements)" in finding.text
+    wanted = usual(recorded_h200 / "sdpa-math-eager", "sdpa_fwd", copies_of((3,)))
+    assert finding.time_us == pytest.approx(wanted, rel=0.01)
+    assert finding.positions == (17,)
+    assert found(recorded_facts["attention-naive-eager"], "discarded-output") == []
+
+
+def test_math_rebuilds_its_mask_at_each_call(facts_of: Look) -> None:
+    finding = one(facts_of("sdpa-math-eager"), "mask-rebuilt")
+    # ones, tril, two scalars and where: five kernels before the products.
+    assert "5 kernels: ones, tril, 2 x scalar_tensor, where" in finding.text
+    assert finding.time_us == pytest.approx(11.3, abs=0.5)
+    assert found(facts_of("attention-naive-eager"), "mask-rebuilt") == []
+
+
+def test_safe_softmax_has_four_kernels_besides_softmax(facts_of: Look) -> None:
+    finding = one(facts_of("sdpa-math-eager"), "safe-softmax")
+    assert "4 kernels besides softmax" in finding.text
+    assert finding.time_us == pytest.approx(667, abs=8)
+
+
+# --- pointwise kernels -----------------------------------------------------------------------------------------------
+
+
+def test_a_pointwise_kernel_that_does_not_load_several_elements_at_once_is_slow(
+    recorded_facts: Facts, recorded_h200: Path
+) -> None:
+    finding = one(recorded_facts["attention-inplace-eager"], "slow-pointwise", recorded_facts)
+    time_us = usual(recorded_h200 / "attention-inplace-eager", "attn_fwd", gemms("masked_fill"))
+    # 2 GiB read and written by the ceiling's copy; scores read and written, and a mask of one byte an element.
+    ceiling = 2 * 2**31 / usual(recorded_h200 / "ceiling-copy", "ceiling_copy", gemms("Memcpy"))
+    moved = 2 * 2 * 8 * 16 * 1024 * 1024 + 1024 * 1024
+    share = moved / time_us / ceiling
+    assert f"{share:.0%}".replace("%", " % of the measured copy ceiling") in finding.text
+    assert f"{moved / time_us / 1e3:,.0f} GB/s" in finding.text
+    assert finding.time_us == pytest.approx(time_us - moved / ceiling, rel=0.01)
+    assert (finding.kind, finding.severity) == ("recoverable", "high")
+    assert "vectorized_elementwise_kernel [mul] in the same forward reaches 99 %" in finding.text
+    assert "one element at a time" in finding.remedy
+
+
+def test_pointwise_kernels_near_the_ceiling_are_no_finding(recorded_facts: Facts) -> None:
+    for case in ("mlp-eager", "mlp-liger", "matmul-add-4096-eager"):  # 76 % and more, Liger's 79 %
+        assert found(recorded_facts[case], "slow-pointwise", recorded_facts) == [], case
+    assert len(found(recorded_facts["sdpa-math-eager"], "slow-pointwise", recorded_facts)) == 2  # add_ and where
+    assert found(recorded_facts["attention-inplace-eager"], "slow-pointwise") == []  # no ceiling, no share
+
+
+# --- shape -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("threads", "registers", "shared", "percent"),
+    [
+        # Kineto's own estimate, rounded, stands beside each in our H200 traces.
+        (128, 48, 0, 62.5),  # softmax_warp_forward: 63
+        (128, 121, 12672, 25.0),  # xmma 64x64x8: 25
+        (128, 255, 33792, 12.5),  # xmma 128x128x8: 13
+        (128, 40, 0, 75.0),  # vectorized mul: 75
+        (128, 32, 0, 100.0),  # vectorized gelu: 100
+        (128, 255, 49152, 12.5),  # flash_fwd_kernel: 13
+        (128, 128, 18944, 25.0),  # fmha_cutlassF: 25
+        # One block of 12 warps of 64, by hand: 213188 of 233472 bytes of shared memory leave no room for a second.
+        (384, 168, 213188, 18.75),
+    ],
+)
+def test_theoretical_occupancy(threads: int, registers: int, shared: int, percent: float) -> None:
+    kernel = Activity(0, "kernel", "k", 0.0, 1.0, block=(threads, 1, 1), registers_per_thread=registers,
+                      shared_memory_bytes=shared)  # fmt: skip
+    assert theoretical_occupancy(kernel, H200) == percent
+    assert theoretical_occupancy(kernel, {}) is None
+
+
+def test_a_grid_too_small_for_the_device_achieves_no_theoretical_occupancy() -> None:
+    kernel = Activity(0, "kernel", "k", 0.0, 1.0, grid=(4, 2, 1), block=(384, 1, 1), registers_per_thread=168,
+                      shared_memory_bytes=164308)  # fmt: skip
+    # 8 blocks of 12 warps over 132 multiprocessors of 64 warps.
+    assert achievable_occupancy(kernel, H200) == pytest.approx(100 * 8 * 12 / (132 * 64))
+    assert achievable_occupancy(replace(kernel, grid=(2, 66, 1)), H200) == 18.75
+    assert achievable_occupancy(replace(kernel, grid=None), H200) == 18.75
+
+
+def test_zero_occupancy_of_a_cublas_kernel_is_a_gap(facts_of: Look) -> None:
+    finding = one(facts_of("linear-eager"), "occupancy-gap")
+    assert "gap in the measurement" in finding.text
+    assert "opts in to 160 KiB" in finding.text
+    assert "18.8 % is possible" in finding.text
+    assert "cuLaunchKernelEx" in finding.evidence
+
+
+def test_a_product_of_64_leaves_most_multiprocessors_idle(recorded_facts: Facts) -> None:
+    finding = one(recorded_facts["matmul-add-64-eager"], "few-blocks")
+    assert "nvjet_sm90_tst_64x8_64x16_1x4_h_bz_NNT 8 blocks" in finding.text
+    assert "on 132 multiprocessors" in finding.text
+    assert found(recorded_facts["mlp-eager"], "few-blocks") == []  # persistent: a block on each
+
+
+def test_kernels_of_an_older_architecture_are_named(recorded_facts: Facts) -> None:
+    finding = one(recorded_facts["sdpa-efficient-eager"], "older-architecture")
+    assert finding.text.startswith("Built for an older architecture than the sm90 of this device: fmha_cutlassF")
+    assert found(recorded_facts["sdpa-cudnn-eager"], "older-architecture") == []  # sm90
+    assert found(recorded_facts["sdpa-flash-eager"], "older-architecture") == []  # the name does not say
+
+
+# --- products --------------------------------------------------------------------------------------------------------
+
+
+def test_unequal_products_are_told_with_sizes_tiles_and_how_they_fill_the_device(recorded_facts: Facts) -> None:
+    finding = one(recorded_facts["mlp-eager"], "unequal-gemms")
+    # 2 x 8192 x 3072 x 768 FLOP; 12 x 64 tiles of 256 x 128 and 4 x 64 of 192 x 128, over grids of 132 blocks.
+    assert "3 products of 38.7 GFLOP each run on 2 kernels and take unlike times. n and k differ." in finding.text
+    assert "8192 x 3072 x 768: tile 256x128x64, persistent, 5.82 tiles a block" in finding.text
+    assert "8192 x 768 x 3072: tile 192x128x64, persistent, 1.94 tiles a block" in finding.text
+    assert (finding.kind, finding.time_us) == ("note", None)
+    # 8192 tiles over 132 multiprocessors that hold two blocks each.
+    assert "tile 128x128x8, 31.03 waves" in one(recorded_facts["sdpa-math-eager"], "unequal-gemms").text
+
+
+@pytest.mark.parametrize("case", ["attention-inplace-eager", "attention-naive-eager", "attention-naive-compile"])
+def test_products_that_differ_by_less_than_a_twentieth_are_no_finding(recorded_facts: Facts, case: str) -> None:
+    assert found(recorded_facts[case], "unequal-gemms") == []  # 84.7 and 82.4 µs
+
+
+def test_the_same_products_in_several_cases_are_told_once(recorded_facts: Facts) -> None:
+    told = [finding for _, finding in find_in_run(recorded_facts) if finding.rule == "unequal-gemms"]
+    assert [finding.cases for finding in told if finding.cases] == ["mlp-compile, mlp-eager, mlp-liger"]
+
+
+def two_products(second: tuple[int, int], times: tuple[float, float]) -> CaseFacts:
+    """Two products of equal FLOPs on two kernels; of the first 64 x 32 times 32 x 16, of the second m and n given."""
+    names = ("nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT", "nvjet_sm90_tst_64x512_64x2_1x2_h_bz_coopB_NNT")
+    rows = tuple(Activity(i, "kernel", n, 20.0 * i, times[i], op="aten::mm") for i, n in enumerate(names))
+    calls: list[Call] = []
+    for m, n in ((64, 16), second):
+        at, kinds = len(calls), '["c10::BFloat16", "c10::BFloat16"]'
+        shape = f"[[{m}, 32], [32, {n}]]"
+        calls.append(Call(at, 0, None, "op", "aten::mm", 0.0, 1.0, 1.0, input_shapes=shape, input_types=kinds))
+        calls.append(Call(at + 1, 1, at, "runtime", "cuLaunchKernelEx", 0.0, 1.0, 1.0, kernels=1))
+    return CaseFacts("r", "c", kernels=2, forwards=(Forward(1, 0, 9.0, activities=rows),), calls=tuple(calls))
+
+
+def test_unequal_products_say_which_sizes_differ() -> None:
+    said = "Their sizes are the same"
+    assert said in one(two_products((64, 16), (10.0, 12.0)), "unequal-gemms").text
+    assert "m and n differ." in one(two_products((16, 64), (10.0, 12.0)), "unequal-gemms").text
+    assert found(two_products((16, 64), (10.0, 10.4)), "unequal-gemms") == []
+
+
+def test_products_that_differ_less_than_the_processes_do_are_no_finding() -> None:
+    first = two_products((16, 64), (10.0, 11.0)).forwards[0]
+    slower = tuple(replace(a, duration_us=a.duration_us + 2.0) for a in first.activities)
+    both = (first, replace(first, process=2, activities=slower))
+    assert found(replace(two_products((16, 64), (10.0, 11.0)), forwards=both), "unequal-gemms") == []
