@@ -38,7 +38,8 @@ def bound_of(facts: CaseFacts) -> tuple[str, str]:
     """(launches | gpu | unclear | unknown, why), from an unprofiled forward against the device's busy time in it.
 
     gpu: the two agree. launches: the forward takes longer by more than a tenth, and the CPU is busy longer than the
-    device (as profiled), so that the device waits for it. unclear: the forward takes longer, and the CPU is not why.
+    device (as profiled), so that the device waits for it, be it for launches or for what comes before them
+    (overhead-bound). unclear: the forward takes longer, and the CPU is not why.
     """
     busy, whole = facts.device_busy_us, facts.forward_time_us
     if not busy or not whole:
@@ -123,7 +124,7 @@ def _reconciled(facts: CaseFacts, profiled: float | None, overhead: float | None
     if abs(overhead) <= DISAGREE_FROM:
         return f"{said} ({overhead:+.0%}): the two agree."
     if bound == "launches":
-        why = "launch-bound: the profiler lengthens every launch, and the device waits for launches"
+        why = "overhead-bound: the device waits for the CPU, where the profiler lengthens every op and launch"
     elif not facts.on_device:
         why = "all work is on the CPU, where the profiler records each op"
     elif overhead < 0:

@@ -72,7 +72,7 @@ def test_a_gpu_bound_case_agrees_and_a_launch_bound_one_says_why(shared_facts: d
     differs = clock_of(shared_facts["linear-eager"])
     assert differs.bound == "launches"
     assert (differs.overhead_share or 0.0) > 0.1
-    assert "launch-bound" in differs.text
+    assert "overhead-bound: the device waits for the CPU" in differs.text
     slowed = clock_of(shared_facts["mlp-eager"])
     assert slowed.bound == "gpu"
     assert "the profiler slows the launches" in slowed.text

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from kernelbook import edition
 from kernelbook.case_facts import case_facts, merge_processes
+from kernelbook.edition import RUN_COLUMNS
 
 
 def row(process: int, times: tuple[float, ...] = (100.0, 101.0, 102.0), **more: Any) -> dict[str, Any]:
@@ -95,6 +98,21 @@ def test_which_gpus_a_case_ran_on(recorded_facts) -> None:
     assert {facts.gpus for case, facts in recorded_facts.items() if case not in one} == {("a", "b")}
 
 
+def test_a_run_is_of_no_one_gpu(tmp_path) -> None:
+    """Its environment is that of its first process, the GPU only that process's own."""
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / "run.json").write_text('{"status": "ok"}')
+    known = {
+        **dict.fromkeys(RUN_COLUMNS),
+        "torch": "2.11",
+        "gpu_id": "1f",
+        "environment": '{"gpu_id": "1f", "cpu": "x"}',
+    }
+    cases = pa.Table.from_pylist([row(1) | known | {"device": "NVIDIA H200", "device_properties": None}])
+    run = {"name": "r", "kind": "host", "description": "", "where": ""}
+    assert edition._run_facts(run, tmp_path, cases, None)["environment"] == {"cpu": "x"}
+
+
 def test_warnings_of_all_processes_are_there_once() -> None:
     def warned(process: int, *notes: tuple[str, str]) -> dict[str, Any]:
         listed = [{"code": code, "count": 1, "message": text} for code, text in notes]
@@ -115,8 +133,6 @@ def test_nan_is_missing_and_a_case_without_times_has_none() -> None:
 
 
 def test_facts_leave_the_forwards_of_unmerged_processes_out() -> None:
-    import pyarrow as pa
-
     ranges = [
         {"run": "r", "case": "c", "process": p, "index": 0, "forward": True, "cpu_time_us": t, "device_time_us": t}
         | {"device_busy_us": t, "start_us": 0.0}

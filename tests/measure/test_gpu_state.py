@@ -6,6 +6,7 @@ import fcntl
 import os
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from patience import LONG
@@ -76,6 +77,24 @@ def test_a_gpu_is_told_by_a_hash_however_its_uuid_is_written(uuid):
 )
 def test_what_is_no_whole_uuid_of_a_gpu_has_no_id(uuid):
     assert gpu.gpu_id(uuid) is None
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("of_torch", "of_smi", "told"),
+    [
+        (UUID.removeprefix("GPU-"), "GPU-11111111-aaaa", HASH),  # torch's own is that of the GPU it computes on
+        (None, UUID, HASH),  # a torch of before uuid
+        (None, "index-0", None),
+    ],
+)
+def test_the_gpu_that_torch_computes_on_is_told(monkeypatch, of_torch, of_smi, told):
+    torch = pytest.importorskip("torch")
+    environment = pytest.importorskip("workloads.harness.environment")
+    properties = SimpleNamespace(uuid=of_torch) if of_torch else SimpleNamespace()
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
+    monkeypatch.setattr(gpu, "visible_gpu", lambda: of_smi)
+    assert environment._gpu_id(torch.device("cuda", 0)) == told
 
 
 def test_clocks(smi):
