@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kernelbook.kernel_names import built_for, decode_activity
 from kernelbook.report.model import Activity, Call
 from kernelbook.report.names import shown
 
@@ -27,6 +28,7 @@ FACTS = (
     "launch_api",
     "launch_duration_us",
 )
+RATES = ("gb_per_s", "share_of_roof", "roof")
 
 
 @dataclass(frozen=True)
@@ -47,13 +49,27 @@ def points(ranges: pa.Table) -> dict[Key, tuple[tuple[float | None, float | None
     return {key: tuple(processes[min(processes)]) for key, processes in grouped.items()}
 
 
-def representative(tables: Mapping[str, pa.Table]) -> Drawn:
-    """The rows marked `representative`; all rows of a table without marks, which holds representative ones only."""
+def representative(tables: Mapping[str, pa.Table], capabilities: Mapping[str, str | None]) -> Drawn:
+    """The rows marked `representative`; all rows of a table without marks, which holds representative ones only.
+
+    capabilities: run -> compute capability of its device (9.0).
+    """
     activities = _chosen(tables["activities"])
     calls = _chosen(tables["calls"])
     starts = _starts(tables["ranges"])
+    rates = _rates(tables["costs"])
     return Drawn(
-        {key: tuple(_activity(row, starts) for row in rows) for key, rows in activities.items()},
+        {
+            key: tuple(
+                replace(
+                    _activity(row, starts),
+                    built_for=_built_for(row, capabilities.get(key[0])),
+                    **rates.get((*key, row["position"]), {}),
+                )
+                for row in rows
+            )
+            for key, rows in activities.items()
+        },
         {key: tuple(_call(row) for row in rows) for key, rows in calls.items()},
     )
 
@@ -94,6 +110,19 @@ def _activity(row: Row, starts: Mapping[tuple[Any, ...], float]) -> Activity:
     known["facts"] = {name: row[name] for name in FACTS if row.get(name) is not None}
     known["family"] = known.get("family") or shown(row["category"], row["name"]).family
     return Activity(**known)
+
+
+def _rates(costs: pa.Table) -> dict[tuple[str, str, int], dict[str, Any]]:
+    """What is known of the rate of each kernel: (run, case, position) -> those of `RATES` that are known."""
+    return {
+        (row["run"], row["case"], row["position"]): {name: row[name] for name in RATES if row.get(name) is not None}
+        for row in costs.to_pylist()
+        if row["scope"] == "kernel"
+    }
+
+
+def _built_for(row: Row, capability: str | None) -> str | None:
+    return built_for(decode_activity(row["category"], row["name"]), capability)
 
 
 def _call(row: Row) -> Call:

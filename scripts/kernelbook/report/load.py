@@ -19,16 +19,14 @@ import pyarrow.parquet as pq
 from kernelbook.case_facts import merge_processes
 from kernelbook.report import forwards
 from kernelbook.report.ceilings import Ceiling
+from kernelbook.report.costs import Clock, Cost, Product
 from kernelbook.report.model import (
     CaseRun,
     CaseSpec,
-    Clock,
     Compared,
-    Cost,
     Edition,
     Finding,
     Judged,
-    Product,
     Run,
     Warned,
 )
@@ -183,7 +181,7 @@ def _case_runs(folder: Path, about: Row, tables: Mapping[str, pa.Table]) -> tupl
     grouped: dict[Key, list[Row]] = defaultdict(list)
     for row in _rows(tables, "cases"):
         grouped[row["run"], row["case"]].append(row)
-    drawn = forwards.representative(tables)
+    drawn = forwards.representative(tables, {name: run.get("capability") for name, run in runs.items()})
     samples = _samples(tables["samples"])
     points = forwards.points(tables["ranges"])
     return tuple(

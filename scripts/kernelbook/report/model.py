@@ -13,6 +13,7 @@ from typing import Any
 from kernelbook.case_facts import YARDSTICK, Process
 from kernelbook.comparability import UNKNOWN, Setting
 from kernelbook.report.ceilings import Ceiling
+from kernelbook.report.costs import Clock, Cost, Product
 from kernelbook.report.ranges import RangeLine, WholeFile
 from kernelbook.sdpa_backends import Answer
 from kernelbook.trust import Trust
@@ -64,6 +65,8 @@ class Activity:
     """One device activity of the representative forward. `start_us` counts from the forward's own start.
 
     `duration_us` is how long it took in that forward, `median_duration_us` how long it usually takes over all of them.
+    `gb_per_s`, `share_of_roof`, `roof`: its rate where its traffic is known, and what of the roof that is, compute's or
+    memory's. `built_for`: an architecture older than the device's, with both in words.
     """
 
     position: int
@@ -81,6 +84,10 @@ class Activity:
     launch_delay_us: float | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     median_duration_us: float | None = None
+    gb_per_s: float | None = None
+    share_of_roof: float | None = None
+    roof: str | None = None
+    built_for: str | None = None
 
     @property
     def usual_us(self) -> float:
@@ -179,7 +186,11 @@ class Judged:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that costs time, with what to do about it."""
+    """Something that costs time, with what to do about it.
+
+    `kind`: recoverable, spent or note. `time_low_us`, `time_high_us`: the least and the most of the processes.
+    `cases`: all that it was found in, where they are several.
+    """
 
     run: str
     case: str
@@ -191,62 +202,10 @@ class Finding:
     evidence: str = ""
     remedy: str = ""
     of: str | None = None
-
-
-@dataclass(frozen=True)
-class Cost:
-    """One forward against its floor: what the measured ceilings of its device allow at best."""
-
-    run: str
-    case: str
-    limiter: str = ""
-    tflops: float | None = None
-    compulsory_gb_per_s: float | None = None
-    times_compulsory: float | None = None
-    share_of_compute: float | None = None
-    share_of_memory: float | None = None
-    floor_us: float | None = None
-    times_floor: float | None = None
-    trade_off: str = ""
-
-    @property
-    def told(self) -> bool:
-        """Whether there is anything to show: a CPU run or a bare trace has no ceilings and no floor."""
-        return any((self.tflops, self.compulsory_gb_per_s, self.floor_us, self.trade_off))
-
-
-@dataclass(frozen=True)
-class Product:
-    """One matrix product of a forward, (batch x) m x k times k x n."""
-
-    run: str
-    case: str
-    position: int
-    label: str
-    m: int
-    n: int
-    k: int
-    batch: int = 1
-    time_us: float | None = None
-    tflops: float | None = None
-    share_of_roof: float | None = None
-    roof: str = ""
-    tile: str = ""
-    waves: float | None = None
-    tiles_per_block: float | None = None
-
-
-@dataclass(frozen=True)
-class Clock:
-    """Where the time of a forward goes, medians over forwards."""
-
-    run: str
-    case: str
-    launch_delay_us: float | None = None
-    device_gaps_us: float | None = None
-    device_idle_us: float | None = None
-    overhead_share: float | None = None
-    text: str = ""
+    kind: str = ""
+    time_low_us: float | None = None
+    time_high_us: float | None = None
+    cases: str | None = None
 
 
 @dataclass(frozen=True)

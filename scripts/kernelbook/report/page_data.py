@@ -28,6 +28,10 @@ ACTIVITY = (
     "launch",
     "facts",
     "usual",
+    "rate",
+    "of_roof",
+    "roof",
+    "built_for",
 )
 CALL = (
     "depth",
@@ -165,6 +169,10 @@ def _activity(act: Activity, table: Names) -> list[Any]:
         _round(act.launch_start_us),
         dict(act.facts),
         _round(act.usual_us),
+        _round(act.gb_per_s),
+        None if act.share_of_roof is None else round(act.share_of_roof, 4),
+        act.roof,
+        table.number(act.built_for),
     ]
 
 

@@ -6,16 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kernelbook.report import strips
+from kernelbook.report.costs import Clock, Cost, Product
 from kernelbook.report.model import (
     Activity,
     CaseRun,
     CaseSpec,
-    Clock,
-    Cost,
     Edition,
     Finding,
     Judged,
-    Product,
     Run,
 )
 from kernelbook.report.ranges import RangeLine, WholeFile

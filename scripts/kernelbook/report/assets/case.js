@@ -1,5 +1,9 @@
 // What a case shows when it is opened: for a chosen run its strip, lanes, trace, kernels, ops and forward times.
 
+const roofOf = (act) => (act.roof ? `of the ${act.roof} roof` : null);
+const roofWords = (act) =>
+  missing(act.of_roof) ? "" : [`${share(act.of_roof)} `, h("span", { class: "muted" }, act.roof ?? "")];
+
 function kernelTable(cell) {
   const rows = cell.activities.map((act) => ({
     id: `${cell.anchor}~k${act.position}`,
@@ -18,6 +22,8 @@ function kernelTable(cell) {
       h("td", { class: "r num", "data-v": act.part }, share(act.part)),
       h("td", {}, act.family.label),
       h("td", {}, act.precision || ""),
+      h("td", { class: "r num", "data-v": act.rate ?? "" }, missing(act.rate) ? "" : significant(act.rate)),
+      h("td", { class: "r num", "data-v": act.of_roof ?? "", title: roofOf(act) }, roofWords(act)),
       h("td", { class: "mono", title: act.path ?? "" }, clip(act.op ?? NA, 60)),
       h(
         "td",
@@ -33,6 +39,8 @@ function kernelTable(cell) {
     ["share", "r"],
     ["family", ""],
     ["precision", ""],
+    ["GB/s", "r"],
+    ["of roof", "r"],
     ["launched by", ""],
     ["grid, block", ""],
   ];

@@ -62,6 +62,10 @@ function kernelCell(act) {
     {},
     h("span", { class: `dot b-${act.family.key}` }),
     h("span", { class: "mono", "data-copy": act.name, title: act.name }, act.short),
+    act.built_for && [
+      " ",
+      h("span", { class: "flag", title: `built for ${act.built_for}` }, act.built_for.split(" ")[0]),
+    ],
     h("small", {}, [act.what, act.precision].filter(Boolean).join(", ")),
   );
 }

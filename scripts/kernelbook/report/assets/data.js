@@ -26,6 +26,7 @@ function activityOf(row, position) {
     family: families[act.family],
     op: nameOf(act.op),
     path: nameOf(act.path),
+    built_for: nameOf(act.built_for),
   };
 }
 
