@@ -48,7 +48,7 @@ def _schema(head: bytes) -> Iterator[Note]:
 
 def _ops(reading: TraceReading) -> Iterator[Note]:
     if reading.ops.num_rows == 0 and reading.activities.num_rows:
-        text = "the trace has no CPU op (recorded without ProfilerActivity.CPU): what launched a kernel is not known"
+        text = "the trace has no CPU ops (recorded without ProfilerActivity.CPU): what launched a kernel is not known"
         yield _note("no_ops", 1, text)
 
 
@@ -57,8 +57,11 @@ def _graphs(reading: TraceReading) -> Iterator[Note]:
     launches = Counter(graphs["correlation"].to_pylist())
     if launches:
         most = max(launches.values())
-        what = "1 launch starts" if len(launches) == 1 else f"{len(launches)} launches start"
-        text = f"{what} several activities each, up to {most}: graph launches, counted once as a launch"
+        if len(launches) == 1:
+            text = f"1 launch starts several activities, up to {most}: a graph launch, counted once"
+        else:
+            what = f"{len(launches)} launches start several activities each"
+            text = f"{what}, up to {most}: graph launches, each counted once"
         yield _note("graph_launches", len(launches), text)
 
 
@@ -68,7 +71,8 @@ def _driver(reading: TraceReading) -> Iterator[Note]:
     if apis:
         what = "1 kernel was" if len(apis) == 1 else f"{len(apis)} kernels were"
         text = f"{what} launched through the driver ({', '.join(sorted(set(apis)))})"
-        yield _note("driver_launches", len(apis), text + ": Triton and other compilers at run time do so")
+        who = "Triton and other compilers at run time do so, and libraries for their newest kernels (cuBLAS, cuDNN)"
+        yield _note("driver_launches", len(apis), f"{text}: {who}")
 
 
 def _streams(reading: TraceReading) -> Iterator[Note]:

@@ -23,7 +23,7 @@ PECULIAR = {
     "tl-h100-qwen-chat": "509 of them were launched before the window opened",
     "tl-mi210-gpu-only": "the trace has no CPU op",
     "tl-torch-compile-triton": "launched through the driver (hipModuleLaunchKernel)",
-    "tl-vllm-decode-graph-exec": "1 launch starts several activities each, up to 421",
+    "tl-vllm-decode-graph-exec": "1 launch starts several activities, up to 421",
 }
 
 

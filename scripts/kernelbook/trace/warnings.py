@@ -93,14 +93,19 @@ def _of_launches(columns: Columns, found: Attribution) -> Iterator[TraceWarning]
 def _slow_first(columns: Columns, found: Attribution, figures: RangeFigures) -> Iterator[TraceWarning]:
     codes = found.forest.rows.name[found.ranges]
     lengths = found.forest.length[found.ranges]
-    slow = [
-        columns.names[code]
-        for code, rows in groups_of(codes)
-        if len(rows) >= _SLOW_FIRST_RANGES and (_first_slow(lengths[rows]) or _first_slow(figures.device_time[rows]))
-    ]
+    slow = []
+    for code, rows in groups_of(codes):
+        if len(rows) >= _SLOW_FIRST_RANGES:
+            sides = _slow_sides(lengths[rows], figures.device_time[rows])
+            slow += [f"{columns.names[code]} ({' and '.join(sides)} time)"] if sides else []
     if slow:
-        text = f"the first range is more than {SLOW_FIRST_FACTOR:g} times as slow as the median of the others: "
+        text = f"the first range takes more than {SLOW_FIRST_FACTOR:g} times the median of the others: "
         yield TraceWarning("slow_first", len(slow), text + ", ".join(slow[:5]) + "; read the median")
+
+
+def _slow_sides(cpu: np.ndarray, device: np.ndarray) -> list[str]:
+    """Which time of the first range is too long: CPU, device or both."""
+    return [name for name, times in (("CPU", cpu), ("device", device)) if _first_slow(times)]
 
 
 def _first_slow(times: np.ndarray) -> bool:
