@@ -155,9 +155,11 @@ def test_limiters_of_the_recorded_cases(recorded_facts: Facts) -> None:
     assert found["ceiling-copy"] == "memory"
     assert found["ceiling-matmul"] == found["matmul-add-4096-eager"] == found["mlp-eager"] == "compute"
     assert found["matmul-add-64-eager"] == found["linear-compile"] == found["mlp-liger"] == "overhead"
-    # What their kernels move takes 520 of 948 µs, 647 of 1,076 and, without a share for fp32, 1,501 of 2,632.
-    assert found["attention-inplace-eager"] == found["attention-naive-eager"] == "excess traffic or work"
-    assert found["sdpa-math-eager"] == "excess traffic or work"
+    # The floor is 21 µs; what their kernels move takes 520 of 948 µs, 647 of 1,076, 268 of 325, and of math, without
+    # the FLOPs in fp32, 1,501 of 2,632 and 583 of 1,248: the first factor is the larger in each.
+    for case in ("inplace-eager", "naive-eager", "naive-compile"):
+        assert found[f"attention-{case}"] == "excess traffic or work"
+    assert found["sdpa-math-eager"] == found["sdpa-math-compile"] == "excess traffic or work"
     # One kernel that moves what it must, at a fifth of the compute ceiling.
     assert found["sdpa-flash-eager"] == found["sdpa-efficient-eager"] == "kernel efficiency"
 

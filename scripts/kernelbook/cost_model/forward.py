@@ -21,7 +21,7 @@ OVERHEAD, COMPUTE, MEMORY, EXCESS, EFFICIENCY, LATENCY, UNKNOWN = LIMITERS = (
     "latency",
     "unknown",
 )
-#: Least times of at least this share of the device time are what limits a forward.
+#: A floor of at least this share of the device time is what limits a forward.
 NEAR = 0.5
 
 
@@ -40,9 +40,9 @@ class ForwardCost:
     what any kernel takes.
 
     ``limiter``: overhead, where the device waits for the CPU. compute or memory, where the forward is within twice its
-    floor. excess traffic or work, where it is not, but its kernels are within twice the least time for what they
-    themselves move and compute. kernel efficiency, where they are not either. latency, where the floor is below what
-    any kernel takes. Else unknown.
+    floor. Farther away there are two factors, from the floor to the least time for what its kernels themselves move and
+    compute, and from there to the device time; the larger is excess traffic or work, or kernel efficiency. latency,
+    where the floor is below what any kernel takes. Else unknown.
     """
 
     flops: int | None
@@ -113,9 +113,11 @@ def _limiter(
         return UNKNOWN
     if longest < LEAST_ROOF_US:
         return LATENCY
-    if sum(_least_us(cost, ceilings) for cost in kernels) >= NEAR * facts.device_time_us:
+    own = sum(_least_us(cost, ceilings) for cost in kernels)
+    if own and own / longest >= facts.device_time_us / own:
         return EXCESS
-    return EFFICIENCY if _all_known(facts, kernels) else UNKNOWN
+    told = _all_known(facts, kernels) and all(cost.roof for cost in kernels)
+    return EFFICIENCY if told else UNKNOWN
 
 
 def _least_us(cost: KernelCost, ceilings: Ceilings) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kernelbook.case_facts import Activity, CaseFacts
+from kernelbook.cost_model.fused import fused_traffic
 from kernelbook.cost_model.needs import compulsory_bytes, useful_flops
 from kernelbook.cost_model.roof import PROFILER_KINDS, Ceilings, per_second, roof_of, share_of, time_at
 from kernelbook.cost_model.shapes import Launched, launched
@@ -43,11 +44,12 @@ def kernel_costs(facts: CaseFacts, ceilings: Ceilings | None = None) -> list[Ker
 
 
 def _known(facts: CaseFacts) -> Iterator[tuple[Activity, Traffic]]:
-    """(activity, traffic): of its op; else, where it is the forward's only one, all that the forward must do."""
-    pairs = {each.activity.position: each for each in launched(facts)}
+    """(activity, traffic): of its op, or inferred; else, where it is the forward's only one, all that that must do."""
+    pairs = launched(facts)
+    by_position, fused = {pair.activity.position: pair for pair in pairs}, fused_traffic(facts, pairs)
     work = [activity for activity in facts.activities if activity.category in ("kernel", "memcpy")]
     for activity in work:
-        traffic = _traffic(activity, pairs.get(activity.position))
+        traffic = _traffic(activity, by_position.get(activity.position)) or fused.get(activity.position)
         if traffic is None and len(work) == 1 and activity.category == "kernel":
             traffic = _whole(facts)
         if traffic is not None and traffic.bytes:

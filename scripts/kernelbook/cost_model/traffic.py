@@ -56,8 +56,29 @@ class Traffic:
         return self.read + self.written
 
 
+@dataclass(frozen=True)
+class Access:
+    """The tensors that the one kernel of an op reads and writes; one that it changes in place is among both."""
+
+    reads: tuple[Operand, ...]
+    writes: tuple[Operand, ...]
+    flops: int | None = None
+    kind: str | None = None
+
+    @property
+    def traffic(self) -> Traffic:
+        read, written = (sum(each.bytes for each in tensors) for tensors in (self.reads, self.writes))
+        return Traffic(read, written, self.flops, self.kind)
+
+
 def traffic_of(call: Call, seeded: bool = False) -> Traffic | None:
-    """The traffic of the one kernel that an op launched; ``seeded``: its output was filled by a copy before.
+    """The traffic of the one kernel that an op launched: that of `access_of`."""
+    access = access_of(call, seeded)
+    return access.traffic if access else None
+
+
+def access_of(call: Call, seeded: bool = False) -> Access | None:
+    """What the one kernel that an op launched reads and writes; ``seeded``: its output was filled by a copy before.
 
     None where the op is not known, or where a size cannot be told.
     """
@@ -94,13 +115,11 @@ def sizes(call: Call) -> tuple[int, int, int, int] | None:
     return math.prod(a.shape[:-2]), a.shape[-2], b.shape[-1], a.shape[-1]
 
 
-def _moved(read: Operands, written: Operand | None) -> Traffic | None:
-    if written is None:
-        return None
-    return Traffic(sum(each.bytes for each in read if each and each.shape), written.bytes)
+def _moved(read: Operands, written: Operand | None) -> Access | None:
+    return Access(tuple(each for each in read if each and each.shape), (written,)) if written else None
 
 
-def _product(call: Call, given: Operands, seeded: bool) -> Traffic | None:
+def _product(call: Call, given: Operands, seeded: bool) -> Access | None:
     """Factors, and what is added to their product: the bias, or the output in which a copy has put it."""
     found, places = sizes(call), FACTORS[call.name]
     factors = [given[place] for place in places]
@@ -111,11 +130,11 @@ def _product(call: Call, given: Operands, seeded: bool) -> Traffic | None:
     lead = (batch,) if len(factors[0].shape) == 3 else ()
     result = _handed_in(given, places[1] + 1) or Operand((*lead, m, n), kind)
     added = (result if seeded else given[0]) if places[0] == 1 else None
-    read = sum(each.bytes for each in (*factors, added) if each)
-    return Traffic(read, result.bytes, 2 * batch * m * n * k, kind)
+    read = tuple(each for each in (*factors, added) if each)
+    return Access(read, (result,), 2 * batch * m * n * k, kind)
 
 
-def _softmax(call: Call, given: Operands) -> Traffic | None:
+def _softmax(call: Call, given: Operands) -> Access | None:
     source = given[0]
     if not source:
         return None
@@ -123,7 +142,7 @@ def _softmax(call: Call, given: Operands) -> Traffic | None:
     return _moved((source,), _handed_in(given, 1) or Operand(source.shape, kind))
 
 
-def _reduction(call: Call, name: str, given: Operands) -> Traffic | None:
+def _reduction(call: Call, name: str, given: Operands) -> Access | None:
     """Reads its source; what it writes has the reduced dimensions left out, which must have been recorded."""
     source, result = given[0], _handed_in(given, 1)
     if source is None:
@@ -139,7 +158,7 @@ def _reduction(call: Call, name: str, given: Operands) -> Traffic | None:
     return _moved((source,), result)
 
 
-def _pointwise(name: str, given: Operands) -> Traffic | None:
+def _pointwise(name: str, given: Operands) -> Access | None:
     in_place = name.endswith("_") and not name.startswith("_")
     plain = name.removesuffix("_") if in_place else name
     count = POINTWISE.get(plain)
