@@ -33,6 +33,7 @@ BROWSER_ARGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+BROWSER_LIMIT_MS = 300_000
 
 
 def all_required() -> bool:
@@ -103,15 +104,29 @@ def chromium() -> str:
     return _need("chromium")
 
 
+def _patient(make: Callable) -> Callable:
+    """The same, but what it makes waits longer than 30 s for what the page is to show."""
+
+    def made(**options: object) -> object:
+        context_or_page = make(**options)
+        context_or_page.set_default_timeout(BROWSER_LIMIT_MS)
+        return context_or_page
+
+    return made
+
+
 @pytest.fixture(scope="session")
 def browser(chromium: str) -> Iterator:
     """Playwright's chromium, one for all tests of a process: a second Playwright may not be started beside it."""
     try:
-        from playwright.sync_api import sync_playwright
+        from playwright.sync_api import expect, sync_playwright
     except ImportError:
         require_or_skip("Playwright's Python package is not installed")
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=chromium, args=BROWSER_ARGS)
+        opened = playwright.chromium.launch(executable_path=chromium, args=BROWSER_ARGS, timeout=BROWSER_LIMIT_MS)
+        expect.set_options(timeout=BROWSER_LIMIT_MS)
+        opened.new_context = _patient(opened.new_context)
+        opened.new_page = _patient(opened.new_page)
         yield opened
         opened.close()
 
