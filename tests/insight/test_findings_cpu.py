@@ -145,6 +145,7 @@ def test_a_cause_is_claimed_for_known_ops_alone(recorded_facts: Facts) -> None:
     (liger,) = (f for f in found(recorded_facts["mlp-liger"], "library-call") if f.text.startswith("LigerGELU"))
     assert "library" not in liger.text
     assert "cuBLAS" not in liger.remedy
+    assert "Python code" in liger.remedy
 
 
 def test_an_occupancy_query_is_no_launch(tmp_path: Path) -> None:

@@ -153,33 +153,6 @@ def test_safe_softmax_has_four_kernels_besides_softmax(facts_of: Look) -> None:
     assert finding.time_us == pytest.approx(667, abs=8)
 
 
-# --- pointwise kernels -----------------------------------------------------------------------------------------------
-
-
-def test_a_pointwise_kernel_that_does_not_load_several_elements_at_once_is_slow(
-    recorded_facts: Facts, recorded_h200: Path
-) -> None:
-    finding = one(recorded_facts["attention-inplace-eager"], "slow-pointwise", recorded_facts)
-    time_us = usual(recorded_h200 / "attention-inplace-eager", "attn_fwd", gemms("masked_fill"))
-    # 2 GiB read and written by the ceiling's copy; scores read and written, and a mask of one byte an element.
-    ceiling = 2 * 2**31 / usual(recorded_h200 / "ceiling-copy", "ceiling_copy", gemms("Memcpy"))
-    moved = 2 * 2 * 8 * 16 * 1024 * 1024 + 1024 * 1024
-    share = moved / time_us / ceiling
-    assert f"{share:.0%}".replace("%", " % of the measured copy ceiling") in finding.text
-    assert f"{moved / time_us / 1e3:,.0f} GB/s" in finding.text
-    assert finding.time_us == pytest.approx(time_us - moved / ceiling, rel=0.01)
-    assert (finding.kind, finding.severity) == ("recoverable", "high")
-    assert "vectorized_elementwise_kernel [mul] in the same forward reaches 99 %" in finding.text
-    assert "one element at a time" in finding.remedy
-
-
-def test_pointwise_kernels_near_the_ceiling_are_no_finding(recorded_facts: Facts) -> None:
-    for case in ("mlp-eager", "mlp-liger", "matmul-add-4096-eager"):  # 76 % and more, Liger's 79 %
-        assert found(recorded_facts[case], "slow-pointwise", recorded_facts) == [], case
-    assert len(found(recorded_facts["sdpa-math-eager"], "slow-pointwise", recorded_facts)) == 2  # add_ and where
-    assert found(recorded_facts["attention-inplace-eager"], "slow-pointwise") == []  # no ceiling, no share
-
-
 # --- shape -----------------------------------------------------------------------------------------------------------
 
 

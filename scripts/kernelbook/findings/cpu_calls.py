@@ -21,14 +21,17 @@ METADATA = {"aten::" + name for name in (
     "expand_as", "unflatten", "flatten", "movedim", "swapaxes", "resolve_conj", "resolve_neg",
 )}  # fmt: skip
 
-_CUBLAS = "It holds the call of cuBLAS, which chooses a kernel by heuristics: paid per call, not per element."
-_CUDNN = "It holds the call of cuDNN, which needs an execution plan: paid per call, not per element."
+_LIBRARY = (
+    "Each holds the call of a library, which chooses a kernel by heuristics (cuBLAS) or needs an execution plan "
+    "(cuDNN): paid per call, not per element."
+)
+_PYTHON = (
+    "It is no op of torch: Python code such as an autograd function, with the launcher of the kernel in it. A Python "
+    "profiler shows what it is; a CUDA graph replays without it."
+)
 _OTHER = "A profiler of native code shows what it is; it is paid per call."
-#: Ops whose implementation is known to call a library, and what is known of that call.
-LIBRARY_OPS = {
-    **dict.fromkeys(("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"), _CUBLAS),
-    "aten::_cudnn_attention_forward": _CUDNN,
-}
+#: Ops whose implementation is known to call cuBLAS or cuDNN.
+LIBRARY_OPS = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::_cudnn_attention_forward"}
 
 
 def _views(group: Sequence[Told]) -> str:
@@ -78,7 +81,7 @@ def library_call(scene: Scene) -> Iterator[Finding]:
             f"{name} spends {cost.span}{cost.span.over} of CPU time under the profiler in itself{calls}, not in child "
             "ops: time that the trace does not break down."
         )
-        remedy = LIBRARY_OPS.get(name, _OTHER)
+        remedy = _LIBRARY if name in LIBRARY_OPS else _OTHER if "::" in name else _PYTHON
         yield from cpu_note(scene, "library-call", cost, text, remedy, theme=remedy, subject=name)
 
 

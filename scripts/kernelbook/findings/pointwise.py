@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from kernelbook.case_facts import Activity
-from kernelbook.cost_model import KernelCost, kernel_costs
+from kernelbook.case_facts import Activity, CaseFacts
+from kernelbook.cost_model import Ceilings, KernelCost, kernel_costs
 from kernelbook.findings.costs import part, percent, severity
-from kernelbook.findings.registry import DEVICE, RECOVERABLE, Finding, Scene, rule
+from kernelbook.findings.registry import DEVICE, RECOVERABLE, Finding, Scene, Told, rule
 from kernelbook.units import duration, significant
 
 POINTWISE = ("elementwise", "copy/cast", "fill/mask")
 #: Slow is a kernel below this share of the measured copy ceiling that takes at least this share of the device time.
 SLOW_BELOW, LEAST_SHARE = 0.7, 0.05
+#: Another kernel is named where its share is greater by this factor; sizes that differ by less than ALIKE are as much.
+MUCH_BETTER, ALIKE = 1.2, 0.01
 
 
-@rule("slow-pointwise", "a pointwise kernel under 70 % of the measured copy ceiling, and over 5 % of the forward")
+def _in_several(group: Sequence[Told]) -> str:
+    """Of the dearest, and what the same kernel takes in the other cases."""
+    dearest = max(group, key=lambda one: one[1].time_us or 0.0)
+    others = ", ".join(case for case, _ in group if case != dearest[0])
+    return f"{dearest[1].text} So it is in {others}."
+
+
+@rule(
+    "slow-pointwise",
+    "a pointwise kernel under 70 % of the measured copy ceiling, and over 5 % of the forward",
+    _in_several,
+)
 def slow_pointwise(scene: Scene) -> Iterator[Finding]:
     """Against the bytes of whole tensors, each read or written once; what a kernel at the ceiling would save."""
     whole = scene.device_time_us
@@ -29,31 +42,60 @@ def slow_pointwise(scene: Scene) -> Iterator[Finding]:
         text = (
             f"{kernel.label} moves {significant(cost.bytes / 2**20)} MiB in {duration(cost.time_us)}: "
             f"{significant(cost.gb_per_s or 0.0)} GB/s, {percent(share)} of the measured copy ceiling."
-            f"{_swifter(scene, cost, rows)}"
+            f"{_swifter(scene, cost)}"
         )
         evidence = f"{kernel.label}, {cost.op or 'no op'}: {cost.bytes} bytes in {duration(cost.time_us)}"
-        of_whole = part(saved, whole)
+        of_whole, remedy, where = part(saved, whole), _remedy(scene, kernel), (cost.position,)
+        level = severity(of_whole)
         yield Finding(
-            "slow-pointwise", severity(of_whole), saved, of_whole, evidence, _remedy(kernel), text, (cost.position,),
-            DEVICE, RECOVERABLE,
-        )  # fmt: skip
+            "slow-pointwise",
+            level,
+            saved,
+            of_whole,
+            evidence,
+            remedy,
+            text,
+            where,
+            DEVICE,
+            RECOVERABLE,
+            theme=f"{kernel.name} {cost.bytes}",
+        )
 
 
-def _swifter(scene: Scene, cost: KernelCost, rows: dict[int, Activity]) -> str:
-    """A pointwise kernel of the same forward that moves its bytes at the fastest rate, where it is much faster."""
-    kernels = {p for p, row in rows.items() if row.category == "kernel" and row.family in POINTWISE}
-    costs = kernel_costs(scene.facts, scene.ceilings)
-    others = [other for other in costs if other.share_of_memory and other.position in kernels]
-    best = max(others, key=lambda other: other.share_of_memory or 0.0, default=cost)
-    if (best.share_of_memory or 0.0) < 1.2 * (cost.share_of_memory or 0.0):
+def _swifter(scene: Scene, cost: KernelCost) -> str:
+    """A pointwise kernel that does much better: of the same forward, else of a peer's with about as many bytes."""
+    own = _best(scene.facts, scene.ceilings, cost)
+    if own:
+        return f" {own.label} in the same forward reaches {percent(own.share_of_memory or 0.0)}."
+    found = []
+    for peer in scene.peers():
+        best = _best(peer, scene.ceilings, cost, cost.bytes)
+        if best and peer.case != scene.facts.case:
+            found.append((best, peer.case))
+    if not found:
         return ""
-    return f" {rows[best.position].label} in the same forward reaches {percent(best.share_of_memory or 0.0)}."
+    best, case = min(found, key=lambda one: one[0].time_us)
+    return f" {best.label} in {case} moves as much in {duration(best.time_us)}, {percent(best.share_of_memory or 0.0)}."
 
 
-def _remedy(kernel: Activity) -> str:
+def _best(facts: CaseFacts, ceilings: Ceilings, cost: KernelCost, moved: int | None = None) -> KernelCost | None:
+    """The pointwise kernel nearest to the ceiling, where that is much nearer; only of those that move so many bytes."""
+    kernels = {a.position for a in facts.activities if a.category == "kernel" and a.family in POINTWISE}
+    others = [
+        other
+        for other in kernel_costs(facts, ceilings)
+        if other.position in kernels and (moved is None or abs(other.bytes - moved) <= ALIKE * moved)
+    ]
+    best = max(others, key=lambda other: other.share_of_memory or 0.0, default=cost)
+    return best if (best.share_of_memory or 0.0) >= MUCH_BETTER * (cost.share_of_memory or 0.0) else None
+
+
+def _remedy(scene: Scene, kernel: Activity) -> str:
     if kernel.decoded.library == "ATen" and "vectorized" not in kernel.label:
         return (
             "It loads one element at a time (no vectorized_elementwise_kernel), as for broadcast or strided operands: "
             "contiguous operands of one shape let it load several; or fuse it (torch.compile, a fused backend)."
         )
+    if kernel.decoded.library == "Triton" and scene.facts.mode == "compile":
+        return "Let Inductor try more block sizes (torch.compile(mode='max-autotune'))."
     return "Fuse it with its neighbours, so that its bytes are not moved at all; or tune its block and vector sizes."
