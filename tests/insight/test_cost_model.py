@@ -164,6 +164,17 @@ def test_limiters_of_the_recorded_cases(recorded_facts: Facts) -> None:
     assert found["sdpa-flash-eager"] == found["sdpa-efficient-eager"] == "kernel efficiency"
 
 
+def test_a_limiter_says_in_how_many_processes_it_is_so(recorded_facts: Facts) -> None:
+    ceilings = ceilings_of(recorded_facts)
+    cost = forward_cost(recorded_facts["mlp-compile"], ceilings)
+    # One of the three ran beside a slower CPU: its forward takes 316 µs, of which the device is busy for 220.
+    assert (cost.limiter, cost.limiter_processes, cost.processes) == ("compute", 2, 3)
+    inplace = forward_cost(recorded_facts["attention-inplace-eager"], ceilings)
+    assert (inplace.limiter_processes, inplace.processes) == (3, 3)
+    alone = forward_cost(CaseFacts("r", "c"), ceilings)
+    assert (alone.limiter_processes, alone.processes) == (None, None)
+
+
 def test_what_the_kernels_move_is_set_beside_what_they_must(recorded_facts: Facts) -> None:
     scores = 8 * 16 * 1024 * 1024 * 2
     tensor, mask = 8 * 16 * 1024 * 64 * 2, 1024 * 1024

@@ -26,7 +26,9 @@ def trusted(case: str, sm_after_mhz: float | None) -> Trust:
 
 
 def test_a_ceiling_is_told_with_source_clock_and_share_of_the_data_sheet() -> None:
-    (line,) = lines([COMPUTE, MEMORY], [trusted("matmul-add", 1755.0), trusted("ceiling-copy", None)], ["h200", "h200"])
+    (line,) = lines(
+        [COMPUTE, MEMORY], [trusted("matmul-add", 1755.0), trusted("ceiling-copy", 1980.0)], ["h200", "h200"]
+    )
     assert line == (
         "Ceilings measured on h200: 813.8 TFLOP/s in bfloat16 (a product of matmul-add, SM clock after it 1,755 of "
         "1,980 MHz, 82 % of the data sheet’s 989 TFLOP/s); 4,257 GB/s (ceiling-copy)."
@@ -43,6 +45,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("costs")
     edition = made_edition.build(folder / "edition")
     forward = {"run": "h200", "case": "sdpa-math-eager", "scope": "forward", "limiter": "excess traffic or work"}
+    forward |= {"limiter_processes": 2, "processes": 3}
     forward |= {"tflops": 6.53, "share_of_compute": 0.00803, "compulsory_gb_per_s": 25.5, "times_compulsory": 95.2}
     pq.write_table(pa.Table.from_pylist([forward], schema=COSTS), edition / "costs.parquet")
     rows = [asdict(ceiling) for ceiling in (COMPUTE, MEMORY)]
@@ -55,7 +58,10 @@ def test_a_cost_table_names_what_it_counts_and_its_ceilings(report: Path) -> Non
     text = (report / "report.md").read_text()
     counted = "TFLOP/s, causal half | of ceiling | compulsory GB/s | of ceiling | traffic / compulsory"
     assert f"| run | limited by | {counted} | floor | times floor |" in text
-    assert "| h200 | excess traffic or work | 6.53 | 0.8 % | 25.5 | n/a | 95.2× | n/a | n/a |" in text
+    assert (
+        "| h200 | excess traffic or work (in 2 of 3 processes) | 6.53 | 0.8 % | 25.5 | n/a | 95.2× | n/a | n/a |"
+        in text
+    )
     assert "Ceilings measured on h200: 813.8 TFLOP/s in bfloat16 (a product of matmul-add, 82 % of the data" in text
     page = (report / "index.html").read_text()
     assert '<p class="note">Ceilings measured on h200: 813.8 TFLOP/s in bfloat16' in page

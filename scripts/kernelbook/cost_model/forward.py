@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelbook.case_facts import CaseFacts
-from kernelbook.clock import bound_of
+from kernelbook.clock import bound_of, bounds_by_process
 from kernelbook.cost_model.kernels import KernelCost, kernel_costs
 from kernelbook.cost_model.needs import compulsory_bytes, useful_flops
 from kernelbook.cost_model.roof import LEAST_ROOF_US, Ceilings, per_second, time_at
@@ -42,7 +42,8 @@ class ForwardCost:
     ``limiter``: overhead, where the device waits for the CPU. compute or memory, where the forward is within twice its
     floor. Farther away there are two factors, from the floor to the least time for what its kernels themselves move and
     compute, and from there to the device time; the larger is excess traffic or work, or kernel efficiency. latency,
-    where the floor is below what any kernel takes. Else unknown.
+    where the floor is below what any kernel takes. Else unknown. ``limiter_processes``: in how many of the
+    ``processes`` that can be told by their own medians it is overhead, or is something else, as it is in the case.
     """
 
     flops: int | None
@@ -55,6 +56,8 @@ class ForwardCost:
     share_of_compute: float | None
     share_of_memory: float | None
     limiter: str
+    limiter_processes: int | None
+    processes: int | None
     floor_us: float | None
     times_floor: float | None
     times_floor_wall: float | None
@@ -71,6 +74,8 @@ def forward_cost(facts: CaseFacts, ceilings: Ceilings) -> ForwardCost:
     memory_us = None if cached else time_at(least, measured.bytes_per_s)
     longest = max(compute_us or 0.0, memory_us or 0.0)
     floor = longest if longest >= LEAST_ROOF_US else None
+    limiter = _limiter(facts, compute_us, memory_us, kernels, measured)
+    waiting = [bound == "launches" for bound in bounds_by_process(facts).values() if bound != "unknown"]
     traffic = sum(cost.bytes for cost in kernels) if _all_known(facts, kernels) else None
     return ForwardCost(
         flops=flops,
@@ -82,7 +87,9 @@ def forward_cost(facts: CaseFacts, ceilings: Ceilings) -> ForwardCost:
         compulsory_gb_per_s=bytes_s / 1e9 if bytes_s else None,
         share_of_compute=flops_s / ceilings.flops_per_s if flops_s and ceilings.flops_per_s else None,
         share_of_memory=bytes_s / ceilings.bytes_per_s if bytes_s and ceilings.bytes_per_s and not cached else None,
-        limiter=_limiter(facts, compute_us, memory_us, kernels, measured),
+        limiter=limiter,
+        limiter_processes=waiting.count(limiter == OVERHEAD) if waiting else None,
+        processes=len(waiting) or None,
         floor_us=floor,
         times_floor=time_us / floor if floor and time_us else None,
         times_floor_wall=facts.forward_time_us / floor if floor and facts.forward_time_us else None,

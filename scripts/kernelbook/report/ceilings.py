@@ -36,11 +36,11 @@ def lines(ceilings: Iterable[Ceiling], trust: Iterable[Trust], runs: Iterable[st
 
 
 def _told(ceiling: Ceiling, clock: Trust | None) -> str:
-    """`814 TFLOP/s in bfloat16 (the product of matmul-add-4096-eager, SM clock 1,980 MHz after it, 82 % of ...)`."""
+    """`813.8 TFLOP/s in bfloat16 (a product of matmul-add, SM clock after it 1,755 of 1,980 MHz, 82 % of ...)`."""
     size, unit = UNITS[ceiling.quantity]
     rate = f"{significant(ceiling.per_s / size, 4)} {unit}" + (f" in {ceiling.dtype}" if ceiling.dtype else "")
     details = [f"a product of {ceiling.case}" if ceiling.kernel else ceiling.case]
-    if clock and clock.sm_after_mhz:
+    if clock and clock.sm_after_mhz and ceiling.quantity == "compute":
         of = f" of {clock.max_sm_mhz:,.0f}" if clock.max_sm_mhz else ""
         details.append(f"SM clock after it {clock.sm_after_mhz:,.0f}{of} MHz")
     if ceiling.data_sheet_per_s and ceiling.share_of_data_sheet:

@@ -12,6 +12,8 @@ class Cost:
     run: str
     case: str
     limiter: str = ""
+    limiter_processes: int | None = None
+    processes: int | None = None
     tflops: float | None = None
     compulsory_gb_per_s: float | None = None
     times_compulsory: float | None = None
@@ -20,6 +22,13 @@ class Cost:
     floor_us: float | None = None
     times_floor: float | None = None
     trade_off: str = ""
+
+    @property
+    def limited_by(self) -> str:
+        """`compute`, or `compute (in 2 of 3 processes)` where the others wait for the CPU, or the reverse."""
+        if self.limiter_processes in (None, self.processes):
+            return self.limiter
+        return f"{self.limiter} (in {self.limiter_processes} of {self.processes} processes)"
 
     @property
     def told(self) -> bool:
