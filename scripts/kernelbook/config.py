@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelbook.config_errors import ConfigError, schema_errors
+from kernelbook.config_guesses import guess_errors
 from kernelbook.config_names import name_errors, sweep_name
 from kernelbook.config_values import value_errors
 
@@ -106,7 +107,7 @@ def load_config(raw: Mapping[str, Any], schemas: Path, source: str = "config.yam
         given["visible_devices"] = str(given["visible_devices"])
     if isinstance(given.get("retry_failed"), str):
         given["retry_failed"] = {"true": True, "false": False}.get(given["retry_failed"].lower(), given["retry_failed"])
-    problems = [*schema_errors(given, schemas), *name_errors(given)]
+    problems = [*schema_errors(given, schemas), *name_errors(given), *guess_errors(given)]
     if problems:
         raise ConfigError(source, problems)
     return _typed(given)

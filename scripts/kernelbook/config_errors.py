@@ -109,7 +109,10 @@ def schema_errors(given: Mapping[str, Any], schemas: Path) -> list[str]:
 def near_miss(word: Any, known: Iterable[str]) -> str:
     """The remedy for a name that is not known: the nearest one, or all there are."""
     names = sorted(str(name) for name in known)
-    close = difflib.get_close_matches(str(word), names, n=1)
+    spelled = {name.lower(): name for name in names}
+    close = difflib.get_close_matches(str(word), names, n=1) or [
+        spelled[name] for name in difflib.get_close_matches(str(word).lower(), spelled, n=1)
+    ]
     if close:
         return f"did you mean {close[0]!r}?"
     return f"there is: {', '.join(names)}" if names else "there is none"
@@ -118,7 +121,7 @@ def near_miss(word: Any, known: Iterable[str]) -> str:
 def _said(error: ValidationError) -> list[str]:
     where = ".".join(str(part) for part in error.absolute_path) or "the top level"
     say = _SAYINGS.get(error.validator)
-    if error.validator in ("type", "pattern", "enum") and "must" in error.schema:
+    if error.validator in ("type", "pattern", "enum", *_EMPTY) and "must" in error.schema:
         return [f"{where}: must be {error.schema['must']}, got {_shown(error.instance)}"]
     if say is None:
         return [f"{where}: {error.message}: see workflow/schemas/config.schema.yaml"]
@@ -178,7 +181,14 @@ def _bound(words: str) -> Any:
 
 
 def _size(words: str) -> Any:
-    return lambda error: [f"must have {words} {error.validator_value} entries, got {len(error.instance)}"]
+    def said(error: ValidationError) -> list[str]:
+        entries = "entry" if error.validator_value == 1 else "entries"
+        return [f"must have {words} {error.validator_value} {entries}, got {len(error.instance) or 'none'}"]
+
+    return said
+
+
+_EMPTY = ("minItems", "minProperties", "minLength")
 
 
 _SAYINGS = {

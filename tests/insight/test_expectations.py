@@ -305,7 +305,7 @@ def test_a_failed_case_breaks_no_guess() -> None:
 def test_unknown_words_and_bad_values_are_refused_with_where_and_remedy() -> None:
     with pytest.raises(ValueError, match=r"cases\.linear-eager\.expect: unknown word 'kernel': did you mean 'kernels'"):
         judge("linear-eager", {"kernel": 1}, LINEAR, {})
-    with pytest.raises(ValueError, match=r"cases\.linear-eager\.expect\.kernels: must be a number, .* got .one."):
+    with pytest.raises(ValueError, match=r"cases\.linear-eager\.expect\.kernels: must be a whole number, .* got .one."):
         judge("linear-eager", {"kernels": "one"}, LINEAR, {})
 
 

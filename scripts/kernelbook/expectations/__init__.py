@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from jsonschema import Draft202012Validator
+
 from kernelbook.case_facts import CaseFacts
 from kernelbook.expectations import kernels, ops  # noqa: F401  (they define the words)
 from kernelbook.expectations.vocabulary import (
@@ -43,9 +45,11 @@ def judge(
         where = f"cases.{case_id}.expect"
         if name not in known:
             raise ValueError(unknown_word(name, where))
+        if not Draft202012Validator(known[name].schema).is_valid(value):
+            raise ValueError(f"{where}.{name}: must be {known[name].schema['must']}, got {value!r}")
         try:
             seen = _seen(known[name], value, facts, others)
-        except (ValueError, TypeError) as error:
+        except ValueError as error:
             raise ValueError(f"{where}.{name}: {error}") from error
         verdict = {True: CONFIRMED, False: BROKEN, None: NOT_APPLICABLE}[seen.held]
         judgements.append(Judgement(name, said(value), seen.observed, verdict, seen.evidence))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kernelbook.case_facts import CaseFacts, label
@@ -11,22 +11,38 @@ from kernelbook.clock import bound_of
 from kernelbook.comparability import refusal
 from kernelbook.expectations.kernels import listed
 from kernelbook.expectations.ops import op_numbers
-from kernelbook.expectations.vocabulary import FACTOR, FORWARDS_DIFFER, NAMES, Seen, agreed, names, span, word
+from kernelbook.expectations.vocabulary import FACTOR, FORWARDS_DIFFER, NAMES, Seen, agreed, names, word
+from kernelbook.spans import span
 from kernelbook.units import duration
 
 Others = Mapping[str, CaseFacts]
+
+
+NOTHING = "nothing to compare with"
 
 
 def _other(name: str, others: Others, needs_device: bool = True) -> CaseFacts | Seen:
     """The facts to compare with, or why there are none."""
     other = others.get(name)
     if other is None:
-        return Seen(None, "nothing to compare with", f"{name} is not in this run")
+        return Seen(None, NOTHING, f"{name} is not in this run")
     if other.status != "ok":
-        return Seen(None, "nothing to compare with", f"{name} {other.status}: {other.reason or 'no reason given'}")
+        state = "is unsupported" if other.status == "unsupported" else other.status
+        return Seen(None, NOTHING, f"{name} {state}: {other.reason or 'no reason given'}")
     if needs_device and not other.on_device:
-        return Seen(None, "nothing to compare with", f"{name} has no device activities")
+        return Seen(None, NOTHING, f"{name} has no device activities")
+    if other.representative is None:
+        return Seen(None, NOTHING, f"the trace of {name} has no forward of it")
     return other
+
+
+def _all_of(seen: Sequence[Seen]) -> Seen:
+    """Several comparisons as one: broken where one is, open where one could not be made, else held."""
+    verdicts = {each.held for each in seen}
+    held = False if False in verdicts else None if None in verdicts else True
+    shown = [each for each in seen if held or each.held is held]
+    observed = "; ".join(dict.fromkeys(each.observed for each in shown))
+    return Seen(held, observed, "; ".join(dict.fromkeys(each.evidence for each in seen)))
 
 
 def _sequence(facts: CaseFacts, family: str | None) -> list[str]:
@@ -34,22 +50,27 @@ def _sequence(facts: CaseFacts, family: str | None) -> list[str]:
 
 
 def _same(value: Any, facts: CaseFacts, others: Others, family: str | None) -> Seen:
-    """Held when one of the cases named runs kernels of the same names, equally often."""
-    own = Counter(_sequence(facts, family))
-    reasons, compared = [], False
+    """Held when one of the cases named runs kernels of the same names, equally often.
+
+    Broken when none does; open when none of those that could be looked at does, and others could not.
+    """
+    mine = [a for a in facts.activities if a.category == "kernel" and family in (None, a.family)]
+    own = Counter(activity.name for activity in mine)
+    if not mine:
+        return Seen(None, f"no {family} kernel" if family else "no kernel", "there is nothing to compare here")
+    reasons, missing = [], False
     for name in names(value):
         other = _other(name, others)
         if isinstance(other, Seen):
             reasons.append(other.evidence)
+            missing = True
             continue
-        compared = True
         theirs = Counter(_sequence(other, family))
         if own == theirs:
-            mine = [a for a in facts.activities if a.category == "kernel" and family in (None, a.family)]
-            return Seen(bool(own) or None, f"the same as {name}", listed(mine))
-        only, missing = list((own - theirs).elements()), list((theirs - own).elements())
-        reasons.append(f"{name}: only here {_shown(only)}, only there {_shown(missing)}")
-    return Seen(False if compared else None, "different" if compared else "nothing to compare with", "; ".join(reasons))
+            return Seen(True, f"the same as {name}", listed(mine))
+        here, there = list((own - theirs).elements()), list((theirs - own).elements())
+        reasons.append(f"{name}: only here {_shown(here)}, only there {_shown(there)}")
+    return Seen(None if missing else False, NOTHING if missing else "different", "; ".join(reasons))
 
 
 def _shown(kernels: list[str]) -> str:
@@ -69,17 +90,16 @@ def same_gemms_as(value: Any, facts: CaseFacts, others: Others) -> Seen:
 
 
 def _counts(value: Any, facts: CaseFacts, others: Others, what: str, sign: int) -> Seen:
-    found = []
-    verdicts: set[bool | None] = set()
-    for name in names(value):
-        other = _other(name, others, needs_device=what == "kernels")
-        if isinstance(other, Seen):
-            return other
-        mine, theirs = (_numbers(f, what) for f in (facts, other))
-        verdicts.add(agreed({(a - b) * sign > 0 for a in mine for b in theirs}))
-        found.append(f"{_either(mine)} {what} here, {_either(theirs)} in {name}")
-    told = "; ".join(found)
-    held = False if False in verdicts else None if None in verdicts else True
+    return _all_of([_count(name, facts, others, what, sign) for name in names(value)])
+
+
+def _count(name: str, facts: CaseFacts, others: Others, what: str, sign: int) -> Seen:
+    other = _other(name, others, needs_device=what == "kernels")
+    if isinstance(other, Seen):
+        return other
+    mine, theirs = (_numbers(f, what) for f in (facts, other))
+    held = agreed({(a - b) * sign > 0 for a in mine for b in theirs})
+    told = f"{_either(mine)} {what if mine != [1] else what[:-1]} here, {_either(theirs)} in {name}"
     return Seen(held, FORWARDS_DIFFER if held is None else told, told)
 
 
@@ -114,24 +134,25 @@ FIGURES = {"device_time_us": ("device time", ""), "cpu_time_us": ("CPU time", " 
 
 def _times(value: Any, facts: CaseFacts, others: Others, figure: str, slower: bool) -> Seen:
     wanted = {value: 1} if isinstance(value, str) else value
-    found, held = [], True
-    for name, factor in wanted.items():
-        other = _other(name, others, needs_device=figure == "device_time_us")
-        if isinstance(other, Seen):
-            return other
-        mine, theirs = getattr(facts, figure), getattr(other, figure)
-        if not mine or not theirs:
-            return Seen(None, "no time to compare", f"{figure} is missing here or in {name}")
-        refused = refusal(facts.setting, other.setting)
-        if refused:
-            return Seen(None, "not comparable", f"{name}: {refused}")
-        ratio = mine / theirs if slower else theirs / mine
-        limit = span(factor, open_ended=True)
-        held = held and limit.holds(ratio) and ratio > 1
-        what, how = FIGURES[figure]
-        told = f"{ratio:.2f} x the {what}" if slower else f"{ratio:.2f} x as fast"
-        found.append(f"{told}: {what}{how} {duration(mine)} here, {duration(theirs)} in {name}")
-    return Seen(held, "; ".join(text.partition(":")[0] for text in found), "; ".join(found))
+    return _all_of([_time(name, factor, facts, others, figure, slower) for name, factor in wanted.items()])
+
+
+def _time(name: str, factor: Any, facts: CaseFacts, others: Others, figure: str, slower: bool) -> Seen:
+    limit = span(factor, open_ended=True)
+    other = _other(name, others, needs_device=figure == "device_time_us")
+    if isinstance(other, Seen):
+        return other
+    what, how = FIGURES[figure]
+    mine, theirs = getattr(facts, figure), getattr(other, figure)
+    if not mine or not theirs:
+        return Seen(None, "no time to compare", f"there is no {what} {'of ' + name if mine else 'here'}")
+    refused = refusal(facts.setting, other.setting)
+    if refused:
+        return Seen(None, "not comparable", f"{name}: {refused}")
+    ratio = mine / theirs if slower else theirs / mine
+    told = f"{ratio:.2f} x the {what}" if slower else f"{ratio:.2f} x as fast"
+    evidence = f"{told}: {what}{how} {duration(mine)} here, {duration(theirs)} in {name}"
+    return Seen(limit.holds(ratio) and ratio > 1, told, evidence)
 
 
 @word("slower_than", "Another case than which this one takes more device time, and by which factor.", FACTOR)

@@ -18,10 +18,10 @@ from kernelbook.expectations.vocabulary import (
     agreed,
     counts_of,
     names,
-    span,
     word,
 )
 from kernelbook.kernel_names import FAMILIES, built_for
+from kernelbook.spans import span
 from kernelbook.units import plural
 
 Others = Mapping[str, CaseFacts]
@@ -126,7 +126,10 @@ def _by_name(found: set[str], wanted: str, evidence: str) -> Seen:
 @word(
     "gemm_type",
     "Element type in which every GEMM kernel computes, by its name.",
-    {"enum": ["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8"], "must": "an element type"},
+    {
+        "enum": ["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8"],
+        "must": "fp64, fp32, tf32, fp16, bf16, fp8 or int8",
+    },
 )
 def gemm_type(value: str, facts: CaseFacts, _: Others) -> Seen:
     """Cannot be said where a name does not tell."""

@@ -7,12 +7,12 @@ the facts of its case and those of all cases of the run, and returns what it saw
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from kernelbook.case_facts import CaseFacts
+from kernelbook.spans import span
 
 CONFIRMED, BROKEN, NOT_APPLICABLE = "confirmed", "broken", "not applicable"
 CAPABILITIES = ("60", "61", "70", "72", "75", "80", "86", "87", "89", "90", "100", "101", "103", "110", "120", "121")
@@ -93,7 +93,7 @@ def unknown_word(name: str, where: str) -> str:
 COUNT = {
     "type": ["integer", "string", "object"],
     "minimum": 0,
-    "pattern": r"^\d+(\s*-\s*\d+)?$",
+    "pattern": r"^[0-9]+(\s*-\s*[0-9]+)?$",
     "additionalProperties": False,
     "minProperties": 1,
     "properties": {
@@ -109,22 +109,22 @@ FACTOR = {
     "additionalProperties": {
         "type": ["number", "string", "object"],
         "exclusiveMinimum": 0,
-        "pattern": r"^\d+(\.\d+)?(\s*-\s*\d+(\.\d+)?)?$",
+        "pattern": r"^[0-9]+(\.[0-9]+)?(\s*-\s*[0-9]+(\.[0-9]+)?)?$",
         "additionalProperties": False,
         "minProperties": 1,
         "properties": {
             "min": {"type": "number", "exclusiveMinimum": 0, "description": "At least this factor."},
             "max": {"type": "number", "exclusiveMinimum": 0, "description": "At most this factor."},
         },
-        "must": 'a factor at least, a range such as "2-3.5", or a map of min and max',
+        "must": 'a factor of 1 or more, a range such as "2-3.5", or a map of min and max',
     },
     "must": "the name of another case, or a map of its name and the factor",
 }
 NAMES = {
     "type": ["array", "string"],
     "minItems": 1,
-    "minLength": 1,
-    "items": {"type": "string", "minLength": 1},
+    "pattern": r"\S",
+    "items": {"type": "string", "pattern": r"\S", "must": "a name"},
     "must": "a name or a list of names",
 }
 YES_NO = {"enum": ["yes", "no", True, False], "must": "yes or no"}
@@ -135,39 +135,10 @@ def counts_of(kind: str) -> dict[str, Any]:
     return {
         "type": "object",
         "minProperties": 1,
+        "propertyNames": {"pattern": r"\S", "must": "a name"},
         "additionalProperties": COUNT,
         "must": f"a map of {kind} and how many",
     }
-
-
-@dataclass(frozen=True)
-class Span:
-    """A number or a range, ends included; None leaves an end open."""
-
-    low: float | None
-    high: float | None
-
-    def holds(self, value: float) -> bool:
-        """Whether the value lies inside."""
-        return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
-
-    def __str__(self) -> str:
-        if self.low == self.high:
-            return f"{self.low:g}"
-        if self.high is None:
-            return f"at least {self.low:g}"
-        return f"at most {self.high:g}" if self.low is None else f"{self.low:g}-{self.high:g}"
-
-
-def span(value: Any, open_ended: bool = False) -> Span:
-    """5, "3-5" or {min: 3, max: 5}. ``open_ended``: a single number is the least (a factor). Raises ValueError."""
-    if isinstance(value, Mapping) and value and set(value) <= {"min", "max"}:
-        return Span(value.get("min"), value.get("max"))
-    ends = re.fullmatch(r"\s*(\d+(?:\.\d+)?)(?:\s*-\s*(\d+(?:\.\d+)?))?\s*", str(value))
-    if not ends or isinstance(value, bool):
-        raise ValueError(f'must be a number, a range such as "3-5" or a map of min and max, got {value!r}')
-    low = float(ends.group(1))
-    return Span(low, float(ends.group(2)) if ends.group(2) else None if open_ended else low)
 
 
 def names(value: Any) -> tuple[str, ...]:

@@ -1,0 +1,57 @@
+"""A number or a range as a guess gives it: 5, "3-5" or {min: 3, max: 5}."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+NUMBER = r"[0-9]+(?:\.[0-9]+)?"
+REVERSED = "must not begin above its end"
+RANGE = re.compile(rf"\s*({NUMBER})(?:\s*-\s*({NUMBER}))?\s*")
+
+
+@dataclass(frozen=True)
+class Span:
+    """A number or a range, ends included; None leaves an end open."""
+
+    low: float | None
+    high: float | None
+
+    def holds(self, value: float) -> bool:
+        """Whether the value lies inside."""
+        return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
+
+    @property
+    def reversed(self) -> bool:
+        """Whether it begins above its end, so that nothing lies inside."""
+        return self.low is not None and self.high is not None and self.low > self.high
+
+    def __str__(self) -> str:
+        if self.low == self.high:
+            return f"{self.low:g}"
+        if self.high is None:
+            return f"at least {self.low:g}"
+        return f"at most {self.high:g}" if self.low is None else f"{self.low:g}-{self.high:g}"
+
+
+def span(value: Any, open_ended: bool = False) -> Span:
+    """The range that a value stands for. ``open_ended``: a single number is the least (a factor).
+
+    Raises ValueError for what is no range, and for one that begins above its end.
+    """
+    found = _span(value, open_ended)
+    if found.reversed:
+        raise ValueError(f"{REVERSED}, got {found}: write {found.high:g}-{found.low:g}")
+    return found
+
+
+def _span(value: Any, open_ended: bool) -> Span:
+    if isinstance(value, Mapping) and value and set(value) <= {"min", "max"}:
+        return Span(value.get("min"), value.get("max"))
+    ends = RANGE.fullmatch(str(value))
+    if not ends or isinstance(value, bool):
+        raise ValueError(f'must be a number, a range such as "3-5" or a map of min and max, got {value!r}')
+    low = float(ends.group(1))
+    return Span(low, float(ends.group(2)) if ends.group(2) else None if open_ended else low)
