@@ -87,6 +87,13 @@ def test_a_kernel_that_varies_in_a_later_process_is_found(tmp_path: Path) -> Non
     assert finding.evidence == "process 2: 50.0, 51.0, 63.0 µs"
 
 
+def test_a_kernel_that_varies_in_many_places_is_told_once_where_it_is_worst(tmp_path: Path) -> None:
+    trace = Trace()
+    for length in (50.0, 51.0, 63.0):
+        trace.forward([(SGEMM, length), (SGEMM, 50.0 + 3 * (length - 50.0))])
+    assert "50.0 µs to 89.0 µs" in one(small(tmp_path, trace), "uneven-kernel").text
+
+
 def test_two_microseconds_of_a_millisecond_are_no_finding(recorded_facts: Facts) -> None:
     # Its Triton cast varies from 13.4 to 15.5 µs in one process, in a forward of 1.25 ms.
     assert found(recorded_facts["sdpa-math-compile"], "uneven-kernel") == []

@@ -118,15 +118,14 @@ def discarded_output(scene: Scene) -> Iterator[Finding]:
     ``scaled_dot_product_attention`` keeps the first alone (ATen/native/transformers/attention.cpp). The weights are
     told by their shape, (..., queries, keys), from the recorded step.
     """
-    rows = {a.position: a for a in scene.activities}
-    taken = positions(casts_of_products(scene))
+    rows = {a.position: a for a in scene.activities if MATH in a.ops}
+    if not rows:
+        return
+    taken, scores = positions(casts_of_products(scene)), _scores(scene)
     unread = [
         cast
         for cast in casts(scene)
-        if not cast.widens
-        and cast.elements in _scores(scene)
-        and cast.position not in taken
-        and MATH in rows[cast.position].ops
+        if not cast.widens and cast.elements in scores and cast.position in rows and cast.position not in taken
     ]
     if not unread:
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 
-from kernelbook.case_facts import Activity, CaseFacts
+from kernelbook.case_facts import Activity, CaseFacts, Forward
 from kernelbook.findings.costs import note, percent
 from kernelbook.findings.registry import Finding, Scene, Told, rule
 from kernelbook.findings.together import in_cases
@@ -89,26 +89,34 @@ def launches_without_kernels(scene: Scene) -> Iterator[Finding]:
     "one kernel of the forward varies from step to step by 15 %, by 2 µs and by a hundredth of the device time",
 )
 def uneven_kernel(scene: Scene) -> Iterator[Finding]:
-    """Compared at the same position of the forwards of one process, in every process."""
+    """Compared at the same position of the forwards of one process, in every process; of one kernel the worst."""
     least = UNEVEN_FORWARD * (scene.device_time_us or 0.0)
-    processes = dict.fromkeys(forward.process for forward in scene.facts.forwards)
+    processes: dict[int, list[Forward]] = {}
+    for forward in scene.facts.forwards:
+        processes.setdefault(forward.process, []).append(forward)
+    worst: dict[str, tuple[float, Activity, dict[int, list[float]]]] = {}
     for position, kernel in enumerate(scene.activities):
         if kernel.category != "kernel" or kernel.family == "communication":  # which waits for other ranks
             continue
-        uneven = {}
-        for process in processes:
-            times = _times(scene.facts, process, position, kernel)
-            spread = max(times) - min(times) if len(times) > 2 else 0.0
-            if spread and spread >= max(UNEVEN_SHARE * statistics.median(times), UNEVEN_US, least):
-                uneven[process] = times
-        if uneven:
-            yield _uneven(kernel, uneven, len(processes))
+        times = {process: _times(of_it, position, kernel) for process, of_it in processes.items()}
+        uneven = {process: of_it for process, of_it in times.items() if _is_uneven(of_it, least)}
+        spread = max((max(of_it) - min(of_it) for of_it in uneven.values()), default=0.0)
+        if spread > worst.get(kernel.name, (0.0,))[0]:
+            worst[kernel.name] = spread, kernel, uneven
+    for _, kernel, uneven in worst.values():
+        yield _uneven(kernel, uneven, len(processes))
 
 
-def _times(facts: CaseFacts, process: int, position: int, kernel: Activity) -> list[float]:
-    """Lengths of what is at that position in the forwards of one process, where it is the same kernel."""
-    rows = (f.activities[position] for f in facts.forwards if f.process == process and position < len(f.activities))
+def _times(forwards: Sequence[Forward], position: int, kernel: Activity) -> list[float]:
+    """Lengths of what is at that position in each forward, where it is the same kernel."""
+    rows = (forward.activities[position] for forward in forwards if position < len(forward.activities))
     return [row.duration_us for row in rows if row.name == kernel.name]
+
+
+def _is_uneven(times: Sequence[float], least: float) -> bool:
+    if len(times) < 3:
+        return False
+    return max(times) - min(times) >= max(UNEVEN_SHARE * statistics.median(times), UNEVEN_US, least)
 
 
 def _uneven(kernel: Activity, uneven: dict[int, list[float]], processes: int) -> Finding:
@@ -117,7 +125,9 @@ def _uneven(kernel: Activity, uneven: dict[int, list[float]], processes: int) ->
     span = f"{duration(min(times))} to {duration(max(times))} in {plural(len(times), 'forward')}"
     text = f"{kernel.label} varies{where} though it does the same work in each step: {span}."
     remedy = "Clocks, the L2 cache and the first step move it: compare medians, lock the clocks."
-    evidence = "; ".join(
-        f"process {process}: {', '.join(f'{time:.1f}' for time in of_it)} µs" for process, of_it in uneven.items()
-    )
+    evidence = "; ".join(f"process {process}: {_listed(of_it)} µs" for process, of_it in uneven.items())
     return note("uneven-kernel", evidence, remedy, text, (kernel.position,))
+
+
+def _listed(times: Sequence[float], limit: int = 20) -> str:
+    return ", ".join(f"{time:.1f}" for time in times[:limit]) + (" ..." if len(times) > limit else "")
