@@ -8,6 +8,7 @@ from typing import Protocol
 
 from kernelbook.case_facts import CaseFacts
 from kernelbook.kernel_names import UNKNOWN, decode_activity
+from kernelbook.units import error
 
 #: Ratios closer to one than this are not told.
 TOLD_FROM = 1.1
@@ -73,7 +74,7 @@ def _error(facts: CaseFacts, other: CaseFacts) -> list[str]:
         if mine > TOLD_FROM * theirs
         else "equal error"
     )
-    return [f"{word} against float64 ({mine:.2g} against {theirs:.2g})"]
+    return [f"{word} against float64 ({error(mine)} against {error(theirs)})"]
 
 
 def _memory(facts: CaseFacts, other: CaseFacts) -> list[str]:

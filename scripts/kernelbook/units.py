@@ -39,6 +39,13 @@ def duration(us: float | None) -> str:
     return f"{us:.2f} µs"
 
 
+def error(value: float | None) -> str:
+    """A relative error with two significant digits: 0.0036, 0.0020, 1.2e-07; n/a where there is none."""
+    if value is None:
+        return NOT_AVAILABLE
+    return f"{value:#.2g}".rstrip(".") if value else "0"
+
+
 def plural(count: int, one: str, many: str | None = None) -> str:
     """1 launch, 2 launches, 1,000 launches."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"

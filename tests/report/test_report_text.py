@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from kernelbook import units
 from kernelbook.report import page, page_data, render_report, text
 
 NASTY = st.text(alphabet=st.sampled_from("ab|`<>&\\*_[]()!#~$\n\r\t\u202e\u2066\u200f\"'=+-@ :/www."), max_size=40)
@@ -93,6 +94,14 @@ def test_long_names_keep_both_ends():
 )
 def test_durations(us, expected):
     assert text.duration(us) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(None, "n/a"), (0.0, "0"), (0.00203, "0.0020"), (0.0036, "0.0036"), (1.23e-7, "1.2e-07"), (12.4, "12")],
+)
+def test_relative_errors_have_two_digits(value, expected):
+    assert units.error(value) == expected
 
 
 @given(st.recursive(st.text() | st.none() | st.integers(), st.lists, max_leaves=8))

@@ -9,6 +9,7 @@ from typing import Any
 
 import jinja2
 
+from kernelbook import units
 from kernelbook.report import ceilings, figures, names, story, text, trust, views
 from kernelbook.report.families import family_of
 from kernelbook.report.model import CaseRun, Edition
@@ -41,7 +42,9 @@ def environment() -> jinja2.Environment:
         "code": text.code,
         "number": text.number,
         "size": text.size,
-        "error": text.error,
+        "error": units.error,
+        "cost": text.cost,
+        "lead": text.lead,
         "inside": story.inside,
         **trust.CELLS,
         "raw": Markdown,

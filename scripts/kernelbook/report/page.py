@@ -13,6 +13,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from kernelbook import units
 from kernelbook.report import ceilings, names, page_data, story, sweeps, text, trust, views
 from kernelbook.report.families import FAMILIES, family_of
 from kernelbook.report.model import Edition
@@ -112,7 +113,9 @@ def environment() -> jinja2.Environment:
         "counts": text.counts,
         "one_time": text.one_time,
         "plural": text.plural,
-        "error": text.error,
+        "error": units.error,
+        "cost": text.cost,
+        "lead": text.lead,
         "inside": story.inside,
         "percent": lambda part: f"{part * 100:.3f}".rstrip("0").rstrip(".") + "%",
     }
@@ -145,7 +148,7 @@ def render(edition: Edition, created_utc: str, traces: Links) -> str:
             headlines=story.headlines(edition),
             headline_refusals=story.headline_refusals(edition),
             findings=story.costliest(own),
-            ranked=story.ranked(own)[:FINDING_ROWS],
+            weighed=story.by_weight(own, FINDING_ROWS),
             trust_rows=edition.trust[:TRUST_ROWS],
             trust_said=trust.said(edition.trust),
             ceiling_lines=partial(ceilings.lines, edition.ceilings, edition.trust),

@@ -165,15 +165,49 @@ def costliest(findings: Iterable[Finding], limit: int = 3) -> tuple[Finding, ...
 
 
 def _rank(finding: Finding) -> tuple[int, bool, float]:
-    """High first; of one weight, CPU time that the profiler lengthens last; then by time."""
+    """High first; of one weight, CPU time that the profiler lengthens last; then by time, of a range its least."""
     known = finding.severity in SEVERITIES
     severity = SEVERITIES.index(finding.severity) if known else len(SEVERITIES)
-    return severity, finding.of == CPU, -(finding.time_us or 0.0)
+    sure = finding.time_us if finding.time_low_us is None else finding.time_low_us
+    return severity, finding.of == CPU, -(sure or 0.0)
 
 
 def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """All but what is for information alone, the weightiest first."""
-    return tuple(sorted((finding for finding in findings if finding.severity != "info"), key=_rank))
+    """The weightiest first."""
+    return tuple(sorted(findings, key=_rank))
+
+
+#: What a weight means, of the forward's time of the kind that a finding costs.
+WEIGHTS = {
+    "high": "a fifth of the forward or more",
+    "medium": "a twentieth of the forward or more",
+    "low": "less than a twentieth of the forward",
+    "info": "for information",
+}
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """The findings of one weight, the dearest first; `more`: how many are not among them."""
+
+    weight: str
+    findings: tuple[Finding, ...]
+    more: int
+
+    @property
+    def title(self) -> str:
+        meaning = f": {WEIGHTS[self.weight]}" if self.weight in WEIGHTS else ""
+        return f"{self.weight.capitalize() or 'Weight unknown'}{meaning}"
+
+
+def by_weight(findings: Iterable[Finding], limit: int) -> tuple[Weighed, ...]:
+    """Those of each weight that occurs, the weightiest first, at most `limit` of each."""
+    groups: dict[str, list[Finding]] = {}
+    for finding in ranked(findings):
+        groups.setdefault(finding.severity, []).append(finding)
+    return tuple(
+        Weighed(weight, tuple(listed[:limit]), max(len(listed) - limit, 0)) for weight, listed in groups.items()
+    )
 
 
 @dataclass(frozen=True)

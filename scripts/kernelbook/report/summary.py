@@ -91,4 +91,5 @@ def _judged(row: Judged) -> dict[str, Any]:
 
 def _finding(row: Finding) -> dict[str, Any]:
     keys = ("run", "case", "rule", "severity", "time_us", "of", "share", "evidence", "remedy", "text")
+    keys += ("kind", "time_low_us", "time_high_us", "cases")
     return {key: getattr(row, key) for key in keys}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from kernelbook.report.model import CaseRun
+from kernelbook.report.model import CaseRun, Finding
 from kernelbook.units import NOT_AVAILABLE, UNITS, duration, plural, significant
 
 _MARKDOWN_SPECIAL = re.compile(r"([\\`*_\[\]|~$<>&]|^[-+=#]|:(?=//)|(?<=www)\.)")
@@ -77,6 +77,24 @@ def axis(value: float, scale: float) -> str:
     return f"{value / size:g} {unit}" if value else "0"
 
 
+def cost(finding: Finding) -> str:
+    """The time of a finding: `128 µs`, or `51.1 µs – 69.4 µs` where the processes differ."""
+    low, high = (duration(each) for each in (finding.time_low_us, finding.time_high_us))
+    one = finding.time_us is None or finding.time_low_us is None or finding.time_high_us is None or low == high
+    return duration(finding.time_us) if one else f"{low} – {high}"
+
+
+def lead(value: object, limit: int = 220) -> str:
+    """As many whole sentences as fit, the first at least; that one is clipped where it alone is too long."""
+    sentences = re.split(r"(?<=\.) ", visible(value))
+    kept = sentences[0]
+    for sentence in sentences[1:]:
+        if len(kept) + 1 + len(sentence) > limit:
+            break
+        kept = f"{kept} {sentence}"
+    return clip(kept, limit)
+
+
 def number(value: float | None) -> str:
     return NOT_AVAILABLE if value is None else significant(value)
 
@@ -101,13 +119,6 @@ def size(value: float | None) -> str:
             return f"{significant(value)} {unit}"
         value /= 1024
     return f"{significant(value)} TiB"
-
-
-def error(value: float | None) -> str:
-    """A relative error with two significant digits: `0.0036`, `0` where the result is the reference's very own."""
-    if value is None:
-        return NOT_AVAILABLE
-    return f"{value:.2g}"
 
 
 def one_time(row: CaseRun) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kernelbook.report import strips
+from kernelbook.report import story, strips
 from kernelbook.report.costs import Clock, Cost, Product
 from kernelbook.report.model import (
     Activity,
@@ -230,13 +230,20 @@ def case_views(edition: Edition) -> tuple[CaseView, ...]:
             f"case-{cases.of(spec.case)}",
             tuple(cell(spec, run) for run in edition.runs),
             guess_lines(judged.get(spec.case, ())),
+            story.ranked(row for row in edition.findings if _is_about(row, spec.case)),
             **{
                 name: tuple(row for row in getattr(edition, name) if row.case == spec.case)
-                for name in ("findings", "costs", "products", "clocks", "ranges", "files")
+                for name in ("costs", "products", "clocks", "ranges", "files")
             },
         )
         for spec in edition.cases
     )
+
+
+def _is_about(finding: Finding, case: str) -> bool:
+    """Whether it stands beside the case: its own, and what it shares with other cases but notes."""
+    shared = finding.severity != "info" and case in (finding.cases or "").split(", ")
+    return finding.case == case or shared
 
 
 def environment_rows(runs: Iterable[Run]) -> list[tuple[str, tuple[str, ...], bool]]:
