@@ -48,6 +48,7 @@ def call(name: str, *inputs: tuple[list[int], str] | str) -> Call:
         (call("aten::all", (SCORES, "bool"), "-1", "True"), 128 * MIB, 131072),
         (call("aten::sum", ([4, 8], F32), "[1]", "False", ""), 128, 16),
         (call("aten::sum", ([4, 8], F32), "[]", "False", ""), 128, 4),
+        (call("aten::amax", ([4, 8], F32), "[-2, 1]", "False"), 128, 4),
         (call("aten::_softmax", (SCORES, BF16), "-1", "False"), 256 * MIB, 256 * MIB),
         (call("aten::_softmax", ([8], BF16), "-1", "True"), 16, 32),  # half to float
         (call("LigerGELUMulFunction", ([8192, 3072], BF16), ([8192, 3072], BF16)), 96 * MIB, 48 * MIB),
@@ -81,6 +82,12 @@ def test_traffic_of_a_product_holds_the_bias_or_the_output_seeded_with_it() -> N
         call("aten::sum", ([4, 8], BF16), "[1]", "False", "6"),
         replace(call("aten::cat", "0"), input_shapes="[[[8], [8]], []]", input_types='["TensorList", "Scalar"]'),
         replace(call("aten::mul", "1"), input_shapes=None, input_types=None),
+        call("aten::sum", ([4, 8], F32), "6"),  # of this variant the second input is a type
+        call("aten::sum", ([4, 8], F32), "[2]", "False", ""),
+        call("aten::mean", ([], F32), "[0]", "False", ""),
+        call("aten::addmm", ([4], F32), ([2, 3], F32)),
+        replace(call("aten::mul", "1", "1"), input_shapes='{"a": 1}'),  # a trace may hold anything
+        replace(call("aten::mul", "1", "1"), input_shapes="[1, 2]", input_types='[["float"], {}]'),
     ],
 )
 def test_traffic_is_never_guessed(made: Call) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from kernelbook.case_facts import Activity, Call, CaseFacts
 from kernelbook.trace import TraceError, read_trace
@@ -83,14 +84,15 @@ def operands(call: Call) -> tuple[Operand | None, ...] | None:
 
     None instead of the tuple where a tensor's size cannot be told: no shapes, a list of tensors, an unknown type.
     """
-    shapes, kinds = json.loads(call.input_shapes or "[]"), json.loads(call.input_types or "[]")
+    shapes, kinds = _listed(call.input_shapes), _listed(call.input_types)
     if not shapes or len(shapes) != len(kinds):
         return None
     found: list[Operand | None] = []
     for shape, kind in zip(shapes, kinds, strict=True):
-        if kind in ELEMENT_BYTES and all(isinstance(size, int) for size in shape):
-            found.append(Operand(tuple(shape), kind))
-        elif shape:
+        sizes = shape if isinstance(shape, list) else [shape]
+        if isinstance(kind, str) and kind in ELEMENT_BYTES and all(isinstance(size, int) for size in sizes):
+            found.append(Operand(tuple(sizes), kind))
+        elif sizes:
             return None
         else:
             found.append(None)
@@ -99,8 +101,14 @@ def operands(call: Call) -> tuple[Operand | None, ...] | None:
 
 def concrete(call: Call, place: int) -> str:
     """The value of an input that is no tensor, as the profiler writes it; empty where it was not recorded."""
-    values = json.loads(call.concrete_inputs or "[]")
+    values = _listed(call.concrete_inputs)
     return str(values[place]) if place < len(values) else ""
+
+
+def _listed(text: str | None) -> list[Any]:
+    """What a trace gives as a list; empty for anything else."""
+    found = json.loads(text or "[]")
+    return found if isinstance(found, list) else []
 
 
 def launched(facts: CaseFacts) -> list[Launched]:

@@ -8,8 +8,8 @@ Semantics of the ops: PyTorch's ``native_functions.yaml``.
 
 from __future__ import annotations
 
-import json
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -122,11 +122,11 @@ def _moved(read: Operands, written: Operand | None) -> Access | None:
 def _product(call: Call, given: Operands, seeded: bool) -> Access | None:
     """Factors, and what is added to their product: the bias, or the output in which a copy has put it."""
     found, places = sizes(call), FACTORS[call.name]
-    factors = [given[place] for place in places]
-    if found is None or None in factors or len({each.kind for each in factors if each}) != 1:
+    factors = [each for place in places if place < len(given) and (each := given[place])]
+    if found is None or len({each.kind for each in factors}) != 1:
         return None
     batch, m, n, k = found
-    kind = next(each.kind for each in factors if each)
+    kind = factors[0].kind
     lead = (batch,) if len(factors[0].shape) == 3 else ()
     result = _handed_in(given, places[1] + 1) or Operand((*lead, m, n), kind)
     added = (result if seeded else given[0]) if places[0] == 1 else None
@@ -145,17 +145,24 @@ def _softmax(call: Call, given: Operands) -> Access | None:
 def _reduction(call: Call, name: str, given: Operands) -> Access | None:
     """Reads its source; what it writes has the reduced dimensions left out, which must have been recorded."""
     source, result = given[0], _handed_in(given, 1)
-    if source is None:
+    if source is None or not source.shape:
         return None
     if result is None:
-        if name not in ("all", "any") and (source.kind not in FLOATS or concrete(call, 3)):
-            return None
-        said = concrete(call, 1)
-        dims = json.loads(said) if said else list(range(len(source.shape)))
-        reduced = {dim % len(source.shape) for dim in (dims if isinstance(dims, list) else [dims])}
-        kept = tuple(size for dim, size in enumerate(source.shape) if reduced and dim not in reduced)
-        result = Operand(kept, "bool" if name in ("all", "any") else source.kind)
+        truth = name in ("all", "any")
+        kept = _kept(call, source.shape) if truth or (source.kind in FLOATS and not concrete(call, 3)) else None
+        result = None if kept is None else Operand(kept, "bool" if truth else source.kind)
     return _moved((source,), result)
+
+
+def _kept(call: Call, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """What a reduction leaves of a shape: nothing where no dimension was given; None where that cannot be read."""
+    said = concrete(call, 1)
+    if said in ("", "[]"):
+        return ()
+    dims = [int(dim) for dim in re.findall(r"-?\d+", said)]
+    if len(operands(call) or ()) < 3 or not dims or any(not -len(shape) <= dim < len(shape) for dim in dims):
+        return None
+    return tuple(size for place, size in enumerate(shape) if not {place, place - len(shape)}.intersection(dims))
 
 
 def _pointwise(name: str, given: Operands) -> Access | None:
