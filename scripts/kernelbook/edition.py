@@ -19,6 +19,7 @@ from kernelbook.plan import TABLES
 from kernelbook.probe import utc_now
 from kernelbook.published import Published, case_rows, figure_rows, load_published
 from kernelbook.sdpa_backends import backends_table
+from kernelbook.tensor_sizes import tensor_sizes
 from kernelbook.trust import trust_table
 
 SCHEMA = 1
@@ -72,7 +73,7 @@ def collect(plan: Mapping[str, Any], results: Path) -> Edition:
     }
     tables |= {"cases": cases, "published": _rows_table(figures, FIGURE_SCHEMA), "samples": _samples(cases)}
     known = case_facts(tables)
-    tables["activities"] = _with_medians(tables["activities"], known)
+    tables["activities"] = _with_sizes(_with_medians(tables["activities"], known), known)
     insight = _insight(plan, known)
     clocks = {key: cost.clock for key, cost in insight.costs.items()}
     tables |= {"trust": trust_table(cases, known, clocks), "sdpa_backends": backends_table(cases)}
@@ -164,17 +165,34 @@ def _with_representatives(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]
 
 def _with_medians(activities: pa.Table, known: Mapping[tuple[str, str], CaseFacts]) -> pa.Table:
     """`activities` with median_duration_us, filled in the forward that stands for its case and in no other."""
+    medians = {key: {a.position: a.duration_us for a in facts.activities} for key, facts in known.items()}
+    return _filled(activities, known, pa.field("median_duration_us", pa.float64()), medians)
+
+
+def _with_sizes(activities: pa.Table, known: Mapping[tuple[str, str], CaseFacts]) -> pa.Table:
+    """`activities` with tensor_sizes, filled likewise where shapes were recorded."""
+    sizes = {key: tensor_sizes(facts) for key, facts in known.items()}
+    return _filled(activities, known, pa.field("tensor_sizes", pa.list_(pa.int64())), sizes)
+
+
+def _filled(
+    activities: pa.Table,
+    known: Mapping[tuple[str, str], CaseFacts],
+    field: pa.Field,
+    values: Mapping[tuple[str, str], Mapping[int, Any]],
+) -> pa.Table:
+    """`activities` with a column more: (run, case) -> position in the representative forward -> value."""
     if "index" not in activities.column_names:
-        return activities.append_column("median_duration_us", pa.nulls(activities.num_rows, pa.float64()))
-    medians = {
-        (*key, facts.representative.process, facts.representative.index, activity.position): activity.duration_us
-        for key, facts in known.items()
-        if facts.representative
-        for activity in facts.activities
+        return activities.append_column(field, pa.nulls(activities.num_rows, field.type))
+    chosen = {key: facts.representative for key, facts in known.items() if facts.representative}
+    of_place = {
+        (*key, forward.process, forward.index, position): value
+        for key, forward in chosen.items()
+        for position, value in values[key].items()
     }
     columns = (activities[name].to_pylist() for name in ("run", "case", "process", "index", "position"))
-    found = [medians.get(place) for place in zip(*columns, strict=True)]
-    return activities.append_column("median_duration_us", pa.array(found, pa.float64()))
+    found = [of_place.get(place) for place in zip(*columns, strict=True)]
+    return activities.append_column(field, pa.array(found, field.type))
 
 
 def _marks(table: pa.Table, chosen: Mapping[tuple[str, str], tuple[int, int]]) -> pa.Array:

@@ -5,7 +5,7 @@ Every field that may be missing is None, never 0. Times are microseconds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -66,7 +66,8 @@ class Activity:
 
     `duration_us` is how long it took in that forward, `median_duration_us` how long it usually takes over all of them.
     `gb_per_s`, `share_of_roof`, `roof`: its rate where its traffic is known, and what of the roof that is, compute's or
-    memory's. `built_for`: an architecture older than the device's, with both in words.
+    memory's. `built_for`: an architecture older than the device's, with both in words. `tensor_sizes`: elements of the
+    tensors that its op takes, largest first.
     """
 
     position: int
@@ -88,6 +89,7 @@ class Activity:
     share_of_roof: float | None = None
     roof: str | None = None
     built_for: str | None = None
+    tensor_sizes: Sequence[int] = ()
 
     @property
     def usual_us(self) -> float:

@@ -32,6 +32,7 @@ ACTIVITY = (
     "of_roof",
     "roof",
     "built_for",
+    "sizes",
 )
 CALL = (
     "depth",
@@ -173,6 +174,7 @@ def _activity(act: Activity, table: Names) -> list[Any]:
         None if act.share_of_roof is None else round(act.share_of_roof, 4),
         act.roof,
         table.number(act.built_for),
+        list(act.tensor_sizes),
     ]
 
 
