@@ -83,15 +83,26 @@ def test_a_kernel_that_varies_in_a_later_process_is_found(tmp_path: Path) -> Non
     even = [replace(f, activities=(replace(f.activities[0], duration_us=50.0),)) for f in facts.forwards]
     later = [replace(forward, process=2) for forward in facts.forwards]
     finding = one(replace(facts, forwards=(*even, *later)), "uneven-kernel")
-    assert "in 1 of 2 processes" in finding.text
-    assert finding.evidence == "process 2: 50.0, 51.0, 63.0 µs"
+    assert "ampere_sgemm_128x64_nn in 1 of 2 processes 50.0 µs to 63.0 µs in 3 forwards" in finding.text
+    assert finding.evidence == "ampere_sgemm_128x64_nn, process 2: 50.0, 51.0, 63.0 µs"
 
 
 def test_a_kernel_that_varies_in_many_places_is_told_once_where_it_is_worst(tmp_path: Path) -> None:
     trace = Trace()
     for length in (50.0, 51.0, 63.0):
         trace.forward([(SGEMM, length), (SGEMM, 50.0 + 3 * (length - 50.0))])
-    assert "50.0 µs to 89.0 µs" in one(small(tmp_path, trace), "uneven-kernel").text
+    finding = one(small(tmp_path, trace), "uneven-kernel")
+    assert finding.text.startswith("One kernel varies from step to step")
+    assert "50.0 µs to 89.0 µs" in finding.text
+
+
+def test_kernels_that_vary_are_one_finding_of_the_case(tmp_path: Path) -> None:
+    trace = Trace()
+    for length in (50.0, 51.0, 63.0):
+        trace.forward([(f"kernel_{number}", length + number * (length - 50.0)) for number in range(3)])
+    finding = one(small(tmp_path, trace), "uneven-kernel")
+    assert finding.text.startswith("3 kernels vary from step to step")
+    assert ": kernel_2 50.0 µs to 89.0 µs in 3 forwards; kernel_1 50.0 µs to 76.0 µs in 3 forwards; " in finding.text
 
 
 def test_two_microseconds_of_a_millisecond_are_no_finding(recorded_facts: Facts) -> None:

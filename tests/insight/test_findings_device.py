@@ -202,6 +202,13 @@ def test_a_product_of_64_leaves_most_multiprocessors_idle(recorded_facts: Facts)
     assert found(recorded_facts["mlp-eager"], "few-blocks") == []  # persistent: a block on each
 
 
+def test_a_kernel_that_talks_to_other_devices_is_meant_to_have_few_blocks(tmp_path: Path) -> None:
+    for name, number in (("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 0), ("ampere_sgemm_128x64_nn", 1)):
+        trace = Trace()
+        trace.forward([(name, 10.0)], grid=[2, 1, 1])
+        assert len(found(small(tmp_path / name, trace), "few-blocks")) == number, name
+
+
 def test_kernels_of_an_older_architecture_are_named(recorded_facts: Facts) -> None:
     finding = one(recorded_facts["sdpa-efficient-eager"], "older-architecture")
     assert finding.text.startswith("Built for an older architecture than the sm90 of this device: fmha_cutlassF")

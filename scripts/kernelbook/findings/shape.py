@@ -18,11 +18,11 @@ FEW_BLOCKS = 0.5
 
 
 def heavy(scene: Scene) -> list[Activity]:
-    """Kernels of at least a twentieth of the device time, each name once."""
+    """Kernels of at least a twentieth of the device time, each name once; not those that talk to other devices."""
     limit = 0.05 * (scene.device_time_us or 0)
     found: dict[str, Activity] = {}
     for kernel in scene.kernels:
-        if kernel.duration_us >= limit:
+        if kernel.duration_us >= limit and kernel.family != "communication":
             found.setdefault(kernel.name, kernel)
     return list(found.values())
 

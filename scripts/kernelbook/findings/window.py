@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from kernelbook.case_facts import Activity, CaseFacts, Forward
 from kernelbook.findings.costs import note, percent
@@ -16,6 +17,8 @@ SLOW_DEVICE = 1.1
 #: A kernel is uneven where its times differ by this share of their median, by these µs, and by this share of the
 #: forward's device time: what is below moves no figure.
 UNEVEN_SHARE, UNEVEN_US, UNEVEN_FORWARD = 0.15, 2.0, 0.01
+#: As many uneven kernels are named.
+MOST_UNEVEN = 3
 
 
 def _early(group: Sequence[Told]) -> str:
@@ -61,7 +64,8 @@ def slow_first(scene: Scene) -> Iterator[Finding]:
         yield note("slow-first", told.message, remedy, text)
         return
     text = "The first forward inside the window is slow, on the CPU side only, where the profiler starts"
-    text += f"; its device time is {min(ratios):.2f} to {max(ratios):.2f} x that of the others." if ratios else "."
+    ends = " to ".join(dict.fromkeys(f"{ratio:.2f}" for ratio in (min(ratios), max(ratios)))) if ratios else ""
+    text += f"; its device time is {ends} x that of the others." if ends else "."
     yield note("slow-first", told.message, remedy, text, theme="")
 
 
@@ -86,25 +90,42 @@ def launches_without_kernels(scene: Scene) -> Iterator[Finding]:
 
 @rule(
     "uneven-kernel",
-    "one kernel of the forward varies from step to step by 15 %, by 2 µs and by a hundredth of the device time",
+    "a kernel of the forward varies from step to step by 15 %, by 2 µs and by a hundredth of the device time",
 )
 def uneven_kernel(scene: Scene) -> Iterator[Finding]:
-    """Compared at the same position of the forwards of one process, in every process; of one kernel the worst."""
+    """Compared at the same position of the forwards of one process, in every process; of one kernel the worst place."""
     least = UNEVEN_FORWARD * (scene.device_time_us or 0.0)
     processes: dict[int, list[Forward]] = {}
     for forward in scene.facts.forwards:
         processes.setdefault(forward.process, []).append(forward)
-    worst: dict[str, tuple[float, Activity, dict[int, list[float]]]] = {}
+    worst: dict[str, Uneven] = {}
     for position, kernel in enumerate(scene.activities):
         if kernel.category != "kernel" or kernel.family == "communication":  # which waits for other ranks
             continue
         times = {process: _times(of_it, position, kernel) for process, of_it in processes.items()}
-        uneven = {process: of_it for process, of_it in times.items() if _is_uneven(of_it, least)}
-        spread = max((max(of_it) - min(of_it) for of_it in uneven.values()), default=0.0)
-        if spread > worst.get(kernel.name, (0.0,))[0]:
-            worst[kernel.name] = spread, kernel, uneven
-    for _, kernel, uneven in worst.values():
-        yield _uneven(kernel, uneven, len(processes))
+        found = Uneven(kernel, {process: of_it for process, of_it in times.items() if _is_uneven(of_it, least)})
+        if found.spread > (worst[kernel.name].spread if kernel.name in worst else 0.0):
+            worst[kernel.name] = found
+    if worst:
+        yield _uneven(sorted(worst.values(), key=lambda found: -found.spread), len(processes))
+
+
+@dataclass(frozen=True)
+class Uneven:
+    """A kernel of the forward, and its times in each process where they are uneven, µs."""
+
+    kernel: Activity
+    times: Mapping[int, Sequence[float]]
+
+    @property
+    def widest(self) -> Sequence[float]:
+        """The times of the process in which they differ most."""
+        return max(self.times.values(), key=lambda times: max(times) - min(times), default=())
+
+    @property
+    def spread(self) -> float:
+        """How far these lie apart; 0 where no process is uneven."""
+        return max(self.widest) - min(self.widest) if self.widest else 0.0
 
 
 def _times(forwards: Sequence[Forward], position: int, kernel: Activity) -> list[float]:
@@ -119,14 +140,24 @@ def _is_uneven(times: Sequence[float], least: float) -> bool:
     return max(times) - min(times) >= max(UNEVEN_SHARE * statistics.median(times), UNEVEN_US, least)
 
 
-def _uneven(kernel: Activity, uneven: dict[int, list[float]], processes: int) -> Finding:
-    times = max(uneven.values(), key=lambda times: max(times) - min(times))
-    where = f" in {len(uneven)} of {processes} processes" if processes > 1 else ""
-    span = f"{duration(min(times))} to {duration(max(times))} in {plural(len(times), 'forward')}"
-    text = f"{kernel.label} varies{where} though it does the same work in each step: {span}."
-    remedy = "Clocks, the L2 cache and the first step move it: compare medians, lock the clocks."
-    evidence = "; ".join(f"process {process}: {_listed(of_it)} µs" for process, of_it in uneven.items())
-    return note("uneven-kernel", evidence, remedy, text, (kernel.position,))
+def _uneven(found: Sequence[Uneven], processes: int) -> Finding:
+    told = "; ".join(_said(each, processes) for each in found[:MOST_UNEVEN])
+    more = f"; and {len(found) - MOST_UNEVEN} more" if len(found) > MOST_UNEVEN else ""
+    kernels = "One kernel varies" if len(found) == 1 else f"{len(found)} kernels vary"
+    text = f"{kernels} from step to step at the same place of the forward: {told}{more}."
+    remedy = "Data, clocks, the L2 cache and the first step can move it: compare medians, lock the clocks."
+    evidence = "; ".join(
+        f"{each.kernel.label}, process {process}: {_listed(times)} µs"
+        for each in found[:MOST_UNEVEN]
+        for process, times in each.times.items()
+    )
+    return note("uneven-kernel", evidence, remedy, text, tuple(sorted(each.kernel.position for each in found)))
+
+
+def _said(each: Uneven, processes: int) -> str:
+    where = f" in {len(each.times)} of {processes} processes" if processes > 1 else ""
+    span = f"{duration(min(each.widest))} to {duration(max(each.widest))}"
+    return f"{each.kernel.label}{where} {span} in {plural(len(each.widest), 'forward')}"
 
 
 def _listed(times: Sequence[float], limit: int = 20) -> str:
