@@ -81,6 +81,15 @@ def test_many_kernels_are_cut_and_counted_and_a_case_shows_its_own_once(tmp_path
     assert second.strip is None
 
 
+def test_what_was_guessed_absent_reads_so_beside_what_was_seen(tmp_path):
+    wrong = ("ops_absent", "aten::linear", "aten::linear", "broken", "1 x aten::linear")
+    folder = made_edition.build(tmp_path / "edition", (dataclasses.replace(LINEAR, guesses=(wrong,)),))
+    render_report(folder, tmp_path / "report", CREATED)
+    page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
+    assert "<dt>guessed</dt><dd>no aten::linear</dd>" in page
+    assert "<dt>seen</dt><dd>aten::linear</dd>" in page
+
+
 def test_a_guess_that_broke_where_nothing_ran_on_a_device_shows_its_evidence_alone(tmp_path):
     folder = made_edition.build(tmp_path / "edition", (planted(LINEAR),))
     (folder / "activities.parquet").unlink()

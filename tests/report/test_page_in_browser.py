@@ -225,6 +225,8 @@ def test_page_prints_on_white_without_its_controls(open_page, report):
     page.emulate_media(media="print")
     assert page.locator(".bar").is_hidden()
     assert page.evaluate("getComputedStyle(document.body).color").startswith("rgb(28")
+    for meaning in (".pip", ".swatch", ".duel-bar"):  # what colour alone fills would else be blank on paper
+        assert page.locator(meaning).first.evaluate("one => getComputedStyle(one).printColorAdjust") == "exact"
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 390)])

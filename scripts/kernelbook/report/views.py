@@ -57,6 +57,11 @@ class GuessLine:
     def title(self) -> str:
         return self.word.replace("_", " ")
 
+    @property
+    def guessed(self) -> str:
+        """What was expected, so that it reads by itself beside what was seen: `no aten::linear`."""
+        return f"no {self.expected}" if self.word.endswith("_absent") else self.expected
+
 
 @dataclass(frozen=True)
 class Seen:
