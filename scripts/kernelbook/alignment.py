@@ -81,7 +81,7 @@ def align(
     A Triton kernel takes in all that is gone of the ops that its name lists (see ``fusions``); what such a kernel
     replaces by its family alone is looked at so first. sizes_a, sizes_b: as ``tensor_sizes`` gives them.
     """
-    if _compiled(a) and not _compiled(b):
+    if _fused(a) and not _fused(b):
         return [_mirrored(step) for step in align(b, a, sizes_b, sizes_a)]
     pairs = paired(a, b, sizes_a, sizes_b)
     undone = {pair for pair in pairs if _by_triton(a, b, pair)}
@@ -100,8 +100,9 @@ def align(
     return _moved(_steps(a, b, pairs, undone, named))
 
 
-def _compiled(activities: Sequence[Activity]) -> bool:
-    return any(activity.decoded.library == "Triton" for activity in activities)
+def _fused(activities: Sequence[Activity]) -> bool:
+    """Whether kernels are among them that take several ops in."""
+    return any(activity.decoded.library == "Triton" or activity.family == "attention" for activity in activities)
 
 
 def _mirrored(step: Step) -> Step:

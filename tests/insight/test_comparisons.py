@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from kernelbook.comparisons import compare, ratio_of, refusal, step_text
 GEMM_A = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT"
 GEMM_B = "nvjet_sm90_tst_192x128_64x5_1x2_h_bz_coopB_TNT"
 SOFTMAX = "void (anonymous namespace)::softmax_warp_forward<float, float, float, 10, false, false>(float*)"
+TABLE = Path(__file__).with_name("kernel_names.tsv")
 Facts = dict[str, CaseFacts]
 
 
@@ -140,6 +143,8 @@ def test_seen_from_the_compiled_side_a_fusion_is_a_split() -> None:
     assert (first.kind, step.kind, step.delta_us) == ("same", "split", 10.0)
     assert step_text(step, None) == "Split: triton_poi_fused_gelu_mul_0 into two kernels (gelu, mul), 10.0 µs more."
     assert told(row("triton_poi_fused_mul_0", GELU), row(GELU)) == [("removed", 1, 0), ("same", 1, 1)]
+    flash = row("void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4> >()")
+    assert told(flash, row(GEMM_A, SOFTMAX, GEMM_B)) == [("split", 1, 3)]
 
 
 def test_sizes_and_paths_decide_between_kernels_of_one_name() -> None:
@@ -151,6 +156,23 @@ def test_sizes_and_paths_decide_between_kernels_of_one_name() -> None:
     for path, kinds_wanted in (("aten::ones", ["same", "removed"]), ("aten::where", ["removed", "same"])):
         other = [replace(one[0], op_path=f"{path} > aten::fill_")]
         assert [s.kind for s in align(placed, other)] == kinds_wanted
+
+
+def test_whatever_is_compared_each_activity_is_told_once(recorded_facts: Facts) -> None:
+    generator = random.Random(5)
+    names = [line.split("\t")[0] for line in TABLE.read_text().splitlines() if line and not line.startswith("#")]
+    made = [row(*(generator.choice(names) for _ in range(generator.randrange(30)))) for _ in range(60)]
+    recorded = [list(facts.activities) for facts in recorded_facts.values()]
+    for a, b in [*zip(made[::2], made[1::2], strict=True), *product(recorded, recorded)]:
+        steps = align(a, b)
+        for side, whole in (("a", a), ("b", b)):
+            places = [x.position for step in steps for x in getattr(step, side)]
+            assert sorted(places) == [x.position for x in whole]
+        assert sum(step.delta_us for step in steps) == pytest.approx(sum_of(b) - sum_of(a), abs=1e-6)
+
+
+def sum_of(activities: list[Activity]) -> float:
+    return sum(activity.duration_us for activity in activities)
 
 
 def test_long_sequences_are_aligned_too() -> None:
