@@ -58,6 +58,14 @@ def test_traffic_of_an_op(made: Call, read: int, written: int) -> None:
     assert traffic_of(made) == Traffic(read, written)
 
 
+def test_an_expanded_tensor_counts_as_it_lies_in_memory() -> None:
+    copied = call("aten::copy_", ([8, 4, 1024, 64], BF16), ([8, 4, 1024, 64], BF16), "False")
+    strides = json.dumps([[262144, 65536, 64, 1], [65536, 0, 64, 1], []])  # each of 8 heads for 4 queries
+    assert traffic_of(copied) == Traffic(4 * MIB, 4 * MIB)
+    assert traffic_of(replace(copied, input_strides=strides)) == Traffic(MIB, 4 * MIB)
+    assert traffic_of(replace(copied, input_strides="[[0], 7, null]")) == Traffic(4 * MIB, 4 * MIB)
+
+
 def test_traffic_of_a_product_holds_the_bias_or_the_output_seeded_with_it() -> None:
     a, b, bias, out = ([1024, 32], BF16), ([32, 64], BF16), ([64], BF16), ([1024, 64], BF16)
     factors, flops = 2 * (1024 * 32 + 32 * 64), 2 * 1024 * 32 * 64

@@ -249,6 +249,7 @@ def test_processes_and_threads_are_kept_apart(read):
 def test_forwards(read):
     steps = [event for i in range(2) for event in forward(1000.0 + 1000 * i, 1 + 3 * i)]
     steps[1]["args"] = {"Input Dims": [[2, 3], []], "Input type": ["float", ""], "Concrete Inputs": ["", "1.5"]}
+    steps[1]["args"]["Input Strides"] = [[3, 1], []]
     activities, calls = read(steps).forwards("step")
     assert [(r["index"], r["position"], r["name"]) for r in activities.to_pylist()] == [
         (0, 0, "Memset (Device)"), (0, 1, "gemm"), (0, 2, "relu"),
@@ -271,6 +272,7 @@ def test_forwards(read):
     assert json.loads(first[0]["input_shapes"]) == [[2, 3], []]
     assert json.loads(first[0]["input_types"]) == ["float", ""]
     assert json.loads(first[0]["concrete_inputs"]) == ["", "1.5"]
+    assert json.loads(first[0]["input_strides"]) == [[3, 1], []]
     assert [c["input_shapes"] for c in first[1:]] == [None] * 5
     assert [c["input_shapes"] for c in calls.to_pylist() if c["index"] == 1] == [None] * 6
 

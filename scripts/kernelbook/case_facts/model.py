@@ -84,6 +84,7 @@ class Call:
     input_shapes: str | None = None
     input_types: str | None = None
     concrete_inputs: str | None = None
+    input_strides: str | None = None
 
 
 @dataclass(frozen=True)

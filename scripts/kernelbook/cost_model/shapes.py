@@ -29,10 +29,15 @@ ELEMENT_BYTES = {
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor that an op was called with; ``kind`` is its element type in the profiler's words."""
+    """A tensor that an op was called with; ``kind`` is its element type in the profiler's words.
+
+    ``stored``: how many elements lie in memory, fewer than the shape holds where a dimension was expanded; None where
+    strides were not recorded, and all are taken to.
+    """
 
     shape: tuple[int, ...]
     kind: str
+    stored: int | None = None
 
     @property
     def elements(self) -> int:
@@ -40,8 +45,8 @@ class Operand:
 
     @property
     def bytes(self) -> int:
-        """Each element once, so that a broadcast operand counts as it lies in memory."""
-        return self.elements * ELEMENT_BYTES[self.kind]
+        """Each element in memory once, so that a broadcast operand counts as it lies there."""
+        return (self.elements if self.stored is None else self.stored) * ELEMENT_BYTES[self.kind]
 
 
 @dataclass(frozen=True)
@@ -87,16 +92,25 @@ def operands(call: Call) -> tuple[Operand | None, ...] | None:
     shapes, kinds = _listed(call.input_shapes), _listed(call.input_types)
     if not shapes or len(shapes) != len(kinds):
         return None
+    strides = _listed(call.input_strides)
+    strides = strides if len(strides) == len(shapes) else [None] * len(shapes)
     found: list[Operand | None] = []
-    for shape, kind in zip(shapes, kinds, strict=True):
+    for shape, kind, steps in zip(shapes, kinds, strides, strict=True):
         sizes = shape if isinstance(shape, list) else [shape]
         if isinstance(kind, str) and kind in ELEMENT_BYTES and all(isinstance(size, int) for size in sizes):
-            found.append(Operand(tuple(sizes), kind))
+            found.append(Operand(tuple(sizes), kind, _stored(sizes, steps)))
         elif sizes:
             return None
         else:
             found.append(None)
     return tuple(found)
+
+
+def _stored(sizes: list[int], strides: Any) -> int | None:
+    """Elements in memory: a dimension of stride 0 repeats what lies there once. None where that is every one."""
+    if not isinstance(strides, list) or len(strides) != len(sizes) or 0 not in strides:
+        return None
+    return math.prod(size for size, stride in zip(sizes, strides, strict=True) if stride != 0)
 
 
 def concrete(call: Call, place: int) -> str:

@@ -48,6 +48,7 @@ class InputArgs(Args, gc=False):
 
     input_dims: msgspec.Raw = msgspec.field(default=_NOTHING, name="Input Dims")
     old_input_dims: msgspec.Raw = msgspec.field(default=_NOTHING, name="Input dims")
+    input_strides: msgspec.Raw = msgspec.field(default=_NOTHING, name="Input Strides")
     input_type: msgspec.Raw = msgspec.field(default=_NOTHING, name="Input type")
     concrete_inputs: msgspec.Raw = msgspec.field(default=_NOTHING, name="Concrete Inputs")
 

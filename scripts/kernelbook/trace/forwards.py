@@ -26,6 +26,7 @@ class Inputs(NamedTuple):
     shapes: str | None = None
     types: str | None = None
     concrete: str | None = None
+    strides: str | None = None
 
 
 def forward_ranges(columns: Columns, found: Attribution, annotation: str) -> np.ndarray:
@@ -87,6 +88,7 @@ def forward_calls(path: Path, columns: Columns, found: Attribution, chosen: np.n
             "input_shapes": strings([inputs.shapes for inputs in of_row]),
             "input_types": strings([inputs.types for inputs in of_row]),
             "concrete_inputs": strings([inputs.concrete for inputs in of_row]),
+            "input_strides": strings([inputs.strides for inputs in of_row]),
         }
     )
 
@@ -118,6 +120,7 @@ def _inputs(path: Path, ordinals: Iterable[int]) -> dict[int, Inputs]:
                     _json_text(args.input_dims) or _json_text(args.old_input_dims),
                     _json_text(args.input_type),
                     _json_text(args.concrete_inputs),
+                    _json_text(args.input_strides),
                 )
             ordinal += 1
     return found
