@@ -195,6 +195,16 @@ def test_fusing_nothing_costs_what_an_unprofiled_forward_takes_longer(
     assert (finding.of, finding.kind) == ("forward", "recoverable")
 
 
+def test_forwards_that_overlap_with_those_of_eager_give_no_cost(recorded_facts: Facts) -> None:
+    case, eager = recorded_facts["linear-compile"], recorded_facts["linear-eager"]
+    slow = tuple(
+        replace(p, forward_times_us=(90.0,) if p.process == 1 else p.forward_times_us) for p in eager.processes
+    )
+    others = recorded_facts | {"linear-eager": replace(eager, processes=slow)}  # one at 90 µs, above 81.6 of compile
+    finding = one(case, "compile-fused-nothing", others)
+    assert (finding.time_us, finding.kind) == (None, "note")
+
+
 def test_the_code_that_inductor_wrote_is_no_overhead_of_its_wrapper(recorded_facts: Facts) -> None:
     finding = one(recorded_facts["attention-flex-compile"], "compile-overhead", recorded_facts)
     assert "Torch-Compiled Region" in finding.evidence

@@ -56,7 +56,7 @@ def overhead_bound(scene: Scene) -> Iterator[Finding]:
     facts = scene.facts
     bounds = bounds_by_process(facts)
     behind = sum(bound == "launches" for bound in bounds.values())
-    whole, busy, idle = forward_span(facts), _busy(facts), idle_span(facts)
+    whole, busy, idle = forward_span(facts), facts.device_busy_us, idle_span(facts)
     if not behind or whole is None or busy is None or idle is None:
         return
     often = f"{behind} of {len(bounds)} processes"
@@ -81,10 +81,6 @@ def overhead_bound(scene: Scene) -> Iterator[Finding]:
         "overhead-bound", severity(share), idle.time_us, share, evidence, _remedy(parts, facts), text, of=FORWARD,
         kind=RECOVERABLE, time_low_us=idle.low_us, time_high_us=idle.high_us,
     )  # fmt: skip
-
-
-def _busy(facts: CaseFacts) -> float | None:
-    return facts.device_busy_us or None
 
 
 # --- what the CPU does -----------------------------------------------------------------------------------------------
