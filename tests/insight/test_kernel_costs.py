@@ -41,6 +41,7 @@ def call(name: str, *inputs: tuple[list[int], str] | str) -> Call:
         (call("aten::add", ([8], BF16), ([8], BF16), "1", ([8], BF16)), 32, 16),  # an output handed in is not read
         (call("aten::copy_", (SCORES, BF16), (SCORES, F32), "False"), 512 * MIB, 256 * MIB),
         (call("aten::fill_", ([1024, 1024], "bool"), "1."), 0, MIB),
+        (call("aten::gelu_backward", (SCORES, BF16), (SCORES, BF16), "none"), 512 * MIB, 256 * MIB),
         (call("aten::isneginf", (SCORES, F32)), 512 * MIB, 128 * MIB),
         (call("aten::where", ([1024, 1024], "bool"), ([], F32), ([], F32)), MIB, 4 * MIB),
         (call("aten::where", ([8, 1], "bool"), ([], F32), ([8, 4], F32), ([8, 4], F32)), 8 + 128, 128),

@@ -28,6 +28,7 @@ POINTWISE = {
     **dict.fromkeys(("elu", "softplus", "hardswish", "clamp_min", "clamp_max", "clone", "tril", "triu"), 1),
     **dict.fromkeys(("isneginf", "isposinf", "logical_not"), 1),
     **dict.fromkeys(("add", "sub", "rsub", "mul", "div", "maximum", "minimum", "pow", "fmod", "atan2"), 2),
+    **dict.fromkeys(("gelu_backward", "silu_backward", "tanh_backward", "sigmoid_backward", "threshold_backward"), 2),
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor"), 2),
     **dict.fromkeys(("where", "masked_fill", "addcmul", "addcdiv", "lerp", "clamp"), 3),
 }
