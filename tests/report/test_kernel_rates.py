@@ -41,6 +41,14 @@ def test_the_kernel_table_gives_rates_and_shares_where_they_are_known(open_page,
 
 
 @pytest.mark.browser
+def test_the_kernel_table_says_precision_once_and_no_needless_sides_of_a_grid(open_page, rated):
+    page = open_page(rated, f"#case-{MATH}")
+    row = page.locator(f'[data-table="{TABLE}"] tbody tr').nth(PRODUCT)
+    assert row.inner_text().count("CUDA cores") == 1
+    assert row.locator("td").last.inner_text() == "2×66, 384"  # grid (2, 66, 1), block (384, 1, 1)
+
+
+@pytest.mark.browser
 def test_a_kernel_built_for_an_older_architecture_bears_its_mark(open_page, rated):
     page = open_page(rated, f"#case-{MATH}")  # an H200 is sm90; its fp32 products are sm80 kernels
     marks = page.locator(f'[data-table="{TABLE}"] .flag')

@@ -104,6 +104,20 @@ def test_relative_errors_have_two_digits(value, expected):
     assert units.error(value) == expected
 
 
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("", ""),
+        ("3 kernels: gelu, mul, add", "3 kernels: gelu, mul, add"),
+        ("5 kernels: gelu, multiply, add, sum, softmax", "5 kernels: gelu, multiply and 3 more"),
+        ("a 1 µs (aten::mm); b 2 µs (aten::add); c", "a 1 µs (aten::mm) and 2 more"),
+        ("x" * 60 + ", y, z", "x" * 19 + "…" + "x" * 10 + " and 2 more"),
+    ],
+)
+def test_a_list_that_is_cut_keeps_whole_items_and_counts_the_others(value, expected):
+    assert text.listed(value, 30) == expected
+
+
 @given(st.recursive(st.text() | st.none() | st.integers(), st.lists, max_leaves=8))
 def test_data_in_a_script_element_cannot_close_it(value):
     written = page_data.script_json(value)

@@ -45,6 +45,7 @@ def environment() -> jinja2.Environment:
         "error": units.error,
         "cost": text.cost,
         "lead": text.lead,
+        "listed": text.listed,
         "inside": story.inside,
         **trust.CELLS,
         "raw": Markdown,

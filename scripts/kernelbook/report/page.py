@@ -116,6 +116,7 @@ def environment() -> jinja2.Environment:
         "error": units.error,
         "cost": text.cost,
         "lead": text.lead,
+        "listed": text.listed,
         "inside": story.inside,
         "percent": lambda part: f"{part * 100:.3f}".rstrip("0").rstrip(".") + "%",
     }

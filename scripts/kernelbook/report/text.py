@@ -84,6 +84,17 @@ def cost(finding: Finding) -> str:
     return duration(finding.time_us) if one else f"{low} – {high}"
 
 
+def listed(value: object, limit: int = 240) -> str:
+    """As many whole items of a list as fit, and how many more there are; one item alone is clipped in its middle."""
+    items = re.split(r"(?<=[,;]) ", visible(value))
+    kept = items[0]
+    for number, item in enumerate(items[1:], 1):
+        if len(kept) + 1 + len(item) > limit:
+            return f"{clip(kept.rstrip(',;'), limit)} and {len(items) - number} more"
+        kept = f"{kept} {item}"
+    return clip(kept, limit)
+
+
 def lead(value: object, limit: int = 220) -> str:
     """As many whole sentences as fit, the first at least; that one is clipped where it alone is too long."""
     sentences = re.split(r"(?<=\.) ", visible(value))

@@ -1,5 +1,8 @@
 // What a case shows when it is opened: for a chosen run its strip, lanes, trace, kernels, ops and forward times.
 
+// A grid or a block without the sides of 1 behind its last longer one: 16384, 8×8×128.
+const sides = (list) => list.slice(0, Math.max(list.findLastIndex((side) => side !== 1) + 1, 1)).join("×");
+
 const roofOf = (act) => (act.roof ? `of the ${act.roof} roof` : null);
 const roofWords = (act) =>
   missing(act.of_roof) ? "" : [`${share(act.of_roof)} `, h("span", { class: "muted" }, act.roof ?? "")];
@@ -17,7 +20,7 @@ function kernelTable(cell) {
           String(act.position),
         ),
       ),
-      kernelCell(act),
+      kernelCell(act, (one) => [one.what]),
       timeCell(act.usual),
       h("td", { class: "r num", "data-v": act.part }, share(act.part)),
       h("td", {}, act.family.label),
@@ -25,11 +28,7 @@ function kernelTable(cell) {
       h("td", { class: "r num", "data-v": act.rate ?? "" }, missing(act.rate) ? "" : significant(act.rate)),
       h("td", { class: "r num", "data-v": act.of_roof ?? "", title: roofOf(act) }, roofWords(act)),
       h("td", { class: "mono", title: act.path ?? "" }, clip(act.op ?? NA, 60)),
-      h(
-        "td",
-        { class: "num" },
-        act.facts?.grid ? `${act.facts.grid.join("×")}, ${(act.facts.block ?? []).join("×")}` : "",
-      ),
+      h("td", { class: "num" }, act.facts?.grid ? `${sides(act.facts.grid)}, ${sides(act.facts.block ?? [])}` : ""),
     ],
   }));
   const heads = [

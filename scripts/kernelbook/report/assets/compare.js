@@ -55,7 +55,8 @@ function figuresTable(a, b, refused) {
   );
 }
 
-function kernelCell(act) {
+// `words`: what stands small behind the name.
+function kernelCell(act, words = (one) => [one.what, one.precision]) {
   if (!act) return h("td", { class: "absent" }, "–");
   return h(
     "td",
@@ -66,7 +67,8 @@ function kernelCell(act) {
       " ",
       h("span", { class: "flag", title: `built for ${act.built_for}` }, act.built_for.split(" ")[0]),
     ],
-    h("small", {}, [act.what, act.precision].filter(Boolean).join(", ")),
+    " ",
+    h("small", {}, words(act).filter(Boolean).join(", ")),
   );
 }
 
