@@ -51,7 +51,7 @@ def casts(scene: Scene) -> list[Cast]:
 
 def converts(activity: Activity) -> bool:
     """Whether the copy changes the element type, by its name."""
-    return activity.family == "copy/cast" and any(sign in activity.decoded.what for sign in ("convert", "->", "→"))
+    return activity.family == "copy/cast" and activity.decoded.what.startswith("converts")
 
 
 def seeds_a_product(scene: Scene, activity: Activity) -> bool:
