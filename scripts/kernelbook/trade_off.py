@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Protocol
 
-from kernelbook.case_facts import CaseFacts
+from kernelbook.case_facts import CaseFacts, median
 from kernelbook.kernel_names import UNKNOWN, decode_activity
-from kernelbook.units import error
+from kernelbook.units import duration, error
 
 #: Ratios closer to one than this are not told.
 TOLD_FROM = 1.1
@@ -56,11 +56,27 @@ def trade_off(facts: CaseFacts, peers: Iterable[CaseFacts]) -> str | None:
     fastest = min(timed, key=lambda p: p.forward_time_us or 0.0)
     if fastest.case == facts.case:
         return None
-    slower = facts.forward_time_us / (fastest.forward_time_us or 1.0)
-    parts = [f"{slower:.2f} x the forward time of {fastest.case}"]
+    parts = [_slower(facts, fastest)]
     parts += _error(facts, fastest)
     parts += _memory(facts, fastest)
     return "; ".join(parts) + "."
+
+
+def _slower(facts: CaseFacts, fastest: CaseFacts) -> str:
+    """How many times as long, unless the medians of the processes overlap: then which case is faster is not known."""
+    mine, theirs = _range(facts), _range(fastest)
+    if mine and theirs and mine[0] <= theirs[1]:
+        said = (f"{duration(low)} to {duration(high)}" for low, high in (mine, theirs))
+        return f"forward times of the processes overlap with those of {fastest.case} ({' and '.join(said)})"
+    slower = (facts.forward_time_us or 0.0) / (fastest.forward_time_us or 1.0)
+    return f"{slower:.2f} x the forward time of {fastest.case}"
+
+
+def _range(facts: CaseFacts) -> tuple[float, float] | None:
+    """The least and the largest median of its processes; None of fewer than two."""
+    merged = [process for process in facts.processes if process.merged and process.forward_times_us]
+    medians = [median(process.forward_times_us) or 0.0 for process in merged]
+    return (min(medians), max(medians)) if len(medians) > 1 else None
 
 
 def _error(facts: CaseFacts, other: CaseFacts) -> list[str]:

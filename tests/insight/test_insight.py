@@ -152,6 +152,20 @@ def test_slower_can_be_seen_to_buy_something(recorded_facts: Facts, recorded_h20
     assert trade_off(flash, [math, flash]) is None
 
 
+def test_which_is_faster_is_not_said_where_processes_overlap(recorded_facts: Facts, recorded_h200: Path) -> None:
+    liger, compiled = recorded_facts["mlp-liger"], recorded_facts["mlp-compile"]
+    said = trade_off(liger, [liger, compiled])
+    assert said is not None
+    ranges = []
+    for case in ("mlp-liger", "mlp-compile"):
+        read = (json.loads(path.read_text()) for path in recorded_h200.glob(f"{case}/*/measurement.json"))
+        medians = sorted(median(each["forward_times_us"]) for each in read)
+        ranges.append(f"{medians[0]:.0f} µs to {medians[-1]:.0f} µs")
+    assert said.startswith(
+        f"forward times of the processes overlap with those of mlp-compile ({' and '.join(ranges)});"
+    )
+
+
 def test_cases_that_may_not_be_compared_are_not_ranked(recorded_facts: Facts) -> None:
     names = ("sdpa-flash-eager", "sdpa-efficient-eager", "sdpa-math-eager")
     cases = {recorded_facts[name].key: recorded_facts[name] for name in names}
