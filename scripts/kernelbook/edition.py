@@ -19,7 +19,7 @@ from kernelbook.plan import TABLES
 from kernelbook.probe import utc_now
 from kernelbook.published import Published, case_rows, figure_rows, load_published
 from kernelbook.sdpa_backends import backends_table
-from kernelbook.tensor_sizes import tensor_sizes
+from kernelbook.tensor_sizes import conversions, tensor_sizes
 from kernelbook.trust import trust_table
 
 SCHEMA = 1
@@ -73,7 +73,7 @@ def collect(plan: Mapping[str, Any], results: Path) -> Edition:
     }
     tables |= {"cases": cases, "published": _rows_table(figures, FIGURE_SCHEMA), "samples": _samples(cases)}
     known = case_facts(tables)
-    tables["activities"] = _with_sizes(_with_medians(tables["activities"], known), known)
+    tables["activities"] = _with_operands(_with_medians(tables["activities"], known), known)
     insight = _insight(plan, known)
     clocks = {key: cost.clock for key, cost in insight.costs.items()}
     tables |= {"trust": trust_table(cases, known, clocks), "sdpa_backends": backends_table(cases)}
@@ -169,10 +169,12 @@ def _with_medians(activities: pa.Table, known: Mapping[tuple[str, str], CaseFact
     return _filled(activities, known, pa.field("median_duration_us", pa.float64()), medians)
 
 
-def _with_sizes(activities: pa.Table, known: Mapping[tuple[str, str], CaseFacts]) -> pa.Table:
-    """`activities` with tensor_sizes, filled likewise where shapes were recorded."""
+def _with_operands(activities: pa.Table, known: Mapping[tuple[str, str], CaseFacts]) -> pa.Table:
+    """`activities` with tensor_sizes and converts, filled likewise where shapes and types were recorded."""
     sizes = {key: tensor_sizes(facts) for key, facts in known.items()}
-    return _filled(activities, known, pa.field("tensor_sizes", pa.list_(pa.int64())), sizes)
+    types = {key: {at: " to ".join(pair) for at, pair in conversions(facts).items()} for key, facts in known.items()}
+    activities = _filled(activities, known, pa.field("tensor_sizes", pa.list_(pa.int64())), sizes)
+    return _filled(activities, known, pa.field("converts", pa.string()), types)
 
 
 def _filled(

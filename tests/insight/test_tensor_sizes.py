@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kernelbook.case_facts import CaseFacts
 from kernelbook.reference.tables import edition_tables
+from kernelbook.report.model import Activity
+from kernelbook.report.names import of_activity
 from kernelbook.tensor_sizes import conversions, sizes_of, tensor_sizes
 
 BATCH, HEADS, SEQ, HEAD_DIM = 8, 16, 1024, 64  # of the attention cases in config.yaml
@@ -56,5 +59,17 @@ def test_sizes_are_read_off_recorded_shapes(op: str, shapes: str, sizes: tuple[i
 def test_the_table_has_them_in_the_representative_forward(recorded_h200: Path) -> None:
     rows = edition_tables(recorded_h200.parents[2])["activities"].to_pylist()
     assert not any(row["tensor_sizes"] for row in rows if not row["representative"])
+    assert not any(row["converts"] for row in rows if not row["representative"] or row["op"] != "aten::copy_")
     found = {(row["op"], *row["tensor_sizes"]) for row in rows if row["tensor_sizes"]}
     assert ("aten::gelu", ROWS * HIDDEN) in found or ("aten::masked_fill_", SCORES, MASK) in found
+
+
+def test_the_report_says_both_types_where_they_are_known() -> None:
+    name = (
+        "void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::"
+        "{lambda(float)#1}, at::native::memory::LoadWithCast<1>, at::native::memory::StoreWithCast<1> >(int)"
+    )
+    unknown = Activity(0, "kernel", name, 1.0)
+    assert (of_activity(unknown).what, of_activity(unknown).precision) == ("converts to fp32", "")
+    known = of_activity(replace(unknown, converts="bf16 to fp32"))
+    assert (known.what, known.precision) == ("converts bf16 to fp32", "")

@@ -67,7 +67,7 @@ class Activity:
     `duration_us` is how long it took in that forward, `median_duration_us` how long it usually takes over all of them.
     `gb_per_s`, `share_of_roof`, `roof`: its rate where its traffic is known, and what of the roof that is, compute's or
     memory's. `built_for`: an architecture older than the device's, with both in words. `tensor_sizes`: elements of the
-    tensors that its op takes, largest first.
+    tensors that its op takes, largest first. `converts`: of a copy that changes the element type, `bf16 to fp32`.
     """
 
     position: int
@@ -90,6 +90,7 @@ class Activity:
     roof: str | None = None
     built_for: str | None = None
     tensor_sizes: Sequence[int] = ()
+    converts: str | None = None
 
     @property
     def usual_us(self) -> float:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from typing import Any
 
 from kernelbook.kernel_names import UNKNOWN, KernelName, decode_activity
 from kernelbook.report.text import clip, visible
@@ -38,6 +39,13 @@ def shown(category: str, name: str) -> Shown:
     )
     said = visible(found.what), visible(found.sentence)
     return Shown(short(name), *said, _precision(found), found.family, details, found.fused_ops)
+
+
+def of_activity(act: Any) -> Shown:
+    """As `shown`, of anything with a category and a name; with both types of a copy, where they were recorded."""
+    found = shown(act.category, act.name)
+    converts = getattr(act, "converts", None)
+    return replace(found, what=f"converts {visible(converts)}", precision="") if converts else found
 
 
 def _precision(found: KernelName) -> str:

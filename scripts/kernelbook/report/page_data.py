@@ -33,6 +33,7 @@ ACTIVITY = (
     "roof",
     "built_for",
     "sizes",
+    "converts",
 )
 CALL = (
     "depth",
@@ -175,6 +176,7 @@ def _activity(act: Activity, table: Names) -> list[Any]:
         act.roof,
         table.number(act.built_for),
         list(act.tensor_sizes),
+        table.number(act.converts),
     ]
 
 

@@ -20,6 +20,7 @@ function activityOf(row, position) {
   return {
     ...act,
     ...shown,
+    ...(missing(act.converts) ? {} : { what: `converts ${nameOf(act.converts)}`, precision: "" }),
     position,
     id: act.name,
     name: nameOf(act.name),
