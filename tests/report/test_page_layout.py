@@ -36,6 +36,16 @@ def test_cells_of_cases_that_did_not_run_stand_in_line_with_the_others(open_page
     assert len({left for _, left in lefts}) == 1
 
 
+def test_the_tools_of_a_table_without_a_title_stand_at_its_end_together(open_page, report):
+    page = open_page(report)
+    tools = page.locator(".table-tools:has(+ [data-table=matrix]) button")
+    boxes = [tools.nth(i).bounding_box() for i in range(tools.count())]
+    assert len(boxes) == 2
+    assert boxes[1]["x"] - boxes[0]["x"] - boxes[0]["width"] < 20
+    main = page.locator("#matrix").bounding_box()
+    assert boxes[1]["x"] + boxes[1]["width"] == pytest.approx(main["x"] + main["width"], abs=2)
+
+
 def test_nothing_shines_through_the_bar(open_page, report):
     page = open_page(report)
     colour = page.locator("header.bar").evaluate("bar => getComputedStyle(bar).backgroundColor")

@@ -62,6 +62,13 @@ def test_the_first_screen_says_which_gpu_which_torch_and_when(open_page, report)
 
 
 @pytest.mark.browser
+def test_of_several_runs_the_first_alone_has_its_accuracy_on_the_first_screen(open_page, two_runs):
+    page = open_page(two_runs)
+    assert page.locator(".duel").count() == 3
+    assert page.locator(".duel-table").count() == 1
+
+
+@pytest.mark.browser
 def test_accuracy_and_memory_stand_beside_the_time_of_every_case(open_page, report):
     page = open_page(report)
     cells = page.locator("#case-sdpa-math-eager > summary > .r").all_inner_texts()
@@ -76,7 +83,7 @@ def test_the_subject_names_each_gpu_and_torch_once_and_no_published_run(edition_
     first = edition.runs[0]
     more = [replace(first, run=f"r{i}", torch=f"2.{i}", device="GPU B") for i in range(4)]
     found = story.subject(replace(edition, runs=(*edition.runs, *more)), CREATED)
-    assert found == "NVIDIA H200, GPU B · torch 2.11.0+cu130, torch 2.0, torch 2.1 and 2 more · 2026-10-01"
+    assert found == "NVIDIA H200, GPU B · torch 2.11.0+cu130, 2.0, 2.1 and 2 more · 2026-10-01"
     host = replace(first, kind="host", recorded_utc=None)  # measured in this edition, then
     assert story.subject(replace(edition, runs=(first, host)), CREATED).endswith("2026-10-01 to 2026-11-29")
     assert story.subject(replace(edition, runs=edition.runs[1:]), CREATED) == ""

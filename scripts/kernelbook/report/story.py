@@ -92,10 +92,10 @@ def subject(edition: Edition, created_utc: str) -> str:
     """What the figures are of, in one line: GPUs and torch of the measured runs, and when they were measured."""
     measured = [run for run in edition.runs if run.kind != "published" and run.status != "lost"]
     devices = _listed(run.device for run in measured)
-    torches = _listed(f"torch {run.torch}" if run.torch else None for run in measured)
+    torches = _listed(run.torch for run in measured)
     days = sorted({(run.recorded_utc or created_utc)[:10] for run in measured})
     date = " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
-    return " · ".join(part for part in (devices, torches, date) if part)
+    return " · ".join(part for part in (devices, torches and f"torch {torches}", date) if part)
 
 
 def _listed(names: Iterable[str | None], limit: int = 3) -> str:
