@@ -79,7 +79,7 @@ def render(edition: Edition, created_utc: str, output: Path) -> str:
         "fast": edition.headline[1],
         "slow": edition.headline[0],
         "figures": {work.name: _figures(work, output / "figures") for work in arranged},
-        "shown": lambda act: names.shown(act.category, act.name),
+        "shown": names.of_activity,
         "family": lambda act: family_of(act.category, act.family),
         "total": _total,
     }

@@ -155,7 +155,7 @@ def render(edition: Edition, created_utc: str, traces: Links) -> str:
             ceiling_lines=partial(ceilings.lines, edition.ceilings, edition.trust),
             longest=story.longest(edition),
             family=lambda act: family_of(act.category, act.family),
-            shown=lambda act: names.shown(act.category, act.name),
+            shown=names.of_activity,
             sweep_chart=lambda sweep: Markup(sweeps.chart(sweep, sweeps.PAGE)),
             tallies=story.tallies(edition),
             environment_rows=views.environment_rows(edition.runs),
