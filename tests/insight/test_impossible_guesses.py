@@ -164,6 +164,13 @@ def test_of_several_comparisons_one_that_is_broken_breaks_the_guess_whatever_fai
 FIVE_KERNELS = tuple((a.category, a.name, a.op_path or "") for a in FIVE.activities if a.category == "kernel")
 
 
+@pytest.mark.parametrize("word", ["same_kernels_as", "more_kernels_than", "slower_than", "fewer_cpu_ops_than"])
+def test_a_case_of_a_sweep_is_not_compared_with_itself(word: str) -> None:
+    assert verdict(word, "linear-eager", LINEAR, LINEAR) == (
+        *("not applicable", "nothing to compare with", "linear-eager is this very case"),
+    )  # fmt: skip
+
+
 def test_a_case_without_a_forward_or_a_time_says_so() -> None:
     empty = replace(OTHER, forwards=(), chosen=None)
     assert verdict("more_kernels_than", "other", LINEAR, empty)[2] == "the trace of other has no forward of it"

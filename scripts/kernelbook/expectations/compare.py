@@ -21,9 +21,11 @@ Others = Mapping[str, CaseFacts]
 NOTHING = "nothing to compare with"
 
 
-def _other(name: str, others: Others, needs_device: bool = True) -> CaseFacts | Seen:
+def _other(name: str, facts: CaseFacts, others: Others, needs_device: bool = True) -> CaseFacts | Seen:
     """The facts to compare with, or why there are none."""
     other = others.get(name)
+    if name == facts.case:  # a sweep that names one of its own cases
+        return Seen(None, NOTHING, f"{name} is this very case")
     if other is None:
         return Seen(None, NOTHING, f"{name} is not in this run")
     if other.status != "ok":
@@ -60,7 +62,7 @@ def _same(value: Any, facts: CaseFacts, others: Others, family: str | None) -> S
         return Seen(None, f"no {family} kernel" if family else "no kernel", "there is nothing to compare here")
     reasons, missing = [], False
     for name in names(value):
-        other = _other(name, others)
+        other = _other(name, facts, others)
         if isinstance(other, Seen):
             reasons.append(other.evidence)
             missing = True
@@ -94,7 +96,7 @@ def _counts(value: Any, facts: CaseFacts, others: Others, what: str, sign: int) 
 
 
 def _count(name: str, facts: CaseFacts, others: Others, what: str, sign: int) -> Seen:
-    other = _other(name, others, needs_device=what == "kernels")
+    other = _other(name, facts, others, needs_device=what == "kernels")
     if isinstance(other, Seen):
         return other
     mine, theirs = (_numbers(f, what) for f in (facts, other))
@@ -139,7 +141,7 @@ def _times(value: Any, facts: CaseFacts, others: Others, figure: str, slower: bo
 
 def _time(name: str, factor: Any, facts: CaseFacts, others: Others, figure: str, slower: bool) -> Seen:
     limit = span(factor, open_ended=True)
-    other = _other(name, others, needs_device=figure == "device_time_us")
+    other = _other(name, facts, others, needs_device=figure == "device_time_us")
     if isinstance(other, Seen):
         return other
     what, how = FIGURES[figure]
