@@ -73,9 +73,9 @@ def _ranking(group: Sequence[CaseFacts]) -> str:
     twins = [facts.case for facts in others if _names(facts) == _names(best)]
     rest = [facts for facts in others if facts.case not in twins]
     also = f", with {_the_kernels(best.kernels)} of {' and '.join(twins)}" if twins else ""
-    said = [f"{best.workload}: of {len(group)} cases {best.case} takes least device time, {_time(best)}{also}"]
+    said = [f"{best.workload}: of {len(group)} cases, {best.case} takes the least device time, {_time(best)}{also}"]
     said += [f"then {rest[0].case}, {_time(rest[0])}"] if rest else []
-    said += [f"most takes {rest[-1].case}, {_time(rest[-1])}"] if len(rest) > 1 else []
+    said += [f"{rest[-1].case} takes the most, {_time(rest[-1])}"] if len(rest) > 1 else []
     return "; ".join(said) + f".{_held_up(best)}"
 
 

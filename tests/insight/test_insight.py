@@ -74,16 +74,16 @@ def test_the_quickest_of_a_workload_is_named_with_those_after_it(insight: Insigh
         for case in cases
     }
     first, twin, *_, last = sorted(times, key=lambda case: times[case])
-    assert line.startswith(f"attention: of {len(cases)} cases {first} takes least device time, {times[first]:.1f} µs, ")
-    assert f"with the kernel of {twin}" in line  # auto takes cuDNN's
-    assert f"most takes {last}, {times[last] / 1000:.2f} ms" in line
+    assert line.startswith(f"attention: of {len(cases)} cases, {first} takes the least device time, ")
+    assert f"time, {times[first]:.1f} µs, with the kernel of {twin}; " in line  # auto takes cuDNN's
+    assert f"{last} takes the most, {times[last] / 1000:.2f} ms" in line
 
 
 def test_the_quickest_on_the_device_may_be_held_up_by_the_cpu(insight: Insight, recorded_h200: Path) -> None:
     (line,) = [line for line in insight.words if line.startswith("mlp: ")]
     read = sorted(recorded_h200.glob("mlp-liger/*/measurement.json"))
     forward = median(median(json.loads(path.read_text())["forward_times_us"]) for path in read)
-    assert "mlp-liger takes least device time" in line
+    assert "mlp-liger takes the least device time" in line
     assert line.endswith(f"The CPU holds it up: a forward takes {forward:.0f} µs unprofiled.")
 
 
@@ -170,6 +170,6 @@ def test_cases_that_may_not_be_compared_are_not_ranked(recorded_facts: Facts) ->
     names = ("sdpa-flash-eager", "sdpa-efficient-eager", "sdpa-math-eager")
     cases = {recorded_facts[name].key: recorded_facts[name] for name in names}
     (line,) = judge_edition(cases, {}).words
-    assert line.startswith("attention: of 3 cases sdpa-flash-eager takes least device time")
+    assert line.startswith("attention: of 3 cases, sdpa-flash-eager takes the least device time")
     elsewhere = replace(recorded_facts[names[0]], device="NVIDIA A100")
     assert judge_edition(cases | {elsewhere.key: elsewhere}, {}).words == ()
