@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from kernelbook.spans import REVERSED, span
+from kernelbook.spans import REVERSED, as_span, span
 
 COUNTS = ("kernels", "memcpys", "memsets", "launches", "different_gemms")
 MAPS_OF_COUNTS = ("kernel_families", "op_counts")
@@ -67,8 +67,6 @@ def _reversed(where: str, value: Any) -> Iterator[str]:
     except ValueError as error:
         if REVERSED in str(error):
             yield f"{where}: {error}"
-    except TypeError:  # an end that is no number
-        return
 
 
 def _factor(where: str, word: str, value: Any) -> Iterator[str]:
@@ -76,10 +74,10 @@ def _factor(where: str, word: str, value: Any) -> Iterator[str]:
     wrong = list(_reversed(where, value))
     yield from wrong
     try:
-        ends = [] if wrong else [end for end in (span(value, True).low, span(value, True).high) if end is not None]
-    except (ValueError, TypeError):
+        found = as_span(value, open_ended=True)
+    except ValueError:
         return
-    if any(end < 1 for end in ends):
+    if not wrong and any(end is not None and end < 1 for end in (found.low, found.high)):
         remedy = f"for less, use {OPPOSITE[word]}" if word in OPPOSITE else "give 1 or more, or leave it out"
         yield f"{where}: must be a factor of 1 or more, got {json.dumps(value)}: {remedy}"
 

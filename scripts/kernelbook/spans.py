@@ -41,17 +41,31 @@ def span(value: Any, open_ended: bool = False) -> Span:
 
     Raises ValueError for what is no range, and for one that begins above its end.
     """
-    found = _span(value, open_ended)
+    found = as_span(value, open_ended)
     if found.reversed:
         raise ValueError(f"{REVERSED}, got {found}: write {found.high:g}-{found.low:g}")
     return found
 
 
-def _span(value: Any, open_ended: bool) -> Span:
-    if isinstance(value, Mapping) and value and set(value) <= {"min", "max"}:
+def as_span(value: Any, open_ended: bool = False) -> Span:
+    """As `span`, but whichever way round the range is."""
+    if is_ends(value):
         return Span(value.get("min"), value.get("max"))
-    ends = RANGE.fullmatch(str(value))
-    if not ends or isinstance(value, bool):
+    if _is_number(value):
+        return Span(value, None if open_ended else value)
+    ends = RANGE.fullmatch(value) if isinstance(value, str) else None
+    if not ends:
         raise ValueError(f'must be a number, a range such as "3-5" or a map of min and max, got {value!r}')
     low = float(ends.group(1))
     return Span(low, float(ends.group(2)) if ends.group(2) else None if open_ended else low)
+
+
+def is_ends(value: Any) -> bool:
+    """Whether a value is a map of min, max or both, and these are numbers."""
+    if not isinstance(value, Mapping) or not value or not set(value) <= {"min", "max"}:
+        return False
+    return all(_is_number(end) for end in value.values())
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

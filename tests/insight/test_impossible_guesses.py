@@ -104,6 +104,16 @@ def test_cases_may_not_each_be_above_the_next(refused: Refused) -> None:
     assert refused({"here": {"same_kernels_as": "there"}, "there": {"same_kernels_as": "here"}}) == []
 
 
+def test_odd_values_are_read_without_a_stumble(refused: Refused) -> None:
+    assert refused({"here": {"slower_than": {"there": {"min": "3"}}}}) == [
+        'cases.here.expect.slower_than.there.min: must be a number, got "3"',
+    ]
+    assert verdict("memcpys", 1e300, LINEAR)[0] == "broken"  # a whole number to JSON
+    assert [j.expected for j in judge("h", {"op_counts": {"min": "2-3", "max": 1}}, LINEAR, {})] == ["min: 2-3, max: 1"]
+    assert refused({"here": {"op_counts": {"min": 3, "max": 1}}}) == []  # two ops of these names
+    assert judge("h", {"op_counts": {"min": 3, "max": 1}}, LINEAR, {})[0].verdict == "broken"
+
+
 def test_the_words_with_ranges_are_those_of_the_vocabulary() -> None:
     schemas = {name: word.schema for name, word in vocabulary().items()}
     assert {name for name, schema in schemas.items() if schema == COUNT} == set(COUNTS)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernelbook.case_facts import CaseFacts
-from kernelbook.spans import span
+from kernelbook.spans import as_span, is_ends
 
 CONFIRMED, BROKEN, NOT_APPLICABLE = "confirmed", "broken", "not applicable"
 CAPABILITIES = ("60", "61", "70", "72", "75", "80", "86", "87", "89", "90", "100", "101", "103", "110", "120", "121")
@@ -151,8 +151,8 @@ def said(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
-        if set(value) <= {"min", "max"}:
-            return str(span(value))
+        if is_ends(value):
+            return str(as_span(value))
         return ", ".join(f"{key}: {said(inner)}" for key, inner in value.items())
     if isinstance(value, Iterable) and not isinstance(value, str):
         return ", ".join(said(inner) for inner in value)
