@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelbook.case_facts import Activity, Call
-from kernelbook.fusions import Placed, base_op, fusions
+from kernelbook.fusions import Placed, fusions
+from kernelbook.steps import Step, in_epilogues, moved
 from kernelbook.tensor_sizes import Sizes
 
 #: Matched activities whose time differs by this share and this much are shown as changed.
@@ -29,39 +30,6 @@ SAME_PATH, SAME_SIZE, SAME_SIZES = -10, -10, -30  # of two of different names; o
 FAR_SIZES, FAR = 60, 4  # the largest tensors differ by that factor
 ONE_THING = ("GEMM", "attention", "softmax")
 POINTWISE = {"elementwise", "fill/mask"}
-MOVED = ("elementwise", "softmax", "reduction")
-MOST_MOVED = 2
-
-
-@dataclass(frozen=True)
-class Step:
-    """One place of the alignment: activities of a, of b, and what became of them. Times in µs.
-
-    kind: same, changed (the same name, another time), replaced, fused (several of a are one of b; or several, where it
-    cannot be said which of a went into which), split (the other way round), added, removed. ``words_a``, ``words_b``:
-    what each is called in a sentence, where that was asked for.
-    """
-
-    kind: str
-    a: tuple[Activity, ...]
-    b: tuple[Activity, ...]
-    words_a: tuple[str, ...] = ()
-    words_b: tuple[str, ...] = ()
-
-    @property
-    def time_a_us(self) -> float:
-        """Time of the activities of a."""
-        return sum(activity.duration_us for activity in self.a)
-
-    @property
-    def time_b_us(self) -> float:
-        """Time of the activities of b."""
-        return sum(activity.duration_us for activity in self.b)
-
-    @property
-    def delta_us(self) -> float:
-        """What b takes more than a here."""
-        return self.time_b_us - self.time_a_us
 
 
 @dataclass(frozen=True)
@@ -97,7 +65,7 @@ def align(
         [Placed(b[j], n, (sizes_b or {}).get(b[j].position)) for j, n in new],
     )
     named = [(tuple(gone[x][0] for x in mine), tuple(new[y][0] for y in theirs)) for mine, theirs in groups]
-    return _moved(_steps(a, b, pairs, undone, named))
+    return in_epilogues(moved(_steps(a, b, pairs, undone, named)))
 
 
 def _fused(activities: Sequence[Activity]) -> bool:
@@ -143,35 +111,6 @@ def _steps(
             whole = [tuple(side[place] for place in places) for side, places in zip((a, b), group_at[j], strict=True)]
             steps.append(Step("fused" if max(map(len, whole)) > 1 else "replaced", *whole))
     return steps
-
-
-def _moved(steps: Sequence[Step]) -> list[Step]:
-    """A pointwise op, softmax or reduction that is gone in one place and new in another: told as replaced.
-
-    Only of one for one, or one for two (the scores are scaled, or both factors of them): of more it cannot be said.
-    """
-    loose: dict[str, dict[str, list[Step]]] = {}
-    for step in steps:
-        if step.kind in ("removed", "added") and (step.a or step.b)[0].family in MOVED:
-            word = _op_of((step.a or step.b)[0])
-            loose.setdefault(word, {"removed": [], "added": []})[step.kind].append(step)
-    found: dict[int, Step] = {}
-    dropped: set[int] = set()
-    for word, sides in loose.items():
-        numbers = sorted(map(len, sides.values()))
-        if word and numbers[0] == 1 and numbers[1] <= MOST_MOVED:
-            mine, theirs = (tuple(x for s in sides[kind] for x in (s.a or s.b)) for kind in ("removed", "added"))
-            found[id(sides["removed"][0])] = Step("replaced", mine, theirs)
-            dropped |= {id(step) for several in sides.values() for step in several}
-    return [found.get(id(step), step) for step in steps if id(step) in found or id(step) not in dropped]
-
-
-def _op_of(activity: Activity) -> str:
-    """The one op of an ATen kernel, by its name, else by the op that launched it."""
-    if activity.decoded.library != "ATen":
-        return ""
-    named = activity.decoded.fused_ops
-    return base_op(named[0]) if named else base_op(activity.op or "")
 
 
 def align_ops(a: Sequence[Call], b: Sequence[Call]) -> list[OpStep]:

@@ -134,6 +134,14 @@ def test_a_kernel_without_ops_in_its_name_takes_what_lay_in_its_place() -> None:
     assert sorted(told(row(MUL), flash)) == [("added", 0, 1), ("removed", 1, 0)]
 
 
+def test_an_add_that_is_gone_went_into_the_epilogue_that_adds_now() -> None:
+    plain, adding = (f"nvjet_sm90_tst_256x128_64x4_1x2_h_{kind}_coopA_NNT" for kind in ("bz", "badd"))
+    assert told(row(plain, ADD), row(adding)) == [("replaced", 2, 1)]
+    assert told(row(plain, GELU), row(adding)) == [("replaced", 1, 1), ("removed", 1, 0)]
+    assert told(row(adding, ADD), row(plain)) == [("replaced", 1, 1), ("removed", 1, 0)]
+    assert told(row(adding, ADD), row(adding)) == [("same", 1, 1), ("removed", 1, 0)]
+
+
 def test_seen_from_the_compiled_side_a_fusion_is_a_split() -> None:
     (first, step) = align(row(GEMM_A, "triton_poi_fused_gelu_mul_0"), row(GEMM_A, GELU, MUL))
     assert (first.kind, step.kind, step.delta_us) == ("same", "split", 10.0)

@@ -135,6 +135,16 @@ def test_compiled_attention_and_mlp_fuse_all_between_their_products(recorded_fac
         assert saved == pytest.approx(saved_by_hand, abs=0.5)
 
 
+def test_compiled_matmul_adds_in_its_epilogue_after_a_copy(recorded_facts: Facts, recorded_h200: Path) -> None:
+    c = compare(recorded_facts["matmul-add-4096-eager"], recorded_facts["matmul-add-4096-compile"])
+    assert (places(c.steps, "replaced"), places(c.steps, "added")) == ([([1, 2], [2])], [([], [0])])
+    eager, compiled = (recorded_h200 / f"matmul-add-4096-{mode}" for mode in ("eager", "compile"))
+    saved = at(eager, "matmul_add", 1, 2) - at(compiled, "matmul_add", 2)
+    (replaced,) = [step for step in c.steps if step.kind == "replaced"]
+    assert -replaced.delta_us == pytest.approx(saved, abs=0.5)
+    assert saved == pytest.approx(19.1, abs=0.5)
+
+
 def test_times_of_different_machines_are_not_compared(shared_facts: Facts) -> None:
     here = shared_facts["linear-eager"]
     there = replace(here, run="a100", device="NVIDIA A100-SXM4-80GB")
