@@ -16,6 +16,8 @@ from kernelbook.comparability import refusal
 from kernelbook.comparisons import Comparison, step_text
 from kernelbook.expectations import BROKEN, CONFIRMED, NOT_APPLICABLE, Judgement
 from kernelbook.findings import Finding
+from kernelbook.findings.registry import DEVICE
+from kernelbook.steps import Step
 from kernelbook.units import duration, plural
 
 Key = tuple[str, str]
@@ -102,23 +104,26 @@ def _held_up(facts: CaseFacts) -> str:
 
 def _compared(said: Said, run: str) -> list[str]:
     """What the aligned comparisons of this run show: copies removed, kernels fused, kernels left as they were."""
-    removed, fused, same = [], [], []
+    removed, compiled, fused, same = [], [], [], []
     for c in said.comparisons:
         if c.a.run != run or c.b.run != run:
             continue
-        for step in c.steps:
-            text = step_text(step, c.a.device_time_us)
-            if step.kind == "removed" and step.a[0].category == "memcpy":
-                removed.append(f"{c.b.case} against {c.a.case}: {_lower(text)}")
-            elif step.kind == "fused":
-                fused.append(f"{c.b.case} against {c.a.case}: {_lower(text)}")
-        identical = c.steps and all(step.kind in ("same", "changed") for step in c.steps)
-        if identical and c.b.mode == "compile" and c.a.mode == "eager":
+        by_compile = c.b.mode == "compile" and c.a.mode == "eager"
+        gone = [step for step in c.steps if step.kind == "removed" and step.a[0].category == "memcpy"]
+        removed += [f"{c.b.case} against {c.a.case}: {_told(step, c)}" for step in gone]
+        largest = min((step for step in c.steps if step.kind == "fused"), key=lambda step: step.delta_us, default=None)
+        if largest and by_compile:
+            compiled.append(f"{c.b.case} {_told(largest, c).removeprefix('fused: ').removesuffix('.')}")
+        elif largest:
+            fused.append(f"{c.b.case} against {c.a.case}: {_told(largest, c)}")
+        if by_compile and c.steps and all(step.kind in ("same", "changed") for step in c.steps):
             same.append(f"{c.b.case} leaves {_the_kernels(c.b.kernels)} of {c.a.case} as {_it_is(c.b.kernels)}.")
-    return [*removed[:1], *fused[:2], *same[:1]]
+    together = [f"torch.compile fuses, against eager: {'; '.join(compiled)}."] if compiled else []
+    return [*removed[:1], *together, *fused[:1], *same[:1]]
 
 
-def _lower(text: str) -> str:
+def _told(step: Step, comparison: Comparison) -> str:
+    text = step_text(step, comparison.a.device_time_us)
     return text[:1].lower() + text[1:]
 
 
@@ -133,8 +138,9 @@ def _it_is(count: int | None) -> str:
 def _beside(said: Said, run: str) -> list[str]:
     """What else costs device time in the case that the headline puts first, beside what costs it most."""
     first = said.headline[0] if said.headline else None
-    own = [f for (of, case), f in said.findings if of == run and case == first and f.severity != "info" and f.time_us]
-    return [f"Also in {first}: {finding.text}" for finding in sorted(own, key=lambda f: f.rank)[1:] if finding.of]
+    found = (finding for key, finding in said.findings if key == (run, first))
+    own = [finding for finding in found if finding.of == DEVICE and finding.severity != "info"]
+    return [f"Also in {first}: {finding.text}" for finding in sorted(own, key=lambda f: f.rank)[1:]]
 
 
 # --- guesses ---------------------------------------------------------------------------------------------------------

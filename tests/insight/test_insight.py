@@ -51,7 +51,8 @@ def test_six_against_five_is_told_with_the_five(insight: Insight) -> None:
     [
         "attention-inplace-eager against attention-naive-eager: removed: Memcpy DtoD, ",
         "linear-compile leaves the kernel of linear-eager as it is.",
-        "mlp-compile against mlp-eager: fused: two kernels (gelu, mul) into triton_poi_fused__unsafe_view_gelu_mul_0",
+        "mlp-compile two kernels (gelu, mul) into triton_poi_fused__unsafe_view_gelu_mul_0",
+        "mlp-liger against mlp-eager: fused: two kernels (gelu, mul) into _geglu_tanh_forward_kernel",
     ],
 )
 def test_the_report_states_it_without_help(insight: Insight, part: str) -> None:
