@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import jsonschema
@@ -13,6 +14,7 @@ import pytest
 from kernelbook.report import figures, page, spreads, story, strips, traces
 from kernelbook.report.families import FAMILIES, contrast, family_of
 from kernelbook.report.load import read_edition
+from kernelbook.report.model import Finding, Warned
 from kernelbook.report.views import case_views, guess_lines
 
 
@@ -88,6 +90,12 @@ def test_verdict_counts_only_what_was_judged(edition):
 def test_costliest_findings_come_by_weight_one_a_case(edition):
     found = story.costliest(edition.findings, limit=9)
     assert [f.rule for f in found] == ["fp32-gemm", "out-of-place"]
+
+
+def test_what_costs_most_is_told_of_one_rule_once(edition):
+    first, other = story.costliest(edition.findings, limit=9)
+    again = dataclasses.replace(first, case="of-another-case")
+    assert story.costliest([first, again, other]) == (first, other)
 
 
 def test_runs_that_saw_the_same_share_a_line():
@@ -171,3 +179,13 @@ def test_the_page_has_a_limit_for_all_traces_together(edition, tmp_path):
     sizes = sorted(row.trace.stat().st_size for row in edition.case_runs if row.trace)
     links = traces.place(edition, tmp_path, page=sizes[0] + sizes[1])
     assert sum("gz" in link for link in links.values()) == 2
+
+
+def test_a_warning_that_a_finding_tells_for_many_cases_is_not_repeated_beside_each(edition):
+    row = next(row for row in edition.case_runs if row.status == "ok")
+    noted = dataclasses.replace(row, warnings=(Warned("slow_first", "slow"), Warned("damaged", "cut")))
+    found = Finding(row.run, "another", "slow-first", "told once", cases=f"another, {row.case}")
+    codes = lambda findings: [w.code for w in story.warnings(dataclasses.replace(edition, findings=findings), noted)]  # noqa: E731
+    assert codes((found,)) == ["damaged"]
+    assert codes((dataclasses.replace(found, run="elsewhere"),)) == ["slow_first", "damaged"]
+    assert codes((dataclasses.replace(found, cases=None),)) == ["slow_first", "damaged"]

@@ -74,6 +74,7 @@ def render(edition: Edition, created_utc: str, output: Path) -> str:
         "environment_rows": views.environment_rows(edition.runs),
         "troubled": story.troubles(edition),
         "lost": story.lost(edition),
+        "warnings": partial(story.warnings, edition),
         "trust_said": trust.said(edition.trust),
         "ceiling_lines": partial(ceilings.lines, edition.ceilings, edition.trust),
         "fast": edition.headline[1],

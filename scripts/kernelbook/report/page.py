@@ -151,6 +151,7 @@ def render(edition: Edition, created_utc: str, traces: Links) -> str:
             findings=story.costliest(own),
             weighed=story.by_weight(own, FINDING_ROWS),
             trust_rows=edition.trust[:TRUST_ROWS],
+            warnings=partial(story.warnings, edition),
             trust_said=trust.said(edition.trust),
             ceiling_lines=partial(ceilings.lines, edition.ceilings, edition.trust),
             longest=story.longest(edition),

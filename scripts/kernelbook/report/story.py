@@ -10,7 +10,7 @@ from kernelbook.case_facts import FAILED_PROCESSES
 from kernelbook.comparability import refusal
 from kernelbook.findings.registry import CPU, SEVERITIES
 from kernelbook.report import text
-from kernelbook.report.model import Activity, CaseRun, Edition, Finding, Judged, Run
+from kernelbook.report.model import Activity, CaseRun, Edition, Finding, Judged, Run, Warned
 from kernelbook.trade_off import computed_in
 
 
@@ -156,12 +156,27 @@ def own_findings(edition: Edition) -> tuple[Finding, ...]:
     return tuple(finding for finding in edition.findings if finding.case not in yardsticks)
 
 
+#: Warnings of a case that a finding of this rule tells once for all cases of the run.
+TOLD_BY = {"slow_first": "slow-first"}
+
+
+def warnings(edition: Edition, row: CaseRun) -> tuple[Warned, ...]:
+    """The warnings of a case, without those that a finding about it tells."""
+    rules = {f.rule for f in edition.findings if f.run == row.run and row.case in (f.case, *_names(f.cases))}
+    return tuple(warned for warned in row.warnings if TOLD_BY.get(warned.code) not in rules)
+
+
+def _names(cases: str | None) -> list[str]:
+    return cases.split(", ") if cases else []
+
+
 def costliest(findings: Iterable[Finding], limit: int = 3) -> tuple[Finding, ...]:
-    """The weightiest findings, one of each case."""
-    distinct: dict[str, Finding] = {}
+    """The weightiest findings, one of each case and one of each rule."""
+    chosen: list[Finding] = []
     for finding in sorted(findings, key=_rank):
-        distinct.setdefault(finding.case, finding)
-    return tuple(distinct.values())[:limit]
+        if all(finding.case != other.case and finding.rule != other.rule for other in chosen):
+            chosen.append(finding)
+    return tuple(chosen[:limit])
 
 
 def _rank(finding: Finding) -> tuple[int, bool, float]:

@@ -14,7 +14,8 @@ function facts(act) {
     pair("grid, block", known.grid && known.block ? `${list(known.grid)}; ${list(known.block)}` : null),
     pair("registers", known.registers_per_thread),
     pair("shared memory", known.shared_memory_bytes ? `${known.shared_memory_bytes.toLocaleString("en-US")} B` : null),
-    pair("occupancy, estimated", missing(known.occupancy_percent) ? null : `${known.occupancy_percent} %`),
+    // the profiler estimates 0 where a kernel opts in to more shared memory than it knows of: that is no figure
+    pair("occupancy, estimated", known.occupancy_percent ? `${known.occupancy_percent} %` : null),
     pair("bytes", known.bytes?.toLocaleString("en-US")),
     pair("graph", known.graph ? "launched as part of a graph" : null),
   ];
