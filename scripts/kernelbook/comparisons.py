@@ -15,10 +15,11 @@ import numpy as np
 from scipy import stats
 
 from kernelbook import comparability
-from kernelbook.alignment import OpStep, Step, align, align_ops
+from kernelbook.alignment import OpStep, align, align_ops
 from kernelbook.case_facts import Activity, Call, CaseFacts
 from kernelbook.fusions import base_op
 from kernelbook.kernel_names import UNKNOWN
+from kernelbook.steps import Step
 from kernelbook.tensor_sizes import conversions, tensor_sizes
 from kernelbook.units import duration, plural
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from insight_raw import device_time, time_of, usual
 
-from kernelbook.alignment import Step
 from kernelbook.case_facts import CaseFacts
 from kernelbook.comparisons import compare, ratio_of, refusal, step_text
+from kernelbook.steps import Step
 
 Facts = dict[str, CaseFacts]
 
