@@ -19,7 +19,7 @@ ARGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--
 
 def first_screen(page: Page) -> bytes:
     """Verdict, headline, costliest findings and runs."""
-    return page.screenshot(clip={"x": 0, "y": 0, "width": 1280, "height": 692})
+    return page.screenshot(clip={"x": 0, "y": 0, "width": 1280, "height": 832})
 
 
 def one_case(page: Page) -> bytes:
