@@ -42,10 +42,11 @@ if [ ! -e "$folder/torch-2.6.sif" ]; then
 fi
 if [ ! -e "$folder/torch-2.13.sif" ]; then
   debian bookworm python3,libstdc++6
-  # the image's Python, not the one that runs pip, decides which wheels fit
+  # the image's Python and C library, not those that run pip, decide which wheels fit
+  platforms=(--platform manylinux2014_x86_64)
+  for minor in $(seq 17 28); do platforms+=(--platform "manylinux_2_${minor}_x86_64"); done
   "${PYTHON:-.venv/bin/python}" -m pip install --quiet --no-compile --only-binary :all: \
-    --implementation cp --python-version 3.11 --abi cp311 --platform manylinux_2_28_x86_64 \
-    --platform manylinux_2_27_x86_64 --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 \
+    --implementation cp --python-version 3.11 --abi cp311 "${platforms[@]}" \
     --target "$scratch/root/usr/local/lib/python3.11/dist-packages" \
     ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} --requirement requirements-torch.txt numpy
   pack torch-2.13.sif
