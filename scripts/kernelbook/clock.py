@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kernelbook.case_facts import CaseFacts, Forward, median
+from kernelbook.case_facts import CaseFacts, Forward, median, median_of_processes
 from kernelbook.units import duration
 
 #: Times that differ by more than this share are explained: busy against unprofiled, profiled against unprofiled.
@@ -14,7 +14,7 @@ DISAGREE_FROM = 0.1
 
 @dataclass(frozen=True)
 class Clock:
-    """The clock of a case, medians over its forwards.
+    """The clock of a case: medians over the forwards of a process, and of these over processes.
 
     ``launch_delay_us``: from the start of a launch to the start of what it launched. ``device_gaps_us``: idle time
     between the first and last activity of a forward. ``device_idle_us``: unprofiled forward time less busy time.
@@ -76,9 +76,11 @@ def clock_of(facts: CaseFacts) -> Clock:
     bound = bound_of(facts)[0]
     return Clock(
         cpu_time_us=facts.cpu_time_us,
-        launch_delay_us=median(a.launch_delay_us for a in facts.activities),
+        launch_delay_us=median_of_processes(
+            (forward.process, a.launch_delay_us) for forward in facts.forwards for a in forward.activities
+        ),
         device_busy_us=busy,
-        device_gaps_us=median(_gaps(forward) for forward in facts.forwards),
+        device_gaps_us=median_of_processes((forward.process, _gaps(forward)) for forward in facts.forwards),
         device_idle_us=max(whole - busy, 0.0) if whole and busy is not None else None,
         forward_time_us=whole,
         profiled_forward_us=profiled,
@@ -91,19 +93,19 @@ def clock_of(facts: CaseFacts) -> Clock:
 def profiled_forward_us(facts: CaseFacts) -> float | None:
     """How long a forward takes under the profiler, the counterpart of an unprofiled one.
 
-    On a device the median distance between the ends of the last activities of successive forwards of one process:
-    forwards are queued without waiting, so this is the cadence that the events of unprofiled ones time, whether the
-    device or the launches set it. On a CPU the length of the forward's own range: what the profiler does between two
-    forwards is none of them.
+    On a device the distance between the ends of the last activities of successive forwards of one process: forwards
+    are queued without waiting, so this is the cadence that the events of unprofiled ones time, whether the device or
+    the launches set it. On a CPU the length of the forward's own range: what the profiler does between two forwards is
+    none of them. The median of each process, and of these over processes, as for an unprofiled forward.
     """
     if not facts.on_device:
-        return median(forward.cpu_time_us for forward in facts.forwards)
+        return median_of_processes((forward.process, forward.cpu_time_us) for forward in facts.forwards)
     distances = []
     for before, after in pairwise(facts.forwards):
         follows = before.process == after.process and after.index == before.index + 1
         if follows and before.activities and after.activities:
-            distances.append(_end(after) - _end(before))
-    return median(distances)
+            distances.append((after.process, _end(after) - _end(before)))
+    return median_of_processes(distances)
 
 
 def _end(forward: Forward) -> float:

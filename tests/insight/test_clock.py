@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 import pytest
+from insight_raw import forwards
 from insight_recorded import facts_of_folder
 from insight_traces import Trace
 
@@ -62,6 +66,45 @@ def test_profiled_time_is_from_end_to_end_of_successive_forwards() -> None:
     assert clock.device_gaps_us == 20.0  # 70 µs from first start to last end, 50 of them busy
     assert clock.device_idle_us == pytest.approx(10.0)
     assert clock.overhead_share == pytest.approx(1.05)
+
+
+def test_each_process_has_one_voice_in_what_the_profiler_costs() -> None:
+    def one(process: int, index: int, start: float, gap: float, delay: float) -> Forward:
+        two = (
+            Activity(0, "kernel", "a", start, 30.0, launch_delay_us=delay),
+            Activity(1, "kernel", "b", start + 30.0 + gap, 20.0, launch_delay_us=delay),
+        )
+        return Forward(process, index, 40.0 * process, 50.0, 50.0, start, two)
+
+    many = [one(1, i, 100.0 * i, 1.0, 4.0) for i in range(9)]
+    few = [one(process, i, 300.0 * i, 5.0, 8.0) for process in (2, 3) for i in range(3)]
+    clock = clock_of(replace(BASE, forwards=(*many, *few)))
+    # Of all forwards together most are of process 1; of three processes two are of the others.
+    assert (clock.profiled_forward_us, clock.device_gaps_us, clock.launch_delay_us) == (300.0, 5.0, 8.0)
+    assert profiled_forward_us(replace(BASE, kernels=None, forwards=(*many, *few))) == 80.0
+
+
+@pytest.mark.parametrize(
+    ("case", "annotation", "share"),
+    [
+        ("matmul-add-64-cold-eager", "matmul_add", 1.20),
+        ("linear-compile", "linear_fwd", 0.81),
+        ("mlp-eager", "mlp_fwd", 0.13),
+    ],
+)
+def test_overhead_of_the_recorded_run_is_that_of_medians_of_processes(
+    case: str, annotation: str, share: float, recorded_facts: dict[str, CaseFacts], recorded_h200: Path
+) -> None:
+    profiled, unprofiled = [], []
+    for measurement in sorted((recorded_h200 / case).glob("*/measurement.json")):
+        unprofiled.append(median(json.loads(measurement.read_text())["forward_times_us"]))
+        of_one = forwards(measurement.with_name("trace.json.gz"), annotation)
+        ends = [max(event["ts"] + event["dur"] for event in forward["device"]) for forward in of_one]
+        profiled.append(median(after - before for before, after in pairwise(ends)))
+    clock = clock_of(recorded_facts[case])
+    assert clock.profiled_forward_us == pytest.approx(median(profiled), abs=0.1)
+    assert clock.overhead_share == pytest.approx(median(profiled) / median(unprofiled) - 1, abs=0.005)
+    assert clock.overhead_share == pytest.approx(share, abs=0.01)
 
 
 def test_a_gpu_bound_case_agrees_and_a_launch_bound_one_says_why(shared_facts: dict[str, CaseFacts]) -> None:

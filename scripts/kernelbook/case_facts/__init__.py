@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelbook.case_facts.medians import median, median_durations_us, spread
+from kernelbook.case_facts.medians import median, median_durations_us, median_of_processes, spread
 from kernelbook.case_facts.merging import FAILED_PROCESSES, MergedCase, merge_processes
 from kernelbook.case_facts.model import (
     YARDSTICK,
@@ -33,6 +33,7 @@ __all__ = [
     "label",
     "median",
     "median_durations_us",
+    "median_of_processes",
     "merge_processes",
     "spread",
 ]

@@ -19,6 +19,14 @@ def median(values: Iterable[float | None]) -> float | None:
     return statistics.median(known) if known else None
 
 
+def median_of_processes(values: Iterable[tuple[int, float | None]]) -> float | None:
+    """The median of (process, value) over the values of each process, and of that over the processes."""
+    by_process: dict[int, list[float | None]] = {}
+    for process, value in values:
+        by_process.setdefault(process, []).append(value)
+    return median(median(of_one) for of_one in by_process.values())
+
+
 def spread(values: Iterable[float | None]) -> float | None:
     """Largest over smallest, less one; None of fewer than two."""
     known = [value for value in values if value]

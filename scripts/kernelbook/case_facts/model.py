@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from kernelbook.case_facts.medians import median, median_durations_us, spread
+from kernelbook.case_facts.medians import median, median_durations_us, median_of_processes, spread
 from kernelbook.comparability import Setting
 from kernelbook.kernel_names import KernelName, decode_activity
 
@@ -260,10 +260,7 @@ class CaseFacts:
         for total in self.call_totals:
             if match(total) and (total.process, total.index) in sums:
                 sums[total.process, total.index] += of_total(total)
-        by_process: dict[int, list[float]] = {}
-        for (process, _), value in sums.items():
-            by_process.setdefault(process, []).append(value)
-        return median(median(values) for values in by_process.values()) or 0.0
+        return median_of_processes((process, value) for (process, _), value in sums.items()) or 0.0
 
     @cached_property
     def usual_self_us(self) -> Mapping[tuple[str, str], float]:
