@@ -62,7 +62,7 @@ class Insight:
     ``ceilings``: (run, ceiling).
     """
 
-    expectations: tuple[tuple[Key, Judgement], ...]
+    expectations: tuple[Judgement, ...]
     findings: tuple[tuple[Key, Finding], ...]
     comparisons: tuple[Comparison, ...]
     costs: Mapping[Key, CaseCost]
@@ -76,7 +76,7 @@ class Insight:
         )
         compared = (row for comparison in self.comparisons for row in comparison_rows(comparison))
         return {
-            "expectations": table((keyed(key, j) for key, j in self.expectations), EXPECTATIONS),
+            "expectations": table(map(asdict, self.expectations), EXPECTATIONS),
             "findings": table((keyed(key, found) for key, found in self.findings), FINDINGS),
             "comparisons": table(compared, COMPARISONS),
             "costs": table(costs, COSTS),
@@ -102,9 +102,7 @@ def judge_edition(
     skipped = set(published)
     measured = {key: facts for key, facts in cases.items() if facts.run not in skipped}
     runs = _by_run(measured)
-    judged = tuple(
-        (key, j) for key, f in measured.items() for j in judge(f.case, expect.get(f.case, {}), f, runs[f.run])
-    )
+    judged = tuple(j for f in measured.values() for j in judge(f.case, expect.get(f.case, {}), f, runs[f.run]))
     findings = tuple(((run, case), found) for run, of_run in runs.items() for case, found in find_in_run(of_run))
     ceilings = {run: ceilings_of(of_run) for run, of_run in runs.items()}
     costs = {key: _cost(f, runs[f.run], ceilings[f.run]) for key, f in measured.items() if f.status == "ok"}

@@ -30,7 +30,7 @@ def _columns(kind: type, *left_out: str) -> list[tuple[str, pa.DataType]]:
 _FORWARD = _columns(ForwardCost)
 _KERNEL = _columns(KernelCost, *(name for name, _ in _FORWARD))
 _TAKEN = {name for name, _ in (*_FORWARD, *_KERNEL)}
-EXPECTATIONS = pa.schema([*KEYS, *_columns(Judgement)])
+EXPECTATIONS = pa.schema(_columns(Judgement))
 FINDINGS = pa.schema([*KEYS, *_columns(Finding, "positions", "theme", "subject")])
 CLOCK = pa.schema([*KEYS, *_columns(Clock)])
 CEILINGS = pa.schema([KEYS[0], *_columns(Ceiling)])

@@ -31,7 +31,7 @@ class Said:
     """What the words are made of. ``runs``: run -> case -> facts."""
 
     runs: Mapping[str, Mapping[str, CaseFacts]]
-    expectations: Sequence[tuple[Key, Judgement]]
+    expectations: Sequence[Judgement]
     findings: Sequence[tuple[Key, Finding]]
     comparisons: Sequence[Comparison]
     headline: tuple[str, ...]
@@ -148,14 +148,14 @@ def _beside(said: Said, run: str) -> list[str]:
 
 def _tally(said: Said) -> list[str]:
     """How each run fared, where there are several; of one alone the verdict above says it."""
-    judged = [run for run in said.runs if any(of == run for (of, _), _ in said.expectations)]
+    judged = [run for run in said.runs if any(j.run == run for j in said.expectations)]
     if len(judged) < 2:
         return []
     return [f"Guesses by run: {'; '.join(_fared(said, run) for run in judged)}."]
 
 
 def _fared(said: Said, run: str) -> str:
-    counts = Counter(j.verdict for (of, _), j in said.expectations if of == run)
+    counts = Counter(j.verdict for j in said.expectations if j.run == run)
     judged = counts[CONFIRMED] + counts[BROKEN]
     parts = [f"{counts[CONFIRMED]} of {judged} held"] if judged else []
     parts += [f"{counts[NOT_APPLICABLE]} could not be judged"] if counts[NOT_APPLICABLE] else []

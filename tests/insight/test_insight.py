@@ -34,13 +34,13 @@ def insight(recorded_facts: Facts, guesses: dict[str, dict[str, object]]) -> Ins
 
 
 def test_all_guesses_of_the_shipped_configuration_hold_but_the_planted_one(insight: Insight) -> None:
-    verdicts = [(case, j.word, j.verdict) for (_, case), j in insight.expectations]
+    verdicts = [(j.case, j.word, j.verdict) for j in insight.expectations]
     assert len(verdicts) > 80
     assert [v for v in verdicts if v[2] != "confirmed"] == [("attention-inplace-eager", "kernels", "broken")]
 
 
 def test_six_against_five_is_told_with_the_five(insight: Insight) -> None:
-    (broken,) = [j for _, j in insight.expectations if j.verdict == "broken"]
+    (broken,) = [j for j in insight.expectations if j.verdict == "broken"]
     assert (broken.expected, broken.observed) == ("6", "5")
     assert broken.evidence.startswith("5 kernels in a forward: nvjet_")
     assert "softmax_warp_forward" in broken.evidence
@@ -131,7 +131,7 @@ def test_runs_are_compared_with_the_baseline_and_published_ones_left_out(
     across = [c for c in found.comparisons if c.a.run != c.b.run]
     assert {(c.a.run, c.b.run) for c in across} == {("h200-torch2.11", "h200")}
     assert all(c.a.case == c.b.case for c in across)
-    assert "paper" not in {run for (run, _), _ in found.expectations}
+    assert "paper" not in {j.run for j in found.expectations}
 
 
 def _measured(recorded: Path, case: str) -> dict[str, float]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kernelbook.expectations import Judgement
 from kernelbook.report import figures, page, spreads, story, strips, traces
 from kernelbook.report.families import FAMILIES, contrast, family_of
 from kernelbook.report.load import read_edition
@@ -99,9 +100,7 @@ def test_what_costs_most_is_told_of_one_rule_once(edition):
 
 
 def test_runs_that_saw_the_same_share_a_line():
-    from kernelbook.report.model import Judged
-
-    rows = [Judged(run, "c", "kernels", "5", seen, "broken") for run, seen in (("a", "6"), ("b", "7"), ("c", "6"))]
+    rows = [Judgement(run, "c", "kernels", "5", seen, "broken") for run, seen in (("a", "6"), ("b", "7"), ("c", "6"))]
     assert [(line.observed, line.runs) for line in guess_lines(rows)] == [("6", ("a", "c")), ("7", ("b",))]
 
 

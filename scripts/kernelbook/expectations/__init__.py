@@ -52,7 +52,7 @@ def judge(
         except ValueError as error:
             raise ValueError(f"{where}.{name}: {error}") from error
         verdict = {True: CONFIRMED, False: BROKEN, None: NOT_APPLICABLE}[seen.held]
-        judgements.append(Judgement(name, said(value), seen.observed, verdict, seen.evidence))
+        judgements.append(Judgement(facts.run, facts.case, name, said(value), seen.observed, verdict, seen.evidence))
     return judgements
 
 

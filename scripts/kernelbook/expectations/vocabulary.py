@@ -21,13 +21,25 @@ DEVICE_KEYS = ("cuda", "cpu", *(f"sm{capability}" for capability in CAPABILITIES
 
 @dataclass(frozen=True)
 class Judgement:
-    """One word of an expectation, judged. ``evidence`` shows what the verdict stands on."""
+    """One word of an expectation, judged in one case of one run. ``evidence`` shows what the verdict stands on."""
 
+    run: str
+    case: str
     word: str
     expected: str
     observed: str
     verdict: str
-    evidence: str
+    evidence: str = ""
+
+    @property
+    def broken(self) -> bool:
+        """Whether the guess was wrong."""
+        return self.verdict == BROKEN
+
+    @property
+    def held(self) -> bool:
+        """Whether the guess was right; neither where it could not be judged."""
+        return self.verdict == CONFIRMED
 
 
 @dataclass(frozen=True)

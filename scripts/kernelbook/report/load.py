@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kernelbook.case_facts import merge_processes
+from kernelbook.expectations import Judgement
 from kernelbook.report import forwards
 from kernelbook.report.ceilings import Ceiling
 from kernelbook.report.costs import Clock, Cost, Product
@@ -26,7 +27,6 @@ from kernelbook.report.model import (
     Compared,
     Edition,
     Finding,
-    Judged,
     Run,
     Warned,
 )
@@ -86,10 +86,8 @@ def read_edition(folder: Path, tables: Mapping[str, pa.Table] | None = None) -> 
         left_out=tuple((str(row["run"]), str(row["reason"])) for row in about.get("left_out", [])),
         cases=specs + _unlisted(specs, tables["cases"]),
         case_runs=_case_runs(folder, about, tables),
-        judged=tuple(
-            _make(Judged, row, text=("expected", "observed", "evidence")) for row in _rows(tables, "expectations")
-        ),
-        findings=tuple(_make(Finding, row, text=("text", "evidence", "remedy")) for row in _rows(tables, "findings")),
+        judged=tuple(_make(Judgement, row) for row in _rows(tables, "expectations")),
+        findings=tuple(_make(Finding, row) for row in _rows(tables, "findings")),
         words=tuple(str(line) for line in about.get("words") or ()),
         costs=tuple(cost for cost in _costs(tables) if cost.told),
         products=tuple(_make(Product, row) for row in _rows(tables, "costs") if row["scope"] == "GEMM"),
@@ -147,22 +145,16 @@ def _clean(value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def _make(kind: type, row: Row, text: Iterable[str] = ()) -> Any:
-    """A dataclass from a row: unknown columns are left aside, missing ones take the default."""
-    text = set(text)
+def _make(kind: type, row: Row) -> Any:
+    """A dataclass from a row: unknown columns are left aside, missing ones take the default, or are none."""
     given = {}
     for spec in fields(kind):
         value = _clean(row.get(spec.name))
-        if value is None and spec.name not in text:
-            continue
-        given[spec.name] = _as_text(value) if spec.name in text else value
+        if value is not None:
+            given[spec.name] = value
+        elif spec.default is MISSING and spec.default_factory is MISSING:
+            given[spec.name] = None
     return kind(**given)
-
-
-def _as_text(value: Any) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _unlisted(specs: tuple[CaseSpec, ...], cases: pa.Table) -> tuple[CaseSpec, ...]:

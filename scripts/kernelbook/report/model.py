@@ -12,6 +12,7 @@ from typing import Any
 
 from kernelbook.case_facts import YARDSTICK, Process
 from kernelbook.comparability import UNKNOWN, Setting
+from kernelbook.expectations import Judgement
 from kernelbook.report.ceilings import Ceiling
 from kernelbook.report.costs import Clock, Cost, Product
 from kernelbook.report.ranges import RangeLine, WholeFile
@@ -167,27 +168,6 @@ class CaseRun:
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A guess beside what was seen."""
-
-    run: str
-    case: str
-    word: str
-    expected: str
-    observed: str
-    verdict: str
-    evidence: str = ""
-
-    @property
-    def broken(self) -> bool:
-        return self.verdict == "broken"
-
-    @property
-    def held(self) -> bool:
-        return self.verdict == "confirmed"
-
-
-@dataclass(frozen=True)
 class Finding:
     """Something that costs time, with what to do about it.
 
@@ -232,7 +212,7 @@ class Edition:
     left_out: tuple[tuple[str, str], ...]
     cases: tuple[CaseSpec, ...]
     case_runs: tuple[CaseRun, ...]
-    judged: tuple[Judged, ...]
+    judged: tuple[Judgement, ...]
     findings: tuple[Finding, ...]
     words: tuple[str, ...] = ()
     costs: tuple[Cost, ...] = ()

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from kernelbook.case_facts import FAILED_PROCESSES
 from kernelbook.comparability import refusal
+from kernelbook.expectations import Judgement
 from kernelbook.findings.registry import CPU, SEVERITIES
 from kernelbook.report import text
-from kernelbook.report.model import Activity, CaseRun, Edition, Finding, Judged, Run, Warned
+from kernelbook.report.model import Activity, CaseRun, Edition, Finding, Run, Warned
 from kernelbook.trade_off import computed_in
 
 
@@ -25,7 +26,7 @@ class Verdict:
     held: int
     judged: int
     not_applicable: int
-    broken: tuple[Judged, ...]
+    broken: tuple[Judgement, ...]
     reasons: tuple[tuple[str, int], ...] = ()
     failed: int = 0
     in_part: int = 0

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from kernelbook.report import story
-from kernelbook.report.model import CaseRun, Edition, Finding, Judged, Run
+from kernelbook.report.model import CaseRun, Edition, Finding, Run
 
 SCHEMA = 1
 
@@ -39,7 +39,7 @@ def summary(edition: Edition, created_utc: str) -> dict[str, Any]:
         "runs": [_run(run) for run in edition.runs],
         "left_out": [{"run": run, "reason": reason} for run, reason in edition.left_out],
         "cases": [_case(row) for row in edition.case_runs],
-        "expectations": [_judged(row) for row in edition.judged],
+        "expectations": [asdict(row) for row in edition.judged],
         "findings": [_finding(row) for row in edition.findings],
         "ceilings": [asdict(row) for row in edition.ceilings],
         "trust": [asdict(row) for row in edition.trust],
@@ -83,10 +83,6 @@ def _case(row: CaseRun) -> dict[str, Any]:
         "kernel_names": [act.name for act in row.activities if act.category == "kernel"],
         "warnings": [{"code": warned.code, "message": warned.message} for warned in row.warnings],
     }
-
-
-def _judged(row: Judged) -> dict[str, Any]:
-    return {key: getattr(row, key) for key in ("run", "case", "word", "expected", "observed", "verdict", "evidence")}
 
 
 def _finding(row: Finding) -> dict[str, Any]:

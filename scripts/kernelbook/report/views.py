@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kernelbook.expectations import Judgement
 from kernelbook.report import story, strips
 from kernelbook.report.costs import Clock, Cost, Product
 from kernelbook.report.model import (
@@ -13,7 +14,6 @@ from kernelbook.report.model import (
     CaseSpec,
     Edition,
     Finding,
-    Judged,
     Run,
 )
 from kernelbook.report.ranges import RangeLine, WholeFile
@@ -170,7 +170,7 @@ class WorkloadView:
         return tuple(found)
 
 
-def guess_lines(judged: Iterable[Judged]) -> tuple[GuessLine, ...]:
+def guess_lines(judged: Iterable[Judgement]) -> tuple[GuessLine, ...]:
     """Judgements that say the same of several runs become one line; the order of the first of each is kept."""
     merged: dict[tuple[str, ...], list[str]] = {}
     for row in judged:
@@ -216,7 +216,7 @@ def case_views(edition: Edition) -> tuple[CaseView, ...]:
     cases, runs = Anchors(), Anchors()
     sequences: dict[tuple[str, ...], int] = {}
     numbers = {row.key: number for number, row in enumerate(edition.case_runs)}
-    judged: dict[str, list[Judged]] = {}
+    judged: dict[str, list[Judgement]] = {}
     for row in edition.judged:
         judged.setdefault(row.case, []).append(row)
 
