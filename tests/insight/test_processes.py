@@ -91,6 +91,27 @@ def test_processes_of_several_gpus_are_merged_and_where_they_differ_it_is_said()
     assert "GPU" not in codes(merge_processes([row(1, gpu_id="1f"), row(2, (150.0,))]))["processes_apart"]
 
 
+def test_no_gpu_is_blamed_for_what_another_spans_alone() -> None:
+    rows = [row(1, (150.0,), gpu_id="1f"), row(2, (80.0,), gpu_id="1f"), row(3, (110.0,), gpu_id="2e")]
+    assert codes(merge_processes(rows))["processes_apart"].endswith(
+        "spans them all; GPU 1f alone spans 80.0 µs to 150 µs"
+    )
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [  # medians of the processes as their files have them, µs; the first two ran on GPU a, the third on b
+        ("linear-compile", "GPU a alone spans 81.6 µs to 153 µs"),  # 153.2, 81.6; 111.8
+        ("matmul-add-64-eager", "GPU a alone spans 35.9 µs to 51.6 µs"),  # 35.9, 51.6; 57.6
+        ("mlp-compile", "processes 1, 2 ran on GPU a, process 3 ran on GPU b"),  # 223.5, 222.4; 315.7
+        ("matmul-add-64-cold-eager", "processes 1, 2 ran on GPU a, process 3 ran on GPU b"),  # 67.2, 70.0; 45.3
+    ],
+)
+def test_what_recorded_processes_say_of_their_gpus(case: str, said: str, recorded_facts) -> None:
+    note = recorded_facts[case].note("processes_apart")
+    assert note.message.endswith(f": the 5 to 95 % interval spans them all; {said}")
+
+
 def test_which_gpus_a_case_ran_on(recorded_facts) -> None:
     # As resources/recorded/README.md says: the third process of all but four attention cases is of another machine.
     one = {"attention-naive-eager", "attention-naive-compile", "attention-inplace-eager", "attention-flex-compile"}

@@ -152,7 +152,7 @@ def _elsewhere(good: Sequence[Row], alike: Sequence[Row], setting: Setting) -> l
 
 
 def _apart(alike: Sequence[Row]) -> list[Note]:
-    """What is said of processes whose forwards differ, and on which GPUs they ran where these differ too."""
+    """What is said of processes whose forwards differ, and of how far the GPUs that they ran on do."""
     medians = [statistics.median(row["forward_times_us"]) for row in alike if row.get("forward_times_us")]
     if len(medians) < 2 or not min(medians) or max(medians) / min(medians) <= 1 + APART_FROM:
         return []
@@ -164,14 +164,23 @@ def _apart(alike: Sequence[Row]) -> list[Note]:
 
 
 def _by_gpu(alike: Sequence[Row]) -> str:
-    """Which processes ran on which GPU; nothing where that is one, or unknown."""
-    by_gpu: dict[str, list[int]] = {}
+    """Which processes ran on which GPU, where the GPUs lie farther apart than the processes of one of them.
+
+    Else how far one GPU alone spans; nothing where all ran on one, or where it is unknown.
+    """
+    by_gpu: dict[str, dict[int, float]] = {}
     for row in alike:
-        if row.get("gpu_id"):
-            by_gpu.setdefault(row["gpu_id"], []).append(_number(row))
+        if row.get("gpu_id") and row.get("forward_times_us"):
+            by_gpu.setdefault(row["gpu_id"], {})[_number(row)] = statistics.median(row["forward_times_us"])
     if len(by_gpu) < 2:
         return ""
-    return "; " + ", ".join(f"{_numbered(who)} ran on GPU {gpu}" for gpu, who in by_gpu.items())
+    within = {gpu: max(of_one.values()) / min(of_one.values()) for gpu, of_one in by_gpu.items()}
+    middles = [statistics.median(of_one.values()) for of_one in by_gpu.values()]
+    widest = max(within, key=lambda gpu: within[gpu])
+    if within[widest] < max(middles) / min(middles):
+        return "; " + ", ".join(f"{_numbered([*of_one])} ran on GPU {gpu}" for gpu, of_one in by_gpu.items())
+    times = by_gpu[widest].values()
+    return f"; GPU {widest} alone spans {duration(min(times))} to {duration(max(times))}"
 
 
 def _merged(rows: Sequence[Row]) -> list[Note]:
