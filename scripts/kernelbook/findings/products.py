@@ -7,9 +7,11 @@ from statistics import mean
 
 from kernelbook.case_facts import CaseFacts
 from kernelbook.cost_model import GemmCost, gemm_costs
+from kernelbook.cost_model.gemm import COLUMN_MAJOR
 from kernelbook.findings.costs import note, process_medians
 from kernelbook.findings.registry import Finding, Scene, Told, rule
 from kernelbook.findings.together import in_cases
+from kernelbook.kernel_names import decode
 from kernelbook.units import duration
 
 #: Times that differ by less than this share are not told.
@@ -88,4 +90,12 @@ def _fit(gemm: GemmCost) -> str:
         filled = f"persistent, {gemm.tiles_per_block:.2f} tiles a block"
     else:
         filled = f"{gemm.waves:.2f} waves" if gemm.waves else "waves unknown"
-    return f"{size}: tile {gemm.tile or 'unknown'}, {filled}"
+    return f"{size}: tile {tile_of(gemm) or 'unknown'}, {filled}"
+
+
+def tile_of(gemm: GemmCost) -> str | None:
+    """Its tile as m x n x k, like the sizes: the name of a column-major kernel has n first."""
+    sides = (gemm.tile or "").split("x")
+    if decode(gemm.kernel).library in COLUMN_MAJOR and len(sides) > 1:
+        sides[:2] = reversed(sides[:2])
+    return "x".join(sides) or None
