@@ -13,7 +13,8 @@ from kernelbook.units import duration
 def together(told: Sequence[Told], yardsticks: Iterable[str] = ()) -> list[Told]:
     """The findings of one run, those of one rule and theme made one, in the order of their first.
 
-    It stands under the case that it costs most, or the first; never under a yardstick where there is another.
+    It stands under the case that it costs most, or the first; never under a yardstick where there is another. Its time
+    is that case's, without the range over that case's processes, which the times of the other cases need not lie in.
     """
     groups: dict[tuple[str, str | int], list[Told]] = {}
     for number, (case, finding) in enumerate(told):
@@ -29,7 +30,10 @@ def _told_once(group: Sequence[Told], yardsticks: set[str]) -> list[Told]:
     if len(cases) == 1 or summary is None:
         return list(group)
     case, head = min(group, key=lambda one: (one[0] in yardsticks, -(one[1].time_us or 0.0)))
-    told = replace(head, text=summary(group), evidence=_evidence(group), cases=", ".join(cases), positions=())
+    told = replace(
+        head, text=summary(group), evidence=_evidence(group), cases=", ".join(cases), positions=(), time_low_us=None,
+        time_high_us=None,
+    )  # fmt: skip
     return [(case, told)]
 
 
