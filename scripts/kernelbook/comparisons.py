@@ -18,7 +18,7 @@ from kernelbook import comparability
 from kernelbook.alignment import OpStep, align, align_ops
 from kernelbook.case_facts import Activity, Call, CaseFacts
 from kernelbook.fusions import base_op
-from kernelbook.kernel_names import UNKNOWN
+from kernelbook.kernel_names import UNKNOWN, same_type
 from kernelbook.steps import Step
 from kernelbook.tensor_sizes import conversions, tensor_sizes
 from kernelbook.units import duration, plural
@@ -224,9 +224,10 @@ def step_text(step: Step, whole_us: float | None) -> str:
 def _other_type(step: Step) -> str:
     """That a product is computed in another element type, where both names say theirs."""
     types = [{x.decoded.element_type for x in side if x.family in ("GEMM", "attention")} for side in (step.a, step.b)]
-    if types[0] == types[1] or UNKNOWN in types[0] | types[1] or not all(len(found) == 1 for found in types):
+    if UNKNOWN in types[0] | types[1] or not all(len(found) == 1 for found in types):
         return ""
-    return f" ({types[1].pop()} instead of {types[0].pop()})"
+    before, now = (found.pop() for found in types)
+    return "" if same_type(before, now) else f" ({now} instead of {before})"
 
 
 def _together(activities: Sequence[Activity], words: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from kernelbook.case_facts import CaseFacts, median
-from kernelbook.kernel_names import UNKNOWN, decode_activity
+from kernelbook.kernel_names import UNKNOWN, decode_activity, same_type
 from kernelbook.units import duration, error
 
 #: Ratios closer to one than this are not told.
@@ -41,8 +41,7 @@ def computed_in(dtype: str | None, activities: Iterable[Ran]) -> str | None:
             spent[said.element_type] += activity.duration_us
     most = max(spent, key=lambda kind: spent[kind], default=UNKNOWN)
     given = DTYPES.get(dtype or "", UNKNOWN)
-    same = most == given or (most == "16-bit" and given in ("bf16", "fp16"))
-    return None if same or UNKNOWN in (most, given) else most
+    return None if same_type(most, given) or UNKNOWN in (most, given) else most
 
 
 def trade_off(facts: CaseFacts, peers: Iterable[CaseFacts]) -> str | None:

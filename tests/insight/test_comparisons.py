@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from insight_raw import device_time, time_of, usual
 
-from kernelbook.case_facts import CaseFacts
+from kernelbook.case_facts import Activity, CaseFacts
 from kernelbook.comparisons import compare, ratio_of, refusal, step_text
 from kernelbook.steps import Step
 
@@ -118,6 +118,31 @@ def test_a_mask_added_stands_for_a_mask_filled_in_and_the_scores_are_scaled_befo
     scale = next(step for step in c.steps if [x.position for x in step.a] == [2])
     assert step_text(scale, None).startswith("Replaced: mul by 2 x mul, ")
     assert any("(fp32 instead of bf16)" in text for text in c.sentences)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "said"),
+    [
+        (
+            "fmha_cutlassF_bf16_aligned_64x64_rf_sm80",
+            "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_x",
+            "",
+        ),
+        ("nvjet_sm90_tst_64x8_64x16_1x4_h_bz_NNT", "ampere_sgemm_128x64_nn", " (fp32 instead of bf16)"),
+    ],
+)
+def test_a_name_that_says_16_bits_changes_no_type(before: str, now: str, said: str) -> None:
+    a, b = (Activity(0, "kernel", name, 0.0, time) for name, time in ((before, 20.0), (now, 30.0)))
+    text = step_text(Step("replaced", (a,), (b,)), None)
+    assert text.endswith(f"{said}, 10.0 µs more.")
+    assert ("instead of" in text) == bool(said)
+
+
+def test_sdpa_by_cudnn_is_in_the_type_of_the_others(recorded_facts: Facts) -> None:
+    for case in ("sdpa-flash-eager", "sdpa-efficient-eager"):
+        c = compare(recorded_facts[case], recorded_facts["sdpa-auto-eager"])
+        assert [step.kind for step in c.steps] == ["added", "replaced"]
+        assert not any("instead of" in text for text in c.sentences)
 
 
 def test_compiled_attention_and_mlp_fuse_all_between_their_products(recorded_facts: Facts, recorded_h200: Path) -> None:

@@ -11,10 +11,10 @@ from dataclasses import replace
 from functools import lru_cache
 
 from kernelbook.kernel_names import aten, attention, gemm, libraries, triton
-from kernelbook.kernel_names.model import FAMILIES, UNKNOWN, KernelName, built_for
+from kernelbook.kernel_names.model import FAMILIES, UNKNOWN, KernelName, built_for, same_type
 from kernelbook.kernel_names.words import sentence_of
 
-__all__ = ["FAMILIES", "UNKNOWN", "KernelName", "built_for", "decode", "decode_activity"]
+__all__ = ["FAMILIES", "UNKNOWN", "KernelName", "built_for", "decode", "decode_activity", "same_type"]
 
 #: Order matters: an Inductor name may contain "mm" or "convolution", and CUTLASS's attention contains "cutlass".
 PARSERS = (triton.parse, attention.parse, gemm.parse, libraries.parse, aten.parse)

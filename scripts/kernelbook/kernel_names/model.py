@@ -139,6 +139,11 @@ def element(spelling: str | None) -> str:
     return ELEMENT_TYPES.get((spelling or "").strip(), UNKNOWN)
 
 
+def same_type(one: str, other: str) -> bool:
+    """Whether two element types as names give them may be one: ``16-bit`` is any of 16 bits."""
+    return one == other or ("16-bit" in (one, other) and {one, other} <= {"16-bit", "bf16", "fp16"})
+
+
 def built_for(kernel: KernelName, capability: str | None) -> str | None:
     """``sm80 (Ampere), runs on sm90 (Hopper)``: of a kernel built for an older architecture than the device's.
 
