@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kernelbook.case_facts import CallTotal, CaseFacts
+from kernelbook.clock import bounds_by_process
 from kernelbook.findings.costs import (
     CpuCost,
     Span,
@@ -15,20 +15,20 @@ from kernelbook.findings.costs import (
     cpu_paced,
     cpu_severity,
     cpu_span,
-    forward_span,
     idle_by_process,
     note,
     part,
     severity,
     span_of,
 )
-from kernelbook.findings.overhead import WRAPPER_RANGE
+from kernelbook.findings.overhead import WRAPPER_RANGE, cpu_words, waits_in, wrapper_remedy
 from kernelbook.findings.registry import CPU, FORWARD, RECOVERABLE, SPENT, Finding, Scene, Told, rule
 from kernelbook.findings.together import in_cases, times
+from kernelbook.findings.twins import loses_for_nothing, loss_to_eager, unfused_twin
+from kernelbook.units import duration
 
 REGION = re.compile(r"Torch-Compiled Region: (\d+)/(\d+)")
-#: A forward that is slower by less than this share than its eager twin is not told as a cost.
-LEAST_LOSS = 0.02
+UNPACED = "Nothing to do where the device sets the pace; elsewhere replay the forward as a CUDA graph."
 
 
 def _wrappers(group: Sequence[Told]) -> str:
@@ -43,32 +43,35 @@ def _wrappers(group: Sequence[Told]) -> str:
 def compile_overhead(scene: Scene) -> Iterator[Finding]:
     """Guards, prologue and the compiled region's own time; not the code that Inductor wrote, which does the launching.
 
-    Where the CPU sets the pace, at most the time for which an unprofiled forward leaves the device idle.
+    Its time is as profiled, and so is what it is a share of. Where the CPU sets the pace, its weight is by what an
+    unprofiled forward can lose of it: no more than the time for which that leaves the device idle.
     """
     facts = scene.facts
     cost = cpu_cost(facts, lambda total: total.category == "op" and bool(WRAPPER_RANGE.search(total.name)))
-    if cost is None:
-        return
     paced = cpu_paced(facts)
-    span = _capped(facts, cost) if paced else cost.span
+    if cost is None or (paced and loses_for_nothing(scene)):  # which compile-fused-nothing tells
+        return
+    lost = _lost(facts, cost) if paced else cost.span
     text = (
         "torch.compile's wrapper (Dynamo's guards, AOTAutograd's prologue, the compiled region itself) takes "
         f"{cost.span}{cost.span.over} of CPU time in each call under the profiler."
     )
-    if span.time_us < cost.span.time_us:
-        text += f" An unprofiled forward can lose no more than the {span} for which its device is idle."
+    if lost.time_us < cost.span.time_us:
+        text += f" An unprofiled forward can lose no more than the {lost} for which its device is idle."
     if not paced:
         text += " The device sets the pace: it costs no forward time."
     text += _against_eager(scene)
-    remedy = "It pays where the device saves more than that: compile a larger part of the model, or leave it eager."
-    share = part(span.time_us, facts.cpu_time_us)
+    remedy = wrapper_remedy(scene) if paced else UNPACED
+    share = part(cost.time_us, facts.cpu_time_us)
+    weight = share if facts.forward_time_us is None else part(lost.time_us, facts.forward_time_us)
     yield Finding(
-        "compile-overhead", cpu_severity(facts, share), span.time_us, share, cost.evidence, remedy, text, of=CPU,
-        kind=SPENT, time_low_us=span.low_us, time_high_us=span.high_us, theme=None if paced else "",
+        "compile-overhead", cpu_severity(facts, weight), cost.time_us, share, cost.evidence, remedy, text, of=CPU,
+        kind=SPENT, time_low_us=cost.span.low_us, time_high_us=cost.span.high_us, theme=None if paced else "",
     )  # fmt: skip
 
 
-def _capped(facts: CaseFacts, cost: CpuCost) -> Span:
+def _lost(facts: CaseFacts, cost: CpuCost) -> Span:
+    """What an unprofiled forward can lose of it, over the processes."""
     idle = idle_by_process(facts) if facts.on_device else {}
     return span_of(min(time, idle.get(process, time)) for process, time in cost.by_process.items()) or cost.span
 
@@ -86,30 +89,40 @@ def _against_eager(scene: Scene) -> str:
 
 @rule("compile-fused-nothing", "a compiled case runs the very kernels of its eager twin")
 def compile_fused_nothing(scene: Scene) -> Iterator[Finding]:
-    """By full name and number. Its cost is that of an unprofiled forward, where every process is slower than eager."""
-    twin = scene.eager_twin()
-    if twin is None or not twin.on_device or not scene.kernels or scene.facts.mode != "compile":
+    """By full name and number. Its cost is that of an unprofiled forward, where every process is slower than eager.
+
+    Then it is the one finding about the time for which the device waits: eager is measured, so this much is saved.
+    """
+    twin = unfused_twin(scene)
+    if twin is None:
         return
-    own = Counter(k.name for k in scene.kernels)
-    theirs = Counter(k.name for k in twin.activities if k.category == "kernel")
-    if own != theirs:
-        return
+    facts, loss = scene.facts, loss_to_eager(scene)
     number = f"the very {'kernel' if len(scene.kernels) == 1 else f'{len(scene.kernels)} kernels'}"
     text = f"torch.compile fused nothing: it runs {number} of {twin.case}"
     evidence = ", ".join(k.label for k in scene.kernels)
-    remedy = "Nothing is left to fuse here: leave it eager, or compile a larger part of the model."
-    mine = forward_span(scene.facts)
-    eager = forward_span(twin) if scene.comparable(twin) else None
-    extra = mine.time_us - eager.time_us if mine and eager else 0.0
-    share = part(extra, scene.facts.forward_time_us)
-    if not mine or not eager or mine.low_us <= eager.high_us or (share or 0.0) < LEAST_LOSS:
+    if loss is None:
+        remedy = "Nothing is left to fuse here; a larger part of the model may have something."
         yield note("compile-fused-nothing", evidence, remedy, f"{text}.")
         return
-    text += f", and an unprofiled forward takes {mine}{mine.over} against {eager}."
+    mine, eager = loss.mine, loss.eager
+    text += f", and an unprofiled forward takes {mine}{mine.over} against {eager}.{_waiting(facts)}"
+    remedy = "Nothing is left to fuse here: leave it eager, or compile a larger part of the model."
+    share = part(loss.time_us, facts.forward_time_us)
     yield Finding(
-        "compile-fused-nothing", severity(share), extra, share, evidence, remedy, text, of=FORWARD, kind=RECOVERABLE,
-        time_low_us=mine.low_us - eager.high_us, time_high_us=mine.high_us - eager.low_us,
+        "compile-fused-nothing", severity(share), loss.time_us, share, evidence, remedy, text, of=FORWARD,
+        kind=RECOVERABLE, time_low_us=mine.low_us - eager.high_us, time_high_us=mine.high_us - eager.low_us,
     )  # fmt: skip
+
+
+def _waiting(facts: CaseFacts) -> str:
+    """That the device waits for the CPU in it, and what the CPU does; empty where it does not."""
+    behind = [process for process, bound in bounds_by_process(facts).items() if bound == "launches"]
+    if not behind or not cpu_paced(facts):
+        return ""
+    return (
+        f" Overhead-bound (launch-bound){waits_in(facts, behind)}: the device is busy for "
+        f"{duration(facts.device_busy_us)} of it and waits for the CPU{cpu_words(facts)}."
+    )
 
 
 @rule("recompiled", "a frame was compiled more than once")

@@ -53,6 +53,11 @@ class Span:
         return f"{duration(self.low_us)} to {duration(self.high_us)}" if self.apart else duration(self.time_us)
 
     @property
+    def ends(self) -> str:
+        """The least and the most, however near they lie: ``64.1 µs to 68.9 µs``; of equal ones one."""
+        return " to ".join(dict.fromkeys((duration(self.low_us), duration(self.high_us))))
+
+    @property
     def over(self) -> str:
         """What a sentence says once behind the first range of it: `` (over 3 processes)``; empty for a single time."""
         return f" (over {self.processes} processes)" if self.apart else ""

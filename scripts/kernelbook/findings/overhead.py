@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from kernelbook.case_facts import Activity, CallTotal, CaseFacts, median
 from kernelbook.clock import bounds_by_process
@@ -21,7 +22,8 @@ from kernelbook.findings.costs import (
     severity,
     span_of,
 )
-from kernelbook.findings.registry import FORWARD, RECOVERABLE, Finding, Scene, Told, rule
+from kernelbook.findings.registry import FORWARD, SPENT, Finding, Scene, Told, rule
+from kernelbook.findings.twins import loses_for_nothing, loss_to_eager
 from kernelbook.units import duration, plural
 
 #: Parts of a forward's CPU time, told apart by who spends it.
@@ -55,32 +57,59 @@ def overhead_bound(scene: Scene) -> Iterator[Finding]:
     """Says in how many processes, what the CPU does, and where this case's kernels are the fastest of its workload."""
     facts = scene.facts
     bounds = bounds_by_process(facts)
-    behind = sum(bound == "launches" for bound in bounds.values())
-    whole, busy, idle = forward_span(facts), facts.device_busy_us, idle_span(facts)
-    if not behind or whole is None or busy is None or idle is None:
+    behind = [process for process, bound in bounds.items() if bound == "launches"]
+    if not behind or (cpu_paced(facts) and loses_for_nothing(scene)):  # which compile-fused-nothing tells
         return
-    often = f"{behind} of {len(bounds)} processes"
-    text = f"Overhead-bound (launch-bound){f' in {often}' if behind < len(bounds) else ''}: "
-    evidence = (
-        f"forward {whole} unprofiled, device busy {duration(busy)}, CPU {cpu_span(facts)} under the profiler, "
-        f"{plural(len(facts.ops), 'CPU op')}, {plural(facts.launches or 0, 'launch', 'launches')}"
-    )
-    if not cpu_paced(facts):
-        text += f"unprofiled forwards take {whole}{whole.over}, and the device is busy for {duration(busy)}."
-        ends = f"{duration(whole.low_us)} to {duration(whole.high_us)}"
-        remedy = "Look at what differs between the processes: the GPU, the CPU beside it, and its load."
-        yield note("overhead-bound", evidence, remedy, text, theme="", subject=f"{often}, {ends}")
+    if cpu_paced(facts):
+        yield from _waits(scene, behind)
         return
-    parts = cpu_parts(facts)
-    text += (
-        f"an unprofiled forward takes {whole}{whole.over}, and the device is busy for {duration(busy)} of it. For the "
-        f"other {idle}{'' if whole.apart else idle.over} it waits for the CPU{_said(parts)}.{_fastest(scene)}"
+    whole, often = forward_span(facts), f"{len(behind)} of {len(bounds)} processes"
+    if whole is None:
+        return
+    text = (
+        f"Overhead-bound (launch-bound) in {often}: unprofiled forwards take {whole}{whole.over}, and the device is "
+        f"busy for {duration(facts.device_busy_us)}."
     )
-    share = part(idle.time_us, facts.forward_time_us)
+    remedy = "Look at what differs between the processes: the GPU, the CPU beside it, and its load."
+    yield note("overhead-bound", _figures(facts), remedy, text, theme="", subject=f"{often}, {whole.ends}")
+
+
+def _waits(scene: Scene, behind: Sequence[int]) -> Iterator[Finding]:
+    """Of the processes that wait for the CPU alone: how long, what the CPU does meanwhile, and the kernels' rank.
+
+    The time is that for which the device is idle; how much of it a remedy saves is not measured, so it is spent.
+    """
+    facts = scene.facts
+    late = replace(facts, processes=tuple(p for p in facts.processes if p.process in behind))
+    whole, idle, busy = forward_span(late), idle_span(late), median(p.device_busy_us for p in late.processes)
+    if whole is None or idle is None or busy is None:
+        return
+    some = waits_in(facts, behind)
+    takes = f"there an unprofiled forward takes {whole.ends}" if some else f"an unprofiled forward takes {whole}"
+    text = (
+        f"Overhead-bound (launch-bound){some}: {takes}{'' if some else whole.over}, and the device is busy for "
+        f"{duration(busy)} of it. For the other {idle.ends if some else idle}{'' if some or whole.apart else idle.over}"
+        f" it waits for the CPU{cpu_words(facts)}.{_fastest(scene)}"
+    )
+    share = part(idle.time_us, whole.time_us)
     yield Finding(
-        "overhead-bound", severity(share), idle.time_us, share, evidence, _remedy(parts, facts), text, of=FORWARD,
-        kind=RECOVERABLE, time_low_us=idle.low_us, time_high_us=idle.high_us,
+        "overhead-bound", severity(share), idle.time_us, share, _figures(facts), _remedy(scene), text, of=FORWARD,
+        kind=SPENT, time_low_us=idle.low_us, time_high_us=idle.high_us,
     )  # fmt: skip
+
+
+def waits_in(facts: CaseFacts, behind: Sequence[int]) -> str:
+    """`` in 2 of 3 processes``; empty where all of them wait."""
+    merged = sum(process.merged for process in facts.processes)
+    return f" in {len(behind)} of {merged} processes" if len(behind) < merged else ""
+
+
+def _figures(facts: CaseFacts) -> str:
+    return (
+        f"forward {forward_span(facts)} unprofiled, device busy {duration(facts.device_busy_us)}, CPU "
+        f"{cpu_span(facts)} under the profiler, {plural(len(facts.ops), 'CPU op')}, "
+        f"{plural(facts.launches or 0, 'launch', 'launches')}"
+    )
 
 
 # --- what the CPU does -----------------------------------------------------------------------------------------------
@@ -118,19 +147,37 @@ def _part_of(total: CallTotal) -> str | None:
     return OPS if "::" in total.name else f"the Python function {total.name}"
 
 
-def _said(parts: dict[str, float]) -> str:
-    told = [f"{percent(share)} {name}" for name, share in parts.items() if share >= LEAST_PART]
+def cpu_words(facts: CaseFacts) -> str:
+    """The larger parts, as a clause behind the word CPU; empty where none is known."""
+    told = [f"{percent(share)} {name}" for name, share in cpu_parts(facts).items() if share >= LEAST_PART]
     return f", whose time under the profiler is {', '.join(told)}" if told else ""
 
 
-def _remedy(parts: dict[str, float], facts: CaseFacts) -> str:
+def _remedy(scene: Scene) -> str:
     """By the largest part: less of torch.compile's wrapper, or fewer and larger ops."""
+    parts, facts = cpu_parts(scene.facts), scene.facts
     compiled = parts.get(WRAPPER, 0.0) + parts.get(OUTPUT_CODE, 0.0)
     if compiled > max((share for name, share in parts.items() if name not in (WRAPPER, OUTPUT_CODE)), default=0.0):
-        return "Compile a larger part of the model, so that one wrapper serves more kernels, or leave this part eager."
+        return wrapper_remedy(scene)
     if (facts.launches or 0) < 2:
         return "Give the call more work (a larger batch), or capture more of the model than this in one CUDA graph."
     return "Give each op more work, or replay the forward as a CUDA graph, which spares its ops and launches."
+
+
+def wrapper_remedy(scene: Scene) -> str:
+    """Against what torch.compile spends a call; eager only where it is measured and its forward is shorter."""
+    ways = ["compile a larger part of the model, so that one wrapper serves more kernels"]
+    if not any(activity.graph for activity in scene.activities):
+        ways.insert(
+            0,
+            "replay the forward as a CUDA graph: torch.cuda.graph spares wrapper and launches, "
+            "torch.compile(mode='reduce-overhead') the launches alone",
+        )
+    loss = loss_to_eager(scene)
+    if loss:
+        ways.append(f"leave it eager: {loss.twin.case} takes {loss.eager} unprofiled")
+    said = "; or ".join(ways)
+    return f"{said[:1].upper()}{said[1:]}."
 
 
 # --- the fastest kernels ---------------------------------------------------------------------------------------------
@@ -144,7 +191,7 @@ def _fastest(scene: Scene) -> str:
     mine = _device_span(scene.facts)
     if not rivals or mine is None or any(_reaches(rival, mine.high_us) for rival in rivals):
         return ""
-    second = min(rivals, key=lambda p: p.forward_time_us or float("inf"))
+    second = min(rivals, key=lambda p: p.device_time_us or float("inf"))
     same = [case for case, kernels in peers.items() if kernels == own and case != scene.facts.case]
     also = f" (also in {', '.join(same)})" if same else ""
     which = f"its kernel{also} is" if sum(own.values()) == 1 else f"its kernels{also} are"

@@ -1,0 +1,171 @@
+"""Rules about torch.compile, each on a recorded trace that shows the thing, or on a small one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+import pytest
+from insight_findings import busy, ends, found, one, small, unprofiled
+from insight_raw import cpu_time, usual
+from insight_traces import Trace
+
+from kernelbook.case_facts import CaseFacts
+from kernelbook.findings import find, find_in_run
+from kernelbook.findings.overhead import wrapper_remedy
+from kernelbook.findings.registry import Scene
+from kernelbook.units import duration
+
+Look = Callable[[str], CaseFacts]
+Facts = dict[str, CaseFacts]
+SGEMM = "ampere_sgemm_128x64_nn"
+
+
+def test_compile_costs_a_wrapper_on_the_cpu_and_fuses_nothing_of_a_linear(request: pytest.FixtureRequest) -> None:
+    facts = request.getfixturevalue("shared_facts")
+    overhead = one(facts["linear-compile"], "compile-overhead")
+    assert overhead.text.startswith("torch.compile's wrapper (Dynamo's guards, AOTAutograd's prologue, ")
+    nothing = one(facts["linear-compile"], "compile-fused-nothing", facts)
+    assert "the very kernel of linear-eager" in nothing.text
+    assert found(facts["mlp-compile"], "compile-fused-nothing", facts) == []
+    assert found(facts["linear-eager"], "compile-overhead", facts) == []
+
+
+def test_fusing_nothing_costs_what_an_unprofiled_forward_takes_longer(
+    recorded_facts: Facts, recorded_h200: Path
+) -> None:
+    finding = one(recorded_facts["linear-compile"], "compile-fused-nothing", recorded_facts)
+    compiled, eager = (unprofiled(recorded_h200 / case) for case in ("linear-compile", "linear-eager"))
+    assert (
+        f"an unprofiled forward takes {ends(compiled)} (over 3 processes) against {duration(median(eager))}"
+        in finding.text
+    )
+    assert finding.time_us == pytest.approx(median(compiled) - median(eager))
+    assert finding.time_low_us == pytest.approx(min(compiled) - max(eager))
+    assert (finding.of, finding.kind) == ("forward", "recoverable")
+
+
+def test_what_eager_would_save_is_the_one_finding_about_the_time_that_the_device_waits(
+    recorded_facts: Facts, recorded_h200: Path
+) -> None:
+    linear = recorded_facts["linear-compile"]
+    timed = [f.rule for f in find(linear, recorded_facts) if f.time_us and f.severity != "info"]
+    assert timed == ["compile-fused-nothing"]
+    text = one(linear, "compile-fused-nothing", recorded_facts).text
+    works = duration(median(busy(recorded_h200 / "linear-compile", "linear_fwd")))
+    assert f"Overhead-bound (launch-bound): the device is busy for {works} of it and waits for the CPU" in text
+    assert "% torch.compile's wrapper" in text
+    # Without its twin, or beside one that it is not slower than, both are told.
+    assert len(found(linear, "overhead-bound")) == len(found(linear, "compile-overhead")) == 1
+
+
+@pytest.mark.parametrize("rule", ["overhead-bound", "compile-overhead"])
+def test_against_the_wrapper_a_cuda_graph_comes_first_and_eager_only_where_it_is_faster(
+    recorded_facts: Facts, recorded_h200: Path, rule: str
+) -> None:
+    remedy = one(recorded_facts["attention-flex-compile"], rule, recorded_facts).remedy
+    assert remedy.startswith("Replay the forward as a CUDA graph: torch.cuda.graph")
+    assert "reduce-overhead" in remedy
+    assert "leave it eager" not in remedy  # there is none, and eager flex attention makes the scores
+    eager = duration(median(unprofiled(recorded_h200 / "linear-eager")))
+    assert f"leave it eager: linear-eager takes {eager} unprofiled." in wrapper_remedy(
+        Scene(recorded_facts["linear-compile"], recorded_facts)
+    )
+    assert "leave it eager" not in wrapper_remedy(Scene(recorded_facts["mlp-compile"], recorded_facts))
+
+
+def test_forwards_that_overlap_with_those_of_eager_give_no_cost(recorded_facts: Facts) -> None:
+    case, eager = recorded_facts["linear-compile"], recorded_facts["linear-eager"]
+    slow = tuple(
+        replace(p, forward_times_us=(90.0,) if p.process == 1 else p.forward_times_us) for p in eager.processes
+    )
+    others = recorded_facts | {"linear-eager": replace(eager, processes=slow)}  # one at 90 µs, above 81.6 of compile
+    finding = one(case, "compile-fused-nothing", others)
+    assert (finding.time_us, finding.kind) == (None, "note")
+
+
+def test_the_code_that_inductor_wrote_is_no_overhead_of_its_wrapper(recorded_facts: Facts) -> None:
+    finding = one(recorded_facts["attention-flex-compile"], "compile-overhead", recorded_facts)
+    assert "Torch-Compiled Region" in finding.evidence
+    assert "CompiledFxGraph" not in finding.evidence
+
+
+def test_the_wrapper_costs_no_more_than_the_device_idles(recorded_facts: Facts, recorded_h200: Path) -> None:
+    finding = one(recorded_facts["attention-flex-compile"], "compile-overhead", recorded_facts)
+    folder = recorded_h200 / "attention-flex-compile"
+    idle = [whole - own for whole, own in zip(unprofiled(folder), busy(folder, "attn_fwd"), strict=True)]
+    assert f"An unprofiled forward can lose no more than the {ends(idle)} for which its device is idle." in finding.text
+    # What it takes is as profiled, and so is the time that it is a share of: 75.9 of 207.8 µs, by the self times of its
+    # ranges in the file; it weighs as much as an unprofiled forward can lose of it, 15.8 of 96.6 µs.
+    assert (finding.of, finding.time_us) == ("CPU, profiled", pytest.approx(75.8555))
+    assert finding.share == pytest.approx(75.8555 / usual(folder, "attn_fwd", cpu_time))
+    assert finding.severity == "medium"
+    assert 0.05 <= median(idle) / median(unprofiled(folder)) < 0.2
+
+
+def test_where_the_device_sets_the_pace_the_wrapper_costs_no_forward_time(recorded_facts: Facts) -> None:
+    finding = one(recorded_facts["sdpa-math-compile"], "compile-overhead", recorded_facts)
+    assert finding.severity == "info"
+    assert "it costs no forward time" in finding.text
+    # CPU time of all eager processes is above that of all compiled ones: 590 to 834 µs against 308 to 395.
+    assert " A whole forward takes 308 µs to 395 µs of CPU time, eager 590 µs to 834 µs." in finding.text
+    overlapping = one(recorded_facts["attention-naive-compile"], "compile-overhead", recorded_facts).text
+    assert overlapping.endswith("eager 302 µs to 379 µs: the processes overlap.")
+    rows = [f for _, f in find_in_run(recorded_facts) if f.rule == "compile-overhead" and f.severity == "info"]
+    assert [len(finding.cases.split(", ")) for finding in rows] == [4]
+
+
+def test_a_second_compilation_of_a_frame_is_a_recompilation(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.forward([(SGEMM, 10.0)], op="Torch-Compiled Region: 0/1")
+    assert "compiled again" in one(small(tmp_path, trace), "recompiled").text
+
+
+def test_a_first_compilation_is_none(facts_of: Look) -> None:
+    assert found(facts_of("mlp-compile"), "recompiled") == []
+
+
+def test_times_of_a_twin_on_another_machine_are_not_set_beside_ones_own(recorded_facts: Facts) -> None:
+    twin = replace(recorded_facts["linear-eager"], driver="1.0")
+    others = recorded_facts | {"linear-eager": twin}
+    case = recorded_facts["linear-compile"]
+    assert "eager " not in one(case, "compile-overhead", others).text
+    mlp = recorded_facts["mlp-compile"]
+    assert "eager " in one(mlp, "compile-overhead", recorded_facts).text
+    elsewhere = recorded_facts | {"mlp-eager": replace(recorded_facts["mlp-eager"], driver="1.0")}
+    assert "eager " not in one(mlp, "compile-overhead", elsewhere).text
+    assert " against " in one(case, "compile-fused-nothing", recorded_facts).text
+    alone = one(case, "compile-fused-nothing", others)
+    assert (alone.time_us, alone.kind) == (None, "note")
+    assert twin not in Scene(case, others).peers()
+    assert recorded_facts["linear-eager"] in Scene(case, recorded_facts).peers()
+
+
+def compiled(tmp_path: Path, **measured: object) -> CaseFacts:
+    """Three forwards of one compiled region that spends 10, 20 and 26 µs in itself; the first stands for the case."""
+    trace = Trace()
+    for kernel in (11.0, 10.0, 12.0):
+        trace.forward([(SGEMM, kernel)], op="Torch-Compiled Region: 0/0")
+    ops = [event for event in trace.events if event["cat"] == "cpu_op"]
+    for op, length in zip(ops, (15.0, 25.0, 31.0), strict=True):
+        op["dur"] = length  # 5 µs of it are the launch
+    return small(tmp_path, trace, **measured)
+
+
+def test_a_cost_on_the_cpu_is_the_median_over_all_forwards(tmp_path: Path) -> None:
+    facts = compiled(tmp_path)
+    assert facts.chosen == (1, 0)
+    finding = one(facts, "compile-overhead")
+    assert (finding.time_us, finding.share) == (20.0, 0.2)  # of 100 µs
+    assert "takes 20.0 µs of CPU time in each call under the profiler" in finding.text
+    assert finding.evidence == "Torch-Compiled Region: 0/0 20.0 µs"
+
+
+@pytest.mark.parametrize(("whole", "level"), [(100.0, "high"), (11.5, "info"), (None, "info")])
+def test_a_cost_on_the_cpu_ranks_only_where_the_cpu_sets_the_pace(
+    tmp_path: Path, whole: float | None, level: str
+) -> None:
+    facts = compiled(tmp_path, forward_times_us=[whole] * 3 if whole else [])
+    assert one(facts, "compile-overhead").severity == level
