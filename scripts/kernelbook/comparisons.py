@@ -1,9 +1,4 @@
-"""Two cases, or one case in two runs, compared: what else ran, what that costs, and how sure the ratio is.
-
-The ratio is that of median unprofiled forward times. Its interval is the percentile bootstrap (Efron and Tibshirani,
-1993) over processes, and over forwards within them; the test is that of Mann and Whitney over the medians of
-processes, since forwards of one process are not independent. A change counts with p < 0.002 and 3 % or more.
-"""
+"""Two cases, or one case in two runs, compared: what else ran, and what that costs."""
 
 from __future__ import annotations
 
@@ -12,39 +7,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
 
 from kernelbook import comparability
 from kernelbook.alignment import OpStep, align, align_ops
 from kernelbook.case_facts import Activity, Call, CaseFacts
 from kernelbook.fusions import base_op
 from kernelbook.kernel_names import UNKNOWN, same_type
-from kernelbook.steps import Step
+from kernelbook.ratio import Ratio, ratio_of, ratio_text
+from kernelbook.steps import Step, rest_us
 from kernelbook.tensor_sizes import conversions, tensor_sizes
 from kernelbook.units import duration, plural
 
-MIN_PROCESSES = 7
-P_BELOW = 0.002
-LEAST_EFFECT = 0.03
-BOOTSTRAPS = 2000
 MOST_STEPS = 6
+#: Device times that differ by less, µs, are told as equal, and a rest of less is not told.
+TOLD_FROM_US = 0.05
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """Forward time of b over that of a: the ratio of medians, its 95 % interval, and what a test says."""
-
-    ratio: float
-    low: float | None
-    high: float | None
-    p_value: float | None
-    verdict: str  # slower, faster, no difference shown, not tested
-
-
-@dataclass(frozen=True)
 class Comparison:
-    """b against a. ``refused`` says why times may not be compared; ``sentences`` say what was found."""
+    """b against a. ``refused`` says why times may not be compared; ``sentences`` say what was found.
+
+    ``rest_us``: see ``steps.rest_us``; None where times may not be compared.
+    """
 
     a: CaseFacts
     b: CaseFacts
@@ -54,6 +39,7 @@ class Comparison:
     device_ratio: float | None
     ratio: Ratio | None
     sentences: tuple[str, ...]
+    rest_us: float | None = None
 
     @property
     def title(self) -> str:
@@ -76,7 +62,8 @@ def compare(a: CaseFacts, b: CaseFacts) -> Comparison:
     both = None if refused or not a.device_time_us or not b.device_time_us else b.device_time_us / a.device_time_us
     ratio = None if refused else ratio_of(_samples(a), _samples(b))
     sentences = tuple(_sentences(a, b, refused, steps, both, ratio))
-    return Comparison(a, b, refused, steps, op_steps, both, ratio, sentences)
+    rest = rest_us(_longer_us(a, b), steps) if both else None
+    return Comparison(a, b, refused, steps, op_steps, both, ratio, sentences, rest)
 
 
 def refusal(a: CaseFacts, b: CaseFacts) -> str | None:
@@ -100,46 +87,6 @@ def _samples(facts: CaseFacts) -> list[np.ndarray]:
     return [np.asarray(process.forward_times_us, dtype=float) for process in good]
 
 
-def ratio_of(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> Ratio | None:
-    """Ratio of medians with its interval and test, from the raw forward times of each process; None of none."""
-    if not a or not b:
-        return None
-    centre = _median_of(b) / _median_of(a)
-    low, high = _interval(a, b)
-    if min(len(a), len(b)) < MIN_PROCESSES:
-        return Ratio(centre, low, high, None, "not tested")
-    medians = [float(np.median(x)) for x in a], [float(np.median(x)) for x in b]
-    p_value = float(stats.mannwhitneyu(*medians, alternative="two-sided").pvalue)
-    shown = p_value < P_BELOW and abs(centre - 1) >= LEAST_EFFECT
-    verdict = ("slower" if centre > 1 else "faster") if shown else "no difference shown"
-    return Ratio(centre, low, high, p_value, verdict)
-
-
-def _median_of(processes: Sequence[np.ndarray]) -> float:
-    return float(np.median([np.median(times) for times in processes]))
-
-
-def _interval(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> tuple[float | None, float | None]:
-    """95 % of the ratios of resampled medians; None where a side has a single forward."""
-    if min(sum(map(len, a)), sum(map(len, b))) < 2:
-        return None, None
-    random = np.random.default_rng(0)
-    ratios = _resampled(b, random) / _resampled(a, random)
-    low, high = np.percentile(ratios, [2.5, 97.5])
-    return float(low), float(high)
-
-
-def _resampled(processes: Sequence[np.ndarray], random: np.random.Generator) -> np.ndarray:
-    """BOOTSTRAPS medians: processes drawn with replacement, and in each the forwards."""
-    chosen = random.integers(len(processes), size=(BOOTSTRAPS, len(processes)))
-    medians = np.empty(chosen.shape)
-    for which, times in enumerate(processes):
-        places = np.argwhere(chosen == which)
-        draws = times[random.integers(len(times), size=(len(places), len(times)))]
-        medians[places[:, 0], places[:, 1]] = np.median(draws, axis=1)
-    return np.median(medians, axis=1)
-
-
 # --- words -----------------------------------------------------------------------------------------------------------
 
 
@@ -153,9 +100,11 @@ def _sentences(
 ) -> list[str]:
     said = []
     if a.on_device and b.on_device:
-        said.append(f"{plural(b.kernels or 0, 'kernel')} against {a.kernels}" + _device_ratio(device_ratio) + ".")
+        said.append(f"{plural(b.kernels or 0, 'kernel')} against {a.kernels}{_device_ratio(a, b, device_ratio)}.")
         said += _identity(a, b)
         said += _costliest(steps, a.device_time_us)
+        if device_ratio is not None and any(step.kind != "same" for step in steps):
+            said += filter(None, [rest_text(rest_us(_longer_us(a, b), steps), steps)])
     if refused:
         said.append(f"Times are not compared: {refused}.")
     elif ratio:
@@ -176,8 +125,21 @@ def _costliest(steps: Sequence[Step], whole_us: float | None) -> list[str]:
     return said
 
 
-def _device_ratio(ratio: float | None) -> str:
-    return f", {ratio:.2f} x the device time" if ratio is not None else ""
+def _device_ratio(a: CaseFacts, b: CaseFacts, ratio: float | None) -> str:
+    longer = _longer_us(a, b)
+    apart = f" ({_apart(longer)})" if abs(longer) >= TOLD_FROM_US else ""
+    return "" if ratio is None else f", {ratio:.2f} x the device time{apart}"
+
+
+def _longer_us(a: CaseFacts, b: CaseFacts) -> float:
+    """What b takes more of the device's time than a."""
+    return (b.device_time_us or 0.0) - (a.device_time_us or 0.0)
+
+
+def rest_text(rest: float, steps: Sequence[Step]) -> str:
+    """Where the rest of so many µs is from; empty of next to nothing."""
+    same = "what stays the same and of " if any(step.kind == "same" for step in steps) else ""
+    return f"The rest, of {same}summing medians: {_signed(rest)}." if abs(rest) >= TOLD_FROM_US else ""
 
 
 def _identity(a: CaseFacts, b: CaseFacts) -> list[str]:
@@ -188,6 +150,10 @@ def _identity(a: CaseFacts, b: CaseFacts) -> list[str]:
     if gemms[0] and gemms[0] == gemms[1]:
         return [f"The same {_many(sum(gemms[0].values()), 'GEMM')} by name."]
     return []
+
+
+def _apart(us: float) -> str:
+    return f"{duration(abs(us))} {'less' if us < 0 else 'more'}"
 
 
 def _signed(us: float) -> str:
@@ -212,7 +178,7 @@ def step_text(step: Step, whole_us: float | None) -> str:
     mine, theirs = _labels(step.words_a or _briefs(step.a)), _labels(step.words_b or _briefs(step.b))
     if step.kind in ("removed", "added"):
         return f"{step.kind.capitalize()}: {mine or theirs}, {duration(abs(step.delta_us))}{share}."
-    saved = f"{duration(abs(step.delta_us))} {'less' if step.delta_us < 0 else 'more'}{share}"
+    saved = f"{_apart(step.delta_us)}{share}"
     if step.kind in ("fused", "split"):
         whole, parts = _together(step.a, mine), _together(step.b, theirs)
         return f"{step.kind.capitalize()}: {whole} into {parts}, {saved}."
@@ -265,15 +231,3 @@ def brief(activity: Activity, cast: tuple[str, str] | None = None) -> str:
     if decoded.library == "ATen" and decoded.fused_ops:
         return decoded.fused_ops[0]
     return activity.label if len(activity.label) <= 46 else activity.label[:43] + "..."
-
-
-def ratio_text(ratio: Ratio) -> str:
-    """The ratio and what may be concluded; its interval only where the processes are enough for a test."""
-    said = f"Unprofiled forward time: {ratio.ratio:.3f} x"
-    if ratio.verdict == "not tested":
-        return f"{said}; not tested: under {MIN_PROCESSES} processes a side."
-    if ratio.low is not None:
-        said += f" (95 % interval {ratio.low:.3f} to {ratio.high:.3f})"
-    if ratio.verdict == "no difference shown":
-        return f"{said}; no difference shown (p = {ratio.p_value:.3g})."
-    return f"{said}: {ratio.verdict} (p = {ratio.p_value:.2g})."

@@ -11,7 +11,7 @@ import pyarrow as pa
 from kernelbook.alignment import OpStep, Step
 from kernelbook.case_facts import Activity
 from kernelbook.clock import Clock
-from kernelbook.comparisons import Comparison, step_text
+from kernelbook.comparisons import Comparison, rest_text, step_text
 from kernelbook.cost_model import Ceiling, ForwardCost, GemmCost, KernelCost
 from kernelbook.expectations import Judgement
 from kernelbook.findings import Finding
@@ -75,11 +75,12 @@ def cost_rows(
 
 
 def comparison_rows(comparison: Comparison) -> list[Row]:
-    """A row of summary, then one for each difference of activities and one for each of ops."""
+    """A row of summary, one for each difference of activities and one for the rest of it, one for each of ops."""
     a, b = comparison.a, comparison.b
     pair = {"run_a": a.run, "case_a": a.case, "run_b": b.run, "case_b": b.case}
     rows = [_summary(comparison)]
     rows += [_step_row(step, a.device_time_us) for step in comparison.steps if step.kind != "same"]
+    rows += _rest_row(comparison)
     rows += [_op_row(op) for op in comparison.op_steps]
     return [{**pair, **row} for row in rows]
 
@@ -111,6 +112,15 @@ def _step_row(step: Step, whole_us: float | None) -> dict[str, Any]:
         "share": step.delta_us / whole_us if whole_us else None,
         "text": step_text(step, whole_us),
     }
+
+
+def _rest_row(comparison: Comparison) -> list[dict[str, Any]]:
+    """What makes the differences of the activities add up to that of the device times; none of next to nothing."""
+    rest, whole = comparison.rest_us, comparison.a.device_time_us
+    text = rest_text(rest, comparison.steps) if rest is not None else ""
+    if not text or rest is None or not whole:
+        return []
+    return [{"scope": "activity", "kind": "rest", "delta_us": rest, "share": rest / whole, "text": text}]
 
 
 def _op_row(op: OpStep) -> dict[str, Any]:

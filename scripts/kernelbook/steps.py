@@ -45,6 +45,14 @@ class Step:
         return self.time_b_us - self.time_a_us
 
 
+def rest_us(whole_us: float, steps: Sequence[Step]) -> float:
+    """What a difference of device times has beside the steps that are told, so that all of it adds up.
+
+    It is of the activities that are the same, and of medians: that of a sum is not the sum of those of its parts.
+    """
+    return whole_us - sum(step.delta_us for step in steps if step.kind != "same")
+
+
 def moved(steps: Sequence[Step]) -> list[Step]:
     """A pointwise op, softmax or reduction that is gone in one place and new in another: told as replaced.
 

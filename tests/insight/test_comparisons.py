@@ -12,7 +12,9 @@ import pytest
 from insight_raw import device_time, time_of, usual
 
 from kernelbook.case_facts import Activity, CaseFacts
-from kernelbook.comparisons import compare, ratio_of, refusal, step_text
+from kernelbook.comparisons import Comparison, compare, refusal, step_text
+from kernelbook.insight_tables import comparison_rows
+from kernelbook.ratio import ratio_of
 from kernelbook.steps import Step
 
 Facts = dict[str, CaseFacts]
@@ -168,6 +170,51 @@ def test_compiled_matmul_adds_in_its_epilogue_after_a_copy(recorded_facts: Facts
     (replaced,) = [step for step in c.steps if step.kind == "replaced"]
     assert -replaced.delta_us == pytest.approx(saved, abs=0.5)
     assert saved == pytest.approx(19.1, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "annotations", "apart", "rest", "of"),
+    [  # µs, off the JSON of the traces: medians of the sums of forwards, and what the steps told leave of them
+        ("mlp-eager", "mlp-compile", "mlp_fwd mlp_fwd", -8.96, 1.70, "what stays the same and of summing medians"),
+        (
+            "matmul-add-4096-eager",
+            "matmul-add-4096-compile",
+            "matmul_add matmul_add",
+            -3.02,
+            0.46,
+            "what stays the same",
+        ),
+        ("attention-inplace-eager", "sdpa-math-eager", "attn_fwd sdpa_fwd", 1683.6, -5.5, "summing medians: -5.51 µs"),
+    ],
+)
+def test_the_differences_add_up_to_that_of_the_device_times(
+    a: str, b: str, annotations: str, apart: float, rest: float, of: str, recorded_facts: Facts, recorded_h200: Path
+) -> None:
+    c = compare(recorded_facts[a], recorded_facts[b])
+    before, after = (usual(recorded_h200 / x, y, device_time) for x, y in zip((a, b), annotations.split(), strict=True))
+    assert after - before == pytest.approx(apart, abs=0.05)
+    assert sum(deltas(c)) == pytest.approx(apart, abs=0.05)
+    assert deltas(c, "rest") == [pytest.approx(rest, abs=0.05)]
+    assert f" {'more' if apart > 0 else 'less'})" in c.sentences[0]
+    assert any(text.startswith(f"The rest, of {of}") for text in c.sentences)
+
+
+def deltas(c: Comparison, *kinds: str) -> list[float]:
+    rows = [row for row in comparison_rows(c) if row["scope"] == "activity"]
+    return [row["delta_us"] for row in rows if not kinds or row["kind"] in kinds]
+
+
+def test_where_nothing_is_left_no_rest_is_told(recorded_facts: Facts) -> None:
+    linear = compare(recorded_facts["linear-eager"], recorded_facts["linear-compile"])
+    assert linear.sentences[0] == "1 kernel against 1, 1.00 x the device time."
+    flash = compare(recorded_facts["sdpa-flash-eager"], recorded_facts["sdpa-auto-eager"])
+    assert flash.sentences[0] == "1 kernel against 1, 0.61 x the device time (37.0 µs less)."  # 94.43 to 57.47
+    for c in (linear, flash):
+        assert deltas(c, "rest") == []
+        assert not any("The rest" in text for text in c.sentences)
+    refused = compare(recorded_facts["mlp-eager"], replace(recorded_facts["mlp-compile"], dtype="float16"))
+    assert refused.sentences[0] == "4 kernels against 5."
+    assert (refused.rest_us, deltas(refused, "rest")) == (None, [])
 
 
 def test_times_of_different_machines_are_not_compared(shared_facts: Facts) -> None:
