@@ -12,6 +12,7 @@ from kernelbook.findings import (  # noqa: F401  (they define rules)
     copies,
     cpu_calls,
     overhead,
+    peers,
     pointwise,
     products,
     shape,

@@ -79,6 +79,12 @@ def cpu_span(facts: CaseFacts) -> Span | None:
     return span_of(process_medians({(f.process, f.index): f.cpu_time_us for f in facts.forwards}).values())
 
 
+def device_span(facts: CaseFacts) -> Span | None:
+    """Device time of a forward over the merged processes; the case's own where theirs are not known."""
+    of_processes = [process.device_time_us for process in facts.processes if process.merged]
+    return span_of(of_processes) or span_of([facts.device_time_us])
+
+
 def idle_span(facts: CaseFacts) -> Span | None:
     """How much longer an unprofiled forward takes than the device is busy in it, over the merged processes."""
     return span_of(idle_by_process(facts).values())

@@ -10,9 +10,9 @@ from dataclasses import replace
 from kernelbook.case_facts import Activity, CallTotal, CaseFacts, median
 from kernelbook.clock import bounds_by_process
 from kernelbook.findings.costs import (
-    Span,
     cpu_paced,
     cpu_span,
+    device_span,
     forward_span,
     idle_span,
     note,
@@ -20,7 +20,6 @@ from kernelbook.findings.costs import (
     percent,
     process_medians,
     severity,
-    span_of,
 )
 from kernelbook.findings.registry import FORWARD, SPENT, Finding, Scene, Told, rule
 from kernelbook.findings.twins import loses_for_nothing, loss_to_eager
@@ -188,7 +187,7 @@ def _fastest(scene: Scene) -> str:
     own = Counter(kernel.name for kernel in scene.kernels)
     peers = {peer.case: Counter(k.name for k in _kernels(peer)) for peer in scene.peers()}
     rivals = [p for p in scene.peers() if p.device_time_us and peers[p.case] != own]
-    mine = _device_span(scene.facts)
+    mine = device_span(scene.facts)
     if not rivals or mine is None or any(_reaches(rival, mine.high_us) for rival in rivals):
         return ""
     second = min(rivals, key=lambda p: p.device_time_us or float("inf"))
@@ -213,13 +212,8 @@ def _unprofiled(facts: CaseFacts, second: CaseFacts) -> str:
 
 
 def _reaches(rival: CaseFacts, us: float) -> bool:
-    span = _device_span(rival)
+    span = device_span(rival)
     return span is not None and span.low_us <= us
-
-
-def _device_span(facts: CaseFacts) -> Span | None:
-    of_processes = [process.device_time_us for process in facts.processes if process.merged]
-    return span_of(of_processes) or span_of([facts.device_time_us])
 
 
 def _kernels(facts: CaseFacts) -> list[Activity]:

@@ -1,0 +1,89 @@
+"""A case that another case of the same workload is much faster than, on the recorded run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+import pytest
+from insight_findings import busy, found, one, unprofiled
+
+from kernelbook.case_facts import CaseFacts
+from kernelbook.findings import find_in_run
+from kernelbook.units import duration
+
+Facts = dict[str, CaseFacts]
+RULE = "slower-than-peer"
+
+
+def on_device(recorded: Path, case: str) -> float:
+    """Device time of a forward, off the JSON, µs."""
+    return median(busy(recorded / case, "sdpa_fwd" if case.startswith("sdpa") else "attn_fwd"))
+
+
+def test_a_case_is_set_against_the_one_of_least_device_time(recorded_facts: Facts, recorded_h200: Path) -> None:
+    finding = one(recorded_facts["sdpa-flash-eager"], "slower-than-peer", recorded_facts)
+    own, least = (on_device(recorded_h200, case) for case in ("sdpa-flash-eager", "sdpa-auto-eager"))
+    mine, theirs = (median(unprofiled(recorded_h200 / case)) for case in ("sdpa-flash-eager", "sdpa-auto-eager"))
+    assert finding.text.startswith(
+        f"sdpa-auto-eager does the same in {duration(least)} of device time; here it is {own / least:.2f} x that, and "
+        f"an unprofiled forward takes {duration(mine)} against {duration(theirs)}."
+    )
+    assert finding.time_us == pytest.approx(own - least)
+    assert finding.share == pytest.approx(1 - least / own)
+    assert (finding.severity, finding.kind, finding.of) == ("high", "recoverable", "device")
+    assert finding.remedy.startswith("Compute it as sdpa-auto-eager does; its longest kernel there is cudnn_generated")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "attention-flex-compile",  # 80.8 µs, 1.41 x the least
+        "sdpa-cudnn-eager",  # the same kernel as the least
+        "sdpa-auto-eager",
+        "mlp-eager",  # 1.11 x Liger's
+        "linear-compile",
+        "ceiling-copy",
+        "ceiling-matmul",
+    ],
+)
+def test_it_is_silent_where_none_is_much_faster_and_of_ceilings(recorded_facts: Facts, case: str) -> None:
+    assert found(recorded_facts[case], RULE, recorded_facts) == []
+
+
+def test_ceilings_and_bare_traces_have_no_faster_peers(recorded_facts: Facts) -> None:
+    flash, least = recorded_facts["sdpa-flash-eager"], recorded_facts["sdpa-auto-eager"]
+    for workload, number in (("attention", 1), ("ceiling", 0), ("trace", 0), (None, 0)):
+        others = {facts.case: replace(facts, workload=workload) for facts in (flash, least)}
+        assert len(found(others[flash.case], RULE, others)) == number, workload
+
+
+def test_it_is_silent_where_settings_differ_or_a_process_is_not_faster(recorded_facts: Facts) -> None:
+    flash, least = recorded_facts["sdpa-flash-eager"], recorded_facts["sdpa-auto-eager"]
+    first, *others = least.processes
+    slow_device, slow_forward = replace(first, device_time_us=70.0), replace(first, forward_times_us=(100.0,))
+    for changed, number in (
+        (least, 1),
+        (replace(least, driver="1.0"), 0),
+        (replace(least, params={**least.params, "seq": 512}), 0),
+        (replace(least, dtype="float16"), 0),
+        (replace(least, processes=(slow_device, *others)), 0),  # 93.7 µs are 1.34 x that
+        (replace(least, processes=(slow_forward, *others)), 0),
+    ):
+        assert len(found(flash, RULE, {flash.case: flash, least.case: changed})) == number
+
+
+def test_all_that_one_case_is_faster_than_are_one_row(recorded_facts: Facts, recorded_h200: Path) -> None:
+    ((case, finding),) = [told for told in find_in_run(recorded_facts) if told[1].rule == RULE]
+    assert case == "sdpa-math-eager"
+    assert len(finding.cases.split(", ")) == 7
+    least = on_device(recorded_h200, "sdpa-auto-eager")
+    assert finding.time_us == pytest.approx(on_device(recorded_h200, case) - least)
+    assert finding.text.startswith(
+        f"7 cases take more device time than sdpa-auto-eager ({duration(least)}, error against float64 0.0020) for the "
+        "same work: sdpa-math-eager "
+    )
+    for slower, error in (("sdpa-math-eager", "0.0016"), ("attention-inplace-eager", "0.0036")):
+        assert f"{slower} {on_device(recorded_h200, slower) / least:.1f} x (error {error})" in finding.text
+    assert len(finding.text) < 600  # what the page shows of it
