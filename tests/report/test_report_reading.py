@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from kernelbook.expectations import Judgement
-from kernelbook.report import figures, page, spreads, story, strips, traces
+from kernelbook.report import figures, markdown, page, spreads, story, strips, text, traces
+from kernelbook.report.also import also
 from kernelbook.report.families import FAMILIES, contrast, family_of
 from kernelbook.report.load import read_edition
 from kernelbook.report.model import Finding, Warned
@@ -97,6 +98,34 @@ def test_what_costs_most_is_told_of_one_rule_once(edition):
     first, other = story.costliest(edition.findings, limit=9)
     again = dataclasses.replace(first, case="of-another-case")
     assert story.costliest([first, again, other]) == (first, other)
+
+
+def costs(case: str, rule: str, time: float | None, severity: str = "high", run: str = "h200") -> Finding:
+    return Finding(run, case, rule, f"{rule} in {case}", severity, time)
+
+
+def test_what_is_left_out_of_what_costs_most_is_said():
+    a, b, c = costs("sdpa-math", "fp32", 881.0), costs("inplace", "slow", 242.0), costs("linear", "waits", 78.9)
+    same_rule, same_case = costs("sdpa-math-compile", "fp32", 770.0), costs("sdpa-math", "softmax", 672.0)
+    cheaper, told = costs("naive", "fp32", 50.0), costs("inplace", "note", None, "info")
+    found = [c, cheaper, same_case, b, told, same_rule, a]
+    assert story.costliest(found) == (a, b, c)
+    assert also(a, found) == " Also in sdpa-math-compile, 770 µs; here for another reason, 672 µs."
+    assert (also(b, found), also(c, found)) == ("", "")
+    elsewhere = costs("sdpa-math", "fp32", 700.0, run="a100")
+    assert (
+        also(a, [*found, elsewhere]) == " Also in sdpa-math-compile, 770 µs; in sdpa-math on a100, 700 µs; and 1 more."
+    )
+    assert also(a, [a, cheaper, told]) == " Also in naive, 50.0 µs."  # there was room for it, and it is not shown
+
+
+def test_the_first_screen_of_page_and_twin_says_what_it_leaves_out(edition, tmp_path):
+    first = story.costliest(edition.findings)[0]
+    more = dataclasses.replace(first, case="linear-eager")
+    told = dataclasses.replace(edition, findings=(*edition.findings, more))
+    said = f" Also in linear-eager, {text.cost(first)}."
+    assert said in page.render(told, "now", {}).partition('id="findings"')[0]
+    assert said in markdown.render(told, "now", tmp_path).replace("\\", "")
 
 
 def test_runs_that_saw_the_same_share_a_line():
@@ -186,5 +215,9 @@ def test_a_warning_that_a_finding_tells_for_many_cases_is_not_repeated_beside_ea
     found = Finding(row.run, "another", "slow-first", "told once", cases=f"another, {row.case}")
     codes = lambda findings: [w.code for w in story.warnings(dataclasses.replace(edition, findings=findings), noted)]  # noqa: E731
     assert codes((found,)) == ["damaged"]
+    early = dataclasses.replace(row, warnings=(Warned("before_window", "9 of them"),))
+    once = dataclasses.replace(edition, findings=(dataclasses.replace(found, rule="before-window"),))
+    assert story.warnings(once, early) == ()
+    assert story.warnings(edition, early) == early.warnings
     assert codes((dataclasses.replace(found, run="elsewhere"),)) == ["slow_first", "damaged"]
     assert codes((dataclasses.replace(found, cases=None),)) == ["slow_first", "damaged"]

@@ -11,6 +11,7 @@ import jinja2
 
 from kernelbook import units
 from kernelbook.report import ceilings, figures, names, story, text, trust, views
+from kernelbook.report.also import also
 from kernelbook.report.families import family_of
 from kernelbook.report.model import CaseRun, Edition
 from kernelbook.report.page import HERE
@@ -71,6 +72,7 @@ def render(edition: Edition, created_utc: str, output: Path) -> str:
         "headline_names": [story.short_name(case) for case in edition.headline],
         "headline_refusals": story.headline_refusals(edition),
         "findings": story.costliest(story.own_findings(edition)),
+        "also": partial(also, findings=story.own_findings(edition)),
         "environment_rows": views.environment_rows(edition.runs),
         "troubled": story.troubles(edition),
         "lost": story.lost(edition),

@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from kernelbook import units
 from kernelbook.report import ceilings, names, page_data, story, sweeps, text, trust, views
+from kernelbook.report.also import also
 from kernelbook.report.families import FAMILIES, family_of
 from kernelbook.report.model import Edition
 from kernelbook.report.traces import Links
@@ -149,6 +150,7 @@ def render(edition: Edition, created_utc: str, traces: Links) -> str:
             headlines=story.headlines(edition),
             headline_refusals=story.headline_refusals(edition),
             findings=story.costliest(own),
+            also=partial(also, findings=own),
             weighed=story.by_weight(own, FINDING_ROWS),
             trust_rows=edition.trust[:TRUST_ROWS],
             warnings=partial(story.warnings, edition),

@@ -1,0 +1,44 @@
+"""What the first screen's costliest findings leave out, since each is the only one of its rule and of its case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kernelbook.report import story, text
+from kernelbook.report.model import Finding
+
+MOST = 2
+#: As many costliest findings as the first screen has.
+CHOSEN = 3
+
+
+def also(finding: Finding, findings: Iterable[Finding]) -> str:
+    """`` Also in B, 770 µs; here for another reason, 672 µs.`` Empty where it hides none; starts with a space.
+
+    Told are those that weigh more than the last of the costliest, and are left out for this one.
+    """
+    findings = tuple(findings)
+    chosen = story.costliest(findings, CHOSEN)
+    hidden = [other for other in _weightier(chosen, findings) if _hides(chosen, other) == finding]
+    more = f"; and {len(hidden) - MOST} more" if len(hidden) > MOST else ""
+    said = "; ".join(_where(finding, other) for other in hidden[:MOST])
+    return f" Also {said}{more}." if hidden else ""
+
+
+def _weightier(chosen: Sequence[Finding], findings: Sequence[Finding]) -> list[Finding]:
+    """The others that cost time and come before the last of the costliest; all of them where there was room for more."""
+    ordered = story.ranked(findings)
+    end = ordered.index(chosen[-1]) if len(chosen) == CHOSEN else len(ordered)
+    return [other for other in ordered[:end] if other not in chosen and other.time_us and other.severity != "info"]
+
+
+def _hides(chosen: Sequence[Finding], other: Finding) -> Finding | None:
+    """For which of the costliest it was left out."""
+    return next((one for one in chosen if one.rule == other.rule or one.case == other.case), None)
+
+
+def _where(finding: Finding, other: Finding) -> str:
+    run = f" on {other.run}" if other.run != finding.run else ""
+    here = "here" if other.case == finding.case and not run else f"in {other.case}{run}"
+    reason = "" if other.rule == finding.rule else " for another reason"
+    return f"{here}{reason}, {text.cost(other)}"
