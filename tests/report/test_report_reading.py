@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kernelbook.expectations import Judgement
-from kernelbook.report import figures, markdown, page, spreads, story, strips, text, traces
+from kernelbook.report import figures, markdown, page, spreads, story, strips, traces
 from kernelbook.report.also import also
 from kernelbook.report.families import FAMILIES, contrast, family_of
 from kernelbook.report.load import read_edition
@@ -123,7 +123,7 @@ def test_the_first_screen_of_page_and_twin_says_what_it_leaves_out(edition, tmp_
     first = story.costliest(edition.findings)[0]
     more = dataclasses.replace(first, case="linear-eager")
     told = dataclasses.replace(edition, findings=(*edition.findings, more))
-    said = f" Also in linear-eager, {text.cost(first)}."
+    said = " Also in linear-eager, 958 µs; here for another reason, 421 µs."
     assert said in page.render(told, "now", {}).partition('id="findings"')[0]
     assert said in markdown.render(told, "now", tmp_path).replace("\\", "")
 

@@ -26,7 +26,7 @@ def also(finding: Finding, findings: Iterable[Finding]) -> str:
 
 
 def _weightier(chosen: Sequence[Finding], findings: Sequence[Finding]) -> list[Finding]:
-    """The others that cost time and come before the last of the costliest; all of them where there was room for more."""
+    """The others that cost time and come before the last of the costliest; all of them where these are fewer."""
     ordered = story.ranked(findings)
     end = ordered.index(chosen[-1]) if len(chosen) == CHOSEN else len(ordered)
     return [other for other in ordered[:end] if other not in chosen and other.time_us and other.severity != "info"]
