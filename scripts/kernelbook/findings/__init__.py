@@ -18,7 +18,7 @@ from kernelbook.findings import (  # noqa: F401  (they define rules)
     shape,
     window,
 )
-from kernelbook.findings.registry import SEVERITIES, Finding, Rule, Scene, Told, rules
+from kernelbook.findings.registry import RECOVERABLE, SEVERITIES, Finding, Rule, Scene, Told, rules
 from kernelbook.findings.together import together, yardstick_cases
 
 __all__ = ["SEVERITIES", "Finding", "Rule", "find", "find_in_run", "rules"]
@@ -36,7 +36,9 @@ def find(
         return []
     scene = Scene(facts, dict(others or {}), ceilings)
     found = [finding for rule in rules().values() for finding in rule.look(scene)]
-    return sorted(found, key=lambda f: f.rank)
+    taken = {place for f in found if f.kind == RECOVERABLE and not rules()[f.rule].yields for place in f.positions}
+    left = [f for f in found if not (rules()[f.rule].yields and taken.intersection(f.positions))]
+    return sorted(left, key=lambda f: f.rank)
 
 
 def find_in_run(cases: Mapping[str, CaseFacts]) -> list[Told]:

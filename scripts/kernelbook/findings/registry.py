@@ -120,22 +120,24 @@ class Rule:
     """A rule: its name, the condition in words, and the function that looks.
 
     ``summary``: the text of what was found in several cases of a run alike, from the (case, finding) of each.
+    ``yields``: whether it is silent about activities that another rule already calls recoverable.
     """
 
     name: str
     condition: str
     look: Look = field(repr=False)
     summary: Summary | None = field(default=None, repr=False)
+    yields: bool = False
 
 
 _RULES: dict[str, Rule] = {}
 
 
-def rule(name: str, condition: str, summary: Summary | None = None) -> Callable[[Look], Look]:
+def rule(name: str, condition: str, summary: Summary | None = None, yields: bool = False) -> Callable[[Look], Look]:
     """Register the decorated function under ``name``."""
 
     def register(look: Look) -> Look:
-        _RULES[name] = Rule(name, condition, look, summary)
+        _RULES[name] = Rule(name, condition, look, summary, yields)
         return look
 
     return register
