@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from insight_findings import found, one, small
-from insight_raw import usual
 from insight_traces import H200, Trace
 
 from kernelbook.case_facts import Activity, Call, CaseFacts, Forward
@@ -17,21 +16,6 @@ from kernelbook.occupancy import achievable_occupancy, theoretical_occupancy
 
 Look = Callable[[str], CaseFacts]
 Facts = dict[str, CaseFacts]
-
-
-def copies_of(places: tuple[int, ...]) -> Callable[[dict], float]:
-    """Summed time of those of a forward's copying kernels, by their order, µs."""
-
-    def of_forward(forward: dict) -> float:
-        rows = sorted((e for e in forward["device"] if "copy_kernel" in e["name"]), key=lambda e: e["ts"])
-        return sum(rows[place]["dur"] for place in places)
-
-    return of_forward
-
-
-def gemms(part: str) -> Callable[[dict], float]:
-    """Summed time of the kernels with that in their name, µs."""
-    return lambda forward: sum(event["dur"] for event in forward["device"] if part in event["name"])
 
 
 # --- copies ----------------------------------------------------------------------------------------------------------
@@ -86,72 +70,6 @@ def test_a_copy_that_was_asked_for_is_no_finding_and_wrappers_do_not_count(tmp_p
     unasked.forward([(copy, 10.0)], op="aten::index")
     assert found(small(tmp_path / "a", asked), "unwritten-copy") == []
     assert "aten::index makes an implicit copy" in one(small(tmp_path / "b", unasked), "unwritten-copy").text
-
-
-# --- attention -------------------------------------------------------------------------------------------------------
-
-
-def test_math_runs_its_products_in_fp32_on_cuda_cores(recorded_facts: Facts, recorded_h200: Path) -> None:
-    finding = one(recorded_facts["sdpa-math-eager"], "fp32-gemm", recorded_facts)
-    assert "2 GEMM kernels ran in fp32 on CUDA cores" in finding.text
-    assert finding.severity == "high"
-    math = recorded_h200 / "sdpa-math-eager"
-    products = usual(math, "sdpa_fwd", gemms("xmma_gemm_f32f32"))
-    others = ("attention-naive-eager", "attention-inplace-eager", "attention-naive-compile")
-    on_tensor_cores = min(usual(recorded_h200 / case, "attn_fwd", gemms("nvjet")) for case in others)
-    operands = usual(math, "sdpa_fwd", copies_of((0, 1, 2, 4)))
-    assert f"{products:.0f} µs a forward" in finding.text
-    assert f"on tensor cores the same products take {on_tensor_cores:.0f} µs" in finding.text
-    assert finding.kind == "recoverable"
-    assert finding.time_us == pytest.approx(products + operands - on_tensor_cores, rel=0.01)
-    assert "allow_fp16_bf16_reduction_math_sdp" in finding.remedy
-    assert "set_float32_matmul_precision('high')" in finding.remedy
-    assert found(recorded_facts["attention-inplace-eager"], "fp32-gemm") == []
-
-
-def test_only_casts_of_operands_and_outputs_count_with_the_products(recorded_facts: Facts, recorded_h200: Path) -> None:
-    finding = one(recorded_facts["sdpa-math-eager"], "fp32-gemm")
-    # q, k and v to fp32 before the products, and the output back after them; not the attention weights (the fourth).
-    taken = usual(recorded_h200 / "sdpa-math-eager", "sdpa_fwd", copies_of((0, 1, 2, 4)))
-    said = finding.text.partition("4 casts of their operands and outputs take ")[2]
-    assert float(said.partition(" µs")[0]) == pytest.approx(taken, rel=0.01)
-    assert finding.positions == (0, 1, 2, 10, 18, 19)
-
-
-def test_without_a_case_on_tensor_cores_the_time_of_fp32_products_is_spent(recorded_facts: Facts) -> None:
-    finding = one(recorded_facts["sdpa-math-eager"], "fp32-gemm")
-    assert finding.kind == "spent"
-    assert "on tensor cores the same" not in finding.text
-
-
-def test_the_remedy_for_math_holds_for_its_compiled_case_too(recorded_facts: Facts) -> None:
-    compiled = recorded_facts["sdpa-math-compile"]
-    assert "FLASH_ATTENTION" in one(compiled, "fp32-gemm", recorded_facts).remedy
-    assert "FLASH_ATTENTION" not in one(compiled, "fp32-gemm").remedy  # nothing says there that it is SDPA
-
-
-def test_the_weights_that_math_converts_for_nobody_are_found(recorded_facts: Facts, recorded_h200: Path) -> None:
-    finding = one(recorded_facts["sdpa-math-eager"], "discarded-output")
-    # 8 x 16 x 1024 x 1024 weights; the fourth of the five copies.
-    assert "from float32 to bfloat16 (134 M elements)" in finding.text
-    wanted = usual(recorded_h200 / "sdpa-math-eager", "sdpa_fwd", copies_of((3,)))
-    assert finding.time_us == pytest.approx(wanted, rel=0.01)
-    assert finding.positions == (17,)
-    assert found(recorded_facts["attention-naive-eager"], "discarded-output") == []
-
-
-def test_math_rebuilds_its_mask_at_each_call(facts_of: Look) -> None:
-    finding = one(facts_of("sdpa-math-eager"), "mask-rebuilt")
-    # ones, tril, two scalars and where: five kernels before the products.
-    assert "5 kernels: ones, tril, 2 x scalar_tensor, where" in finding.text
-    assert finding.time_us == pytest.approx(11.3, abs=0.5)
-    assert found(facts_of("attention-naive-eager"), "mask-rebuilt") == []
-
-
-def test_safe_softmax_has_four_kernels_besides_softmax(facts_of: Look) -> None:
-    finding = one(facts_of("sdpa-math-eager"), "safe-softmax")
-    assert "4 kernels besides softmax" in finding.text
-    assert finding.time_us == pytest.approx(667, abs=8)
 
 
 # --- shape -----------------------------------------------------------------------------------------------------------

@@ -8,17 +8,31 @@ from kernelbook.case_facts import Activity, CaseFacts
 from kernelbook.cost_model import gemm_costs
 from kernelbook.findings.copies import casts
 from kernelbook.findings.costs import described, device_finding, part, positions, severity, total
+from kernelbook.findings.peers import faster_peer
 from kernelbook.findings.registry import DEVICE, RECOVERABLE, SPENT, Finding, Scene, rule
 from kernelbook.units import duration, plural, significant
 
 MASK_OPS = {"aten::ones", "aten::full", "aten::tril", "aten::triu", "aten::scalar_tensor", "aten::where"}
 SAFE = "aten::_safe_softmax"
 MATH = "aten::_scaled_dot_product_attention_math"
-FUSED = (
-    "Let a fused backend take it (sdpa_kernel with FLASH_ATTENTION, EFFICIENT_ATTENTION or CUDNN_ATTENTION); or keep "
-    "math in 16 bits with torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)"
-)
+BACKENDS = "sdpa_kernel with FLASH_ATTENTION, EFFICIENT_ATTENTION or CUDNN_ATTENTION"
+SIXTEEN_BITS = "torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)"
 TF32 = "torch.set_float32_matmul_precision('high') runs fp32 products in TF32 on tensor cores"
+
+
+def fused_backend(scene: Scene) -> str:
+    """The way that spares all of math's kernels, with what it saves where a case of the run shows it; no full stop."""
+    faster = faster_peer(scene)
+    said = f"take a fused backend ({BACKENDS}), which does without all of math's kernels"
+    if faster is None or not any(activity.family == "attention" for activity in faster.peer.activities):
+        return said
+    return f"{said}: {duration(faster.saved_us)} less, as {faster.peer.case} shows"
+
+
+def runs_math(scene: Scene) -> bool:
+    """Whether SDPA took its math backend; of a compiled case, which no longer names it, its eager twin tells."""
+    twin = scene.eager_twin()
+    return any(MATH in a.ops for a in [*scene.activities, *(twin.activities if twin else ())])
 
 
 # --- products in fp32 ------------------------------------------------------------------------------------------------
@@ -49,6 +63,9 @@ def fp32_gemm(scene: Scene) -> Iterator[Finding]:
             f" In {scene.facts.dtype} on tensor cores the same products take {duration(faster[1])} ({faster[0].case})."
         )
     saved = max(spent - faster[1], 0.0) if faster else spent
+    whole = faster_peer(scene)
+    if faster and whole:
+        text += f" That is {duration(saved)} of the {duration(whole.saved_us)} by which {whole.peer.case} is faster."
     share = part(saved, scene.device_time_us)
     kind = RECOVERABLE if faster else SPENT
     where = positions(both)
@@ -62,11 +79,12 @@ def _fp32_on_cuda_cores(kernel: Activity) -> bool:
 
 
 def _remedy(scene: Scene) -> str:
-    """That of SDPA's math backend also where the compiled case no longer names it, but its eager twin does."""
-    twin = scene.eager_twin()
-    rows = [*scene.activities, *(twin.activities if twin else ())]
-    if any(MATH in a.ops for a in rows):
-        return f"{FUSED}. Where fp32 is meant, {TF32}."
+    """What puts the products on tensor cores first, which is what the finding's time is of."""
+    if runs_math(scene):
+        return (
+            f"Keep math in 16 bits ({SIXTEEN_BITS}), so that its products run on tensor cores; or "
+            f"{fused_backend(scene)}. Where fp32 is meant, {TF32}."
+        )
     return f"Multiply in 16 bits on tensor cores; where fp32 is meant, {TF32}."
 
 
@@ -135,7 +153,7 @@ def discarded_output(scene: Scene) -> Iterator[Finding]:
         f"({significant(cast.elements / 1e6)} M elements) for its second return value, which "
         "aten::scaled_dot_product_attention discards: no kernel reads them."
     )
-    remedy = f"{FUSED}, which needs no conversion."
+    remedy = f"Keep math in 16 bits ({SIXTEEN_BITS}), which needs no conversion; or {fused_backend(scene)}."
     yield from device_finding(scene, "discarded-output", [rows[c.position] for c in unread], text, remedy)
 
 
@@ -161,7 +179,12 @@ def mask_rebuilt(scene: Scene) -> Iterator[Finding]:
     adds = [k for k in scene.kernels if k.ops and k.ops[-1] == "aten::add_" and MATH in k.ops]
     also = f" Adding it to the scores takes another {duration(total(adds))}." if adds else ""
     text = f"The causal mask is rebuilt at each call by {plural(len(builds), 'kernel')}: {_counted(builds)}.{also}"
-    remedy = "Build the mask once outside the forward, or use a fused backend, which needs no mask for is_causal=True."
+    remedy = "Build the mask once, outside the forward."
+    if runs_math(scene):
+        remedy = (
+            f"With is_causal=True, {fused_backend(scene)}. A mask handed in as attn_mask spares no more than these "
+            "kernels, and rules out FLASH_ATTENTION."
+        )
     yield from device_finding(scene, "mask-rebuilt", builds, text, remedy)
 
 
@@ -179,5 +202,6 @@ def safe_softmax(scene: Scene) -> Iterator[Finding]:
         f"Safe softmax runs {plural(len(extra), 'kernel')} besides softmax, to give zeros where a row is fully masked: "
         f"{duration(total(extra))}."
     )
-    remedy = "A causal mask leaves no row fully masked: plain softmax gives the same; fused backends have no such pass."
+    remedy = "A causal mask leaves no row fully masked, so that plain softmax gives the same"
+    remedy += f"; math does not offer it: {fused_backend(scene)}." if runs_math(scene) else "."
     yield from device_finding(scene, "safe-softmax", extra, text, remedy)
