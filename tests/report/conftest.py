@@ -9,6 +9,7 @@ from pathlib import Path
 
 import made_edition
 import pytest
+from patience import LONG
 
 from kernelbook.report import render_report
 
@@ -49,6 +50,19 @@ def missing(request, root) -> Callable[[str], None]:
     return request.config.pluginmanager.get_plugin(str(root / "tests" / "conftest.py")).require_or_skip
 
 
+def settled(page):
+    """The page, once it has done what waits for the next frames: observers, events of opening and of scrolling."""
+    for _ in range(3):
+        page.evaluate("new Promise(requestAnimationFrame)")
+    return page
+
+
+@pytest.fixture(scope="session")
+def settle() -> Callable:
+    """settle(page), for pages that open_page did not open, and after a scroll."""
+    return settled
+
+
 @pytest.fixture
 def open_page(browser) -> Iterator[Callable]:
     """open_page(report, hash="", width=...) -> page, ready. A console error or a request fails the test at its end."""
@@ -64,7 +78,7 @@ def open_page(browser) -> Iterator[Callable]:
         page.on("dialog", lambda dialog: (trouble.append(f"dialog: {dialog.message}"), dialog.dismiss()))
         page.goto(f"{(report / 'index.html').as_uri()}{hash_}")
         page.wait_for_selector("html[data-ready]")
-        return page
+        return settled(page)
 
     yield opened
     for context in contexts:
@@ -86,7 +100,7 @@ def npm_packages(tmp_path_factory, missing) -> Path:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LONG,
         check=False,
     )
     if done.returncode:

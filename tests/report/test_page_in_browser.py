@@ -54,13 +54,20 @@ def test_tables_filter(open_page, report):
 
 
 def test_tables_copy_as_csv_and_markdown(open_page, report):
+    from playwright.sync_api import expect
+
     page = open_page(report, permissions=["clipboard-read", "clipboard-write"])
+    said = page.locator("#live")
     page.get_by_label("Copy matrix as CSV").click()
+    expect(said).to_have_text("Table as CSV copied")
     rows = list(csv.reader(io.StringIO(page.evaluate("navigator.clipboard.readText()"))))
     assert [row[0] for row in rows[1:]] == [made.case for made in made_edition.CASES]
     page.get_by_label("Copy matrix as Markdown").click()
+    expect(said).to_have_text("Table as Markdown copied")
     lines = page.evaluate("navigator.clipboard.readText()").splitlines()
-    assert len({line.count("|") for line in lines}) == 1
+    assert len(lines) == 2 + len(made_edition.CASES)  # a heading and the line below it
+    (bars,) = {line.count("|") for line in lines}
+    assert bars == len(rows[0]) + 1
 
 
 def test_permalink_of_a_kernel_opens_its_case_and_marks_its_row(open_page, report):

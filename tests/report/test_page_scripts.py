@@ -8,6 +8,7 @@ import shutil
 import subprocess
 
 import pytest
+from patience import LONG
 
 from kernelbook.alignment import paired
 from kernelbook.case_facts import Activity
@@ -25,7 +26,9 @@ def node(missing):
 
     def run(expression: str, given: object = None):
         script = f"{source}\nconst given = {json.dumps(given)};\nprocess.stdout.write(JSON.stringify({expression}));"
-        done = subprocess.run([str(program), "-"], input=script, capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(
+            [str(program), "-"], input=script, capture_output=True, text=True, timeout=LONG, check=True
+        )
         return json.loads(done.stdout)
 
     return run
@@ -115,7 +118,7 @@ def test_scripts_and_styles_are_laid_out_by_prettier(npm_packages):
         [str(program), "--print-width", "120", "--check", *files],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LONG,
         check=False,
     )
     assert done.returncode == 0, done.stderr
