@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from kernelbook.case_facts import Activity
+from kernelbook.cost_model import gemm_costs
 from kernelbook.findings.costs import note, positions
 from kernelbook.findings.registry import Finding, Scene, Told, rule
 from kernelbook.findings.together import in_cases, subjects
@@ -15,6 +16,8 @@ from kernelbook.occupancy import theoretical_occupancy
 DEFAULT_SHARED_LIMIT = 48 * 1024
 #: A grid of fewer blocks than this share of the multiprocessors leaves most of them idle.
 FEW_BLOCKS = 0.5
+#: Split-K has something to split where the inner dimension is as many times the depth of the kernel's tile.
+SPLIT_FROM = 4
 
 
 def heavy(scene: Scene) -> list[Activity]:
@@ -89,9 +92,26 @@ def few_blocks(scene: Scene) -> Iterator[Finding]:
     each = ", ".join(f"{k.label} {math.prod(k.grid or ())} blocks" for k in few)
     said = f"{each} on {processors} multiprocessors"
     text = f"Most multiprocessors are idle: {said}."
-    remedy = "Larger inputs, several at once, or a split along the inner dimension (split-K) fill more of them."
+    remedy = "Larger inputs, or several at once, fill more of them."
+    long = _long_sums(scene, few)
+    if long:
+        remedy = (
+            f"Larger inputs, or several at once, fill more of them; {long} could also be split along the inner "
+            "dimension (split-K)."
+        )
     evidence = "; ".join(f"{k.label}: grid {' x '.join(map(str, k.grid or ()))}" for k in few)
-    yield note("few-blocks", evidence, remedy, text, positions(few), theme="", subject=said)
+    yield note("few-blocks", evidence, remedy, text, positions(few), theme=remedy, subject=said)
+
+
+def _long_sums(scene: Scene, kernels: Sequence[Activity]) -> str:
+    """The products among them whose inner dimension is several times as deep as the tile, which split-K shares out."""
+    depths = {k.position: (k.decoded.tile or "").split("x")[2:] for k in kernels if k.family == "GEMM"}
+    return ", ".join(
+        gemm.label
+        for gemm in gemm_costs(scene.facts)
+        for depth in depths.get(gemm.position, [])
+        if depth.isdigit() and gemm.k >= SPLIT_FROM * int(depth)
+    )
 
 
 def _older(group: Sequence[Told]) -> str:
