@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 
 import pytest
-from insight_findings import found, one, small
+from insight_findings import found, one, small, unprofiled
 from insight_traces import H200, Trace
 
 from kernelbook.case_facts import Activity, Call, CaseFacts, Forward
 from kernelbook.findings import find_in_run
 from kernelbook.occupancy import achievable_occupancy, theoretical_occupancy
+from kernelbook.units import duration
 
 Look = Callable[[str], CaseFacts]
 Facts = dict[str, CaseFacts]
@@ -49,7 +51,19 @@ def test_a_memcpy_seeds_the_bias_of_the_compiled_addmm(facts_of: Look) -> None:
     finding = one(facts_of("matmul-add-4096-compile"), "bias-memcpy")
     assert "aten::addmm" in finding.text
     assert finding.time_us == pytest.approx(15.5, abs=1.0)
+    assert "max-autotune" in finding.remedy
     assert found(facts_of("linear-eager"), "bias-memcpy") == []
+
+
+def test_a_copy_of_a_forward_that_is_shorter_than_eager_is_told_so(recorded_facts: Facts, recorded_h200: Path) -> None:
+    case, twin = "matmul-add-4096-compile", "matmul-add-4096-eager"
+    mine, eager = (unprofiled(recorded_h200 / name) for name in (case, twin))
+    assert max(mine) < min(eager)
+    said = f"All the same, an unprofiled forward takes {duration(median(mine))} against {duration(median(eager))}"
+    assert said in one(recorded_facts[case], "bias-memcpy", recorded_facts).text
+    slow = replace(recorded_facts[case].processes[0], forward_times_us=(200.0,))
+    slower = replace(recorded_facts[case], processes=(slow, *recorded_facts[case].processes[1:]))
+    assert "All the same" not in one(slower, "bias-memcpy", recorded_facts).text
 
 
 def test_workspace_memsets_are_counted_and_cost_little(facts_of: Look) -> None:
@@ -118,7 +132,22 @@ def test_a_product_of_64_leaves_most_multiprocessors_idle(recorded_facts: Facts)
     finding = one(recorded_facts["matmul-add-64-eager"], "few-blocks")
     assert "nvjet_sm90_tst_64x8_64x16_1x4_h_bz_NNT 8 blocks" in finding.text
     assert "on 132 multiprocessors" in finding.text
+    assert "split-K" not in finding.remedy  # 64 elements are one tile deep
     assert found(recorded_facts["mlp-eager"], "few-blocks") == []  # persistent: a block on each
+
+
+@pytest.mark.parametrize(("k", "split"), [(64, False), (255, False), (256, True), (4096, True)])
+def test_split_k_is_proposed_where_the_sum_is_long(recorded_facts: Facts, k: int, split: bool) -> None:
+    facts = recorded_facts["matmul-add-64-eager"]
+    calls = tuple(
+        replace(call, input_shapes=f"[[64, {k}], [{k}, 64]]", input_types='["c10::BFloat16", "c10::BFloat16"]')
+        if call.name == "aten::mm"
+        else call
+        for call in facts.calls
+    )
+    remedy = one(replace(facts, calls=calls, trace_path=None), "few-blocks").remedy  # of these shapes alone
+    # The tile of nvjet_sm90_tst_64x8_64x16 is 64 deep.
+    assert ("nvjet_sm90_tst_64x8_64x16_1x4_h_bz_NNT could also be split" in remedy) == split
 
 
 def test_a_kernel_that_talks_to_other_devices_is_meant_to_have_few_blocks(tmp_path: Path) -> None:

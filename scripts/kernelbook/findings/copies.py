@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from kernelbook.case_facts import Activity, Call
 from kernelbook.cost_model.shapes import ELEMENT_BYTES, launched, operands
-from kernelbook.findings.costs import described, device_finding, part, positions, total
+from kernelbook.findings.costs import described, device_finding, forward_span, part, positions, total
 from kernelbook.findings.registry import DEVICE, SPENT, Finding, Scene, Told, rule
 from kernelbook.findings.together import in_cases, subjects, times
 from kernelbook.units import plural
@@ -110,8 +110,21 @@ def bias_memcpy(scene: Scene) -> Iterator[Finding]:
     copies = [a for a in scene.activities if seeds_a_product(scene, a)]
     ops = ", ".join(dict.fromkeys(a.op or "" for a in copies))
     text = f"A memcpy seeds the output of {ops} with the addend, and the GEMM adds to it: the addition costs a copy."
-    remedy = "An addend of one row goes into the GEMM's bias epilogue without a copy; a full matrix is cheaper fused."
+    text += _all_the_same(scene)
+    remedy = (
+        "Hand an addend of one row in as a vector, which goes into the GEMM's bias epilogue without a copy; for a full "
+        "matrix try torch.compile(mode='max-autotune'), whose Triton products can add it as they write."
+    )
     yield from device_finding(scene, "bias-memcpy", copies, text, remedy, kind=SPENT)
+
+
+def _all_the_same(scene: Scene) -> str:
+    """That the forward is shorter than eager's for all the copy, where every process is."""
+    twin = scene.eager_twin()
+    mine, eager = forward_span(scene.facts), forward_span(twin) if twin and scene.comparable(twin) else None
+    if twin is None or mine is None or eager is None or mine.high_us >= eager.low_us:
+        return ""
+    return f" All the same, an unprofiled forward takes {mine} against {eager} of {twin.case}."
 
 
 def _workspaces(group: Sequence[Told]) -> str:
