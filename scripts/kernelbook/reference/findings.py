@@ -13,10 +13,10 @@ fault. A finding gives its evidence, what it costs where that can be said, and a
 `scripts/kernelbook/findings/` and a test.
 
 `kind` says what its time is: `recoverable`, time that the remedy could save; `spent`, time that went there; `note`, no
-claim about time. Times of findings may overlap (a kernel can be slow and also unnecessary): do not add them up. Where
-the processes of a case lie more than 20 % apart, a text gives the range over them; of such a time the least ranks.
-What several cases of a run have alike is one finding: it stands under the case that it costs most, and `cases` lists
-all.
+claim about time. Times of findings may overlap (`slower-than-peer` has the whole of what others name parts of): do not
+add them up. Where the processes of a case lie more than 20 % apart, a text gives the range over them; of such a time
+the least ranks. What several cases of a run have alike is one finding: it stands under the case that it costs most,
+with that case's time, and `cases` lists all.
 
 """
 
