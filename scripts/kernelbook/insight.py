@@ -63,7 +63,7 @@ class Insight:
     """
 
     expectations: tuple[Judgement, ...]
-    findings: tuple[tuple[Key, Finding], ...]
+    findings: tuple[Finding, ...]
     comparisons: tuple[Comparison, ...]
     costs: Mapping[Key, CaseCost]
     ceilings: tuple[tuple[str, Ceiling], ...]
@@ -77,7 +77,7 @@ class Insight:
         compared = (row for comparison in self.comparisons for row in comparison_rows(comparison))
         return {
             "expectations": table(map(asdict, self.expectations), EXPECTATIONS),
-            "findings": table((keyed(key, found) for key, found in self.findings), FINDINGS),
+            "findings": table(map(asdict, self.findings), FINDINGS),
             "comparisons": table(compared, COMPARISONS),
             "costs": table(costs, COSTS),
             "ceilings": table(({"run": run, **asdict(ceiling)} for run, ceiling in self.ceilings), CEILINGS),
@@ -103,7 +103,7 @@ def judge_edition(
     measured = {key: facts for key, facts in cases.items() if facts.run not in skipped}
     runs = _by_run(measured)
     judged = tuple(j for f in measured.values() for j in judge(f.case, expect.get(f.case, {}), f, runs[f.run]))
-    findings = tuple(((run, case), found) for run, of_run in runs.items() for case, found in find_in_run(of_run))
+    findings = tuple(found for of_run in runs.values() for found in find_in_run(of_run))
     ceilings = {run: ceilings_of(of_run) for run, of_run in runs.items()}
     costs = {key: _cost(f, runs[f.run], ceilings[f.run]) for key, f in measured.items() if f.status == "ok"}
     comparisons = tuple(compare(a, b) for a, b in pairs(runs, expect, headline, baseline_run))

@@ -20,7 +20,6 @@ from kernelbook.findings.registry import DEVICE
 from kernelbook.steps import Step
 from kernelbook.units import duration, plural
 
-Key = tuple[str, str]
 MOST_LINES = 6
 #: A workload of fewer implementations than this has nothing to choose from.
 CHOICE_FROM = 3
@@ -32,7 +31,7 @@ class Said:
 
     runs: Mapping[str, Mapping[str, CaseFacts]]
     expectations: Sequence[Judgement]
-    findings: Sequence[tuple[Key, Finding]]
+    findings: Sequence[Finding]
     comparisons: Sequence[Comparison]
     headline: tuple[str, ...]
 
@@ -138,7 +137,7 @@ def _it_is(count: int | None) -> str:
 def _beside(said: Said, run: str) -> list[str]:
     """What else costs device time in the case that the headline puts first, beside what costs it most."""
     first = said.headline[0] if said.headline else None
-    found = (finding for key, finding in said.findings if key == (run, first))
+    found = (f for f in said.findings if (f.run, f.case) == (run, first))
     own = [finding for finding in found if finding.of == DEVICE and finding.severity != "info"]
     return [f"Also in {first}: {finding.text}" for finding in sorted(own, key=lambda f: f.rank)[1:]]
 

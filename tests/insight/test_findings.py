@@ -154,39 +154,40 @@ def test_a_time_that_processes_differ_in_ranks_by_what_all_of_them_confirm() -> 
 def test_a_run_has_one_finding_of_what_its_cases_have_alike(recorded_facts: Facts) -> None:
     told = find_in_run(recorded_facts)
     assert 25 <= len(told) <= 35  # one row each they were 103
-    rows = Counter(finding.rule for _, finding in told)
+    rows = Counter(finding.rule for finding in told)
     for rule in ("slow-first", "occupancy-gap", "workspace-memset", "metadata-ops", "before-window"):
         assert rows[rule] == 1, rule
-    (slow,) = (finding for _, finding in told if finding.rule == "slow-first")
+    (slow,) = (finding for finding in told if finding.rule == "slow-first")
     alone = [case for case, facts in recorded_facts.items() if found(facts, "slow-first")]
     assert slow.cases.split(", ") == alone
     assert slow.text.startswith(f"In {len(alone)} cases ")
 
 
 def test_what_is_told_together_stands_under_the_case_that_it_costs_most(recorded_facts: Facts) -> None:
-    ((case, finding),) = [one for one in find_in_run(recorded_facts) if one[1].rule == "metadata-ops"]
+    (finding,) = [one for one in find_in_run(recorded_facts) if one.rule == "metadata-ops"]
     times = {case: found(facts, "metadata-ops") for case, facts in recorded_facts.items()}
     dearest = max((case for case in times if times[case]), key=lambda case: times[case][0].time_us)
-    assert case == dearest
+    assert finding.case == dearest
     assert finding.time_us == times[dearest][0].time_us
     # Its processes take 37.7 to 47.1 µs, and the text tells of cases that take 7.02 µs.
     assert times[dearest][0].time_low_us < finding.time_us < times[dearest][0].time_high_us
     assert (finding.time_low_us, finding.time_high_us) == (None, None)
-    assert case in finding.cases.split(", ")
+    assert finding.case in finding.cases.split(", ")
 
 
 def test_weighty_findings_stand_alone_and_what_is_told_together_never_under_a_yardstick() -> None:
-    said = Finding("slow-first", "info", 1.0, None, "e", "r", "t", theme="")
-    weighty = Finding("overhead-bound", "high", 9.0, 0.9, "e", "r", "t")
-    told = [("ceiling", replace(said, time_us=5.0)), ("a", said), ("b", replace(said, time_us=2.0)), ("c", weighty)]
-    merged, alone = together([*told, ("d", weighty)], ["ceiling"])[0], together([*told, ("d", weighty)])[1:]
-    assert (merged[0], merged[1].cases) == ("b", "ceiling, a, b")
-    assert [case for case, _ in alone] == ["c", "d"]
-    assert together([("a", said)]) == [("a", said)]
+    said = Finding("slow-first", "info", 1.0, None, "e", "r", "t", theme="", case="a")
+    weighty = [Finding("overhead-bound", "high", 9.0, 0.9, "e", "r", "t", case=case) for case in ("c", "d")]
+    dearer = [replace(said, time_us=time_us, case=case) for time_us, case in ((5.0, "ceiling"), (2.0, "b"))]
+    told = [dearer[0], said, dearer[1], *weighty]
+    merged, alone = together(told, ["ceiling"])[0], together(told)[1:]
+    assert (merged.case, merged.cases) == ("b", "ceiling, a, b")
+    assert [finding.case for finding in alone] == ["c", "d"]
+    assert together([said]) == [said]
 
 
 def test_findings_of_one_rule_that_differ_in_theme_stay_two(recorded_facts: Facts) -> None:
-    calls = [finding for _, finding in find_in_run(recorded_facts) if finding.rule == "library-call"]
+    calls = [finding for finding in find_in_run(recorded_facts) if finding.rule == "library-call"]
     assert len(calls) == 2  # ops that call cuBLAS or cuDNN, and Liger's function
     (liger,) = (finding for finding in calls if finding.text.startswith("LigerGELUMulFunction spends"))
     assert liger.cases is None

@@ -113,7 +113,7 @@ def test_where_the_device_sets_the_pace_the_wrapper_costs_no_forward_time(record
     assert " A whole forward takes 308 µs to 395 µs of CPU time, eager 590 µs to 834 µs." in finding.text
     overlapping = one(recorded_facts["attention-naive-compile"], "compile-overhead", recorded_facts).text
     assert overlapping.endswith("eager 302 µs to 379 µs: the processes overlap.")
-    rows = [f for _, f in find_in_run(recorded_facts) if f.rule == "compile-overhead" and f.severity == "info"]
+    rows = [f for f in find_in_run(recorded_facts) if f.rule == "compile-overhead" and f.severity == "info"]
     assert [len(finding.cases.split(", ")) for finding in rows] == [4]
 
 

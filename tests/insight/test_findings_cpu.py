@@ -87,7 +87,7 @@ def test_a_case_that_waits_for_the_cpu_in_one_process_alone_is_a_note(recorded_f
     finding = one(recorded_facts["mlp-compile"], "overhead-bound")
     assert finding.text.startswith("Overhead-bound (launch-bound) in 1 of 3 processes: ")
     assert (finding.severity, finding.kind, finding.time_us) == ("info", "note", None)
-    told = [finding.text for _, finding in find_in_run(recorded_facts) if finding.kind == "note"]
+    told = [finding.text for finding in find_in_run(recorded_facts) if finding.kind == "note"]
     (some,) = (text for text in told if text.startswith("Overhead-bound"))
     assert "mlp-compile in 1 of 3 processes" in some
     assert "sdpa-auto-eager in 1 of 3 processes" in some

@@ -75,11 +75,11 @@ def test_it_is_silent_where_settings_differ_or_a_process_is_not_faster(recorded_
 
 
 def test_all_that_one_case_is_faster_than_are_one_row(recorded_facts: Facts, recorded_h200: Path) -> None:
-    ((case, finding),) = [told for told in find_in_run(recorded_facts) if told[1].rule == RULE]
-    assert case == "sdpa-math-eager"
+    (finding,) = [told for told in find_in_run(recorded_facts) if told.rule == RULE]
+    assert finding.case == "sdpa-math-eager"
     assert len(finding.cases.split(", ")) == 7
     least = on_device(recorded_h200, "sdpa-auto-eager")
-    assert finding.time_us == pytest.approx(on_device(recorded_h200, case) - least)
+    assert finding.time_us == pytest.approx(on_device(recorded_h200, finding.case) - least)
     assert finding.text.startswith(
         f"7 cases take more device time than sdpa-auto-eager ({duration(least)}, error against float64 0.0020) for the "
         "same work: sdpa-math-eager "

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kernelbook.findings import Finding
 from kernelbook.report import render_report, story, text
 from kernelbook.report.load import read_edition
-from kernelbook.report.model import Finding
 from kernelbook.report.views import case_views
 
 CREATED = "2026-11-29T15:00:00Z"
@@ -85,13 +85,13 @@ def test_twin_and_summary_tell_kind_and_range(found):
 
 
 def test_of_a_range_the_least_ranks_which_every_process_confirms():
-    sure = Finding("r", "a", "one", "", severity="high", time_us=40.0)
-    unsure = Finding("r", "b", "two", "", severity="high", time_us=90.0, time_low_us=10.0, time_high_us=150.0)
+    sure = Finding("one", "high", 40.0, None, "", "", "", case="a")
+    unsure = Finding("two", "high", 90.0, None, "", "", "", case="b", time_low_us=10.0, time_high_us=150.0)
     assert [finding.rule for finding in story.ranked([unsure, sure])] == ["one", "two"]
 
 
 def test_a_weight_with_many_findings_is_cut_and_counted():
-    many = [Finding("r", f"c{i}", "rule", "", severity="low", time_us=float(i)) for i in range(5)]
+    many = [Finding("rule", "low", float(i), None, "", "", "", case=f"c{i}") for i in range(5)]
     (low,) = story.by_weight(many, 3)
     assert [finding.case for finding in low.findings] == ["c4", "c3", "c2"]
     assert (low.more, low.title) == (2, "Low: less than a twentieth of the forward")

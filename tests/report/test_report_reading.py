@@ -12,11 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from kernelbook.expectations import Judgement
+from kernelbook.findings import Finding
 from kernelbook.report import figures, markdown, page, spreads, story, strips, traces
 from kernelbook.report.also import also
 from kernelbook.report.families import FAMILIES, contrast, family_of
 from kernelbook.report.load import read_edition
-from kernelbook.report.model import Finding, Warned
+from kernelbook.report.model import Warned
 from kernelbook.report.views import case_views, guess_lines
 
 
@@ -101,7 +102,7 @@ def test_what_costs_most_is_told_of_one_rule_once(edition):
 
 
 def costs(case: str, rule: str, time: float | None, severity: str = "high", run: str = "h200") -> Finding:
-    return Finding(run, case, rule, f"{rule} in {case}", severity, time)
+    return Finding(rule, severity, time, None, "", "", f"{rule} in {case}", run=run, case=case)
 
 
 def test_what_is_left_out_of_what_costs_most_is_said():
@@ -212,7 +213,8 @@ def test_the_page_has_a_limit_for_all_traces_together(edition, tmp_path):
 def test_a_warning_that_a_finding_tells_for_many_cases_is_not_repeated_beside_each(edition):
     row = next(row for row in edition.case_runs if row.status == "ok")
     noted = dataclasses.replace(row, warnings=(Warned("slow_first", "slow"), Warned("damaged", "cut")))
-    found = Finding(row.run, "another", "slow-first", "told once", cases=f"another, {row.case}")
+    cases = f"another, {row.case}"
+    found = Finding("slow-first", "info", None, None, "", "", "told once", run=row.run, case="another", cases=cases)
     codes = lambda findings: [w.code for w in story.warnings(dataclasses.replace(edition, findings=findings), noted)]  # noqa: E731
     assert codes((found,)) == ["damaged"]
     early = dataclasses.replace(row, warnings=(Warned("before_window", "9 of them"),))

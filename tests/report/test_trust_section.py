@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kernelbook.findings import Finding
 from kernelbook.report import render_report, story, trust
 from kernelbook.report.load import read_edition
-from kernelbook.report.model import Activity, CaseRun, CaseSpec, Edition, Finding
+from kernelbook.report.model import Activity, CaseRun, CaseSpec, Edition
 from kernelbook.sdpa_backends import SCHEMA as ANSWERS
 from kernelbook.sdpa_backends import Answer
 from kernelbook.trust import SCHEMA, Trust
@@ -242,7 +243,7 @@ def test_ceilings_are_in_no_ranking() -> None:
         CaseRun("h200", "linear-eager", "ok", activities=(replace(act, duration_us=2.0),)),
     )
     found = tuple(
-        Finding("h200", case, "rule", "text", "high", time_us)
+        Finding("rule", "high", time_us, None, "", "", "text", run="h200", case=case)
         for case, time_us in (("ceiling-matmul", 1000.0), ("linear-eager", 2.0))
     )
     edition = Edition("e", "now", (), (), specs, rows, (), found, ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from kernelbook.case_facts import CaseFacts
 from kernelbook.cost_model import Ceilings, ceilings_of
@@ -18,7 +19,7 @@ from kernelbook.findings import (  # noqa: F401  (they define rules)
     shape,
     window,
 )
-from kernelbook.findings.registry import RECOVERABLE, SEVERITIES, Finding, Rule, Scene, Told, rules
+from kernelbook.findings.registry import RECOVERABLE, SEVERITIES, Finding, Rule, Scene, rules
 from kernelbook.findings.together import together, yardstick_cases
 
 __all__ = ["SEVERITIES", "Finding", "Rule", "find", "find_in_run", "rules"]
@@ -38,16 +39,16 @@ def find(
     found = [finding for rule in rules().values() for finding in rule.look(scene)]
     taken = {place for f in found if f.kind == RECOVERABLE and not rules()[f.rule].yields for place in f.positions}
     left = [f for f in found if not (rules()[f.rule].yields and taken.intersection(f.positions))]
-    return sorted(left, key=lambda f: f.rank)
+    return sorted((replace(f, run=facts.run, case=facts.case) for f in left), key=lambda f: f.rank)
 
 
-def find_in_run(cases: Mapping[str, CaseFacts]) -> list[Told]:
-    """(case, finding) of all that the rules find in one run: what several cases have alike is one finding.
+def find_in_run(cases: Mapping[str, CaseFacts]) -> list[Finding]:
+    """All that the rules find in one run: what several cases have alike is one finding.
 
     In the order of the cases, in each as `find` sorts them.
     """
     ceilings = ceilings_of(cases)
-    told = [(case, finding) for case, facts in cases.items() for finding in find(facts, cases, ceilings)]
+    told = [finding for facts in cases.values() for finding in find(facts, cases, ceilings)]
     found = together(told, yardstick_cases(cases.values()))
     order = {case: number for number, case in enumerate(cases)}
-    return sorted(found, key=lambda one: (order[one[0]], one[1].rank))
+    return sorted(found, key=lambda f: (order[f.case], f.rank))

@@ -22,7 +22,7 @@ from kernelbook.findings.costs import (
     span_of,
 )
 from kernelbook.findings.overhead import WRAPPER_RANGE, cpu_words, waits_in, wrapper_remedy
-from kernelbook.findings.registry import CPU, FORWARD, RECOVERABLE, SPENT, Finding, Scene, Told, rule
+from kernelbook.findings.registry import CPU, FORWARD, RECOVERABLE, SPENT, Finding, Scene, rule
 from kernelbook.findings.together import in_cases, times
 from kernelbook.findings.twins import loses_for_nothing, loss_to_eager, unfused_twin
 from kernelbook.units import duration
@@ -31,7 +31,7 @@ REGION = re.compile(r"Torch-Compiled Region: (\d+)/(\d+)")
 UNPACED = "Nothing to do where the device sets the pace; elsewhere replay the forward as a CUDA graph."
 
 
-def _wrappers(group: Sequence[Told]) -> str:
+def _wrappers(group: Sequence[Finding]) -> str:
     return (
         f"In {in_cases(group)} torch.compile's wrapper (Dynamo's guards, AOTAutograd's prologue, the compiled region "
         f"itself) takes {times(group)} of CPU time a forward under the profiler. The device sets the pace there: it "

@@ -9,7 +9,7 @@ from itertools import pairwise
 from kernelbook.case_facts import Activity, Call
 from kernelbook.cost_model.shapes import ELEMENT_BYTES, launched, operands
 from kernelbook.findings.costs import described, device_finding, forward_span, part, positions, total
-from kernelbook.findings.registry import DEVICE, SPENT, Finding, Scene, Told, rule
+from kernelbook.findings.registry import DEVICE, SPENT, Finding, Scene, rule
 from kernelbook.findings.together import in_cases, subjects, times
 from kernelbook.units import plural
 
@@ -127,10 +127,10 @@ def _all_the_same(scene: Scene) -> str:
     return f" All the same, an unprofiled forward takes {mine} against {eager} of {twin.case}."
 
 
-def _workspaces(group: Sequence[Told]) -> str:
+def _workspaces(group: Sequence[Finding]) -> str:
     return (
         f"Workspaces are cleared before GEMM or attention kernels in {in_cases(group)} (by "
-        f"{subjects(finding for _, finding in group)}): one more launch each, {times(group)} of device time a forward."
+        f"{subjects(group)}): one more launch each, {times(group)} of device time a forward."
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from kernelbook.case_facts import CallTotal, CaseFacts
 from kernelbook.findings.costs import cpu_cost, cpu_note, part
-from kernelbook.findings.registry import CPU, SPENT, Finding, Scene, Told, rule
+from kernelbook.findings.registry import CPU, SPENT, Finding, Scene, rule
 from kernelbook.findings.together import in_cases, shares, subjects, times
 from kernelbook.measurement import MeasurementError, load_measurement
 from kernelbook.units import duration, plural
@@ -34,7 +34,7 @@ _OTHER = "A profiler of native code shows what it is; it is paid per call."
 LIBRARY_OPS = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::_cudnn_attention_forward"}
 
 
-def _views(group: Sequence[Told]) -> str:
+def _views(group: Sequence[Finding]) -> str:
     return (
         f"In {in_cases(group)}, ops that only change sizes and strides take {shares(group)} of a forward's CPU time, "
         f"{times(group)} under the profiler; they launch nothing."
@@ -58,8 +58,8 @@ def metadata_ops(scene: Scene) -> Iterator[Finding]:
     yield from cpu_note(scene, "metadata-ops", cost, text, remedy, theme="")
 
 
-def _in_itself(group: Sequence[Told]) -> str:
-    names = subjects(finding for _, finding in group)
+def _in_itself(group: Sequence[Finding]) -> str:
+    names = subjects(group)
     spend, them = ("spend", "themselves") if "," in names else ("spends", "itself")
     return (
         f"In {in_cases(group)}, {names} {spend} {shares(group)} of a forward's CPU time in {them}, {times(group)} "
@@ -85,7 +85,7 @@ def library_call(scene: Scene) -> Iterator[Finding]:
         yield from cpu_note(scene, "library-call", cost, text, remedy, theme=remedy, subject=name)
 
 
-def _queries(group: Sequence[Told]) -> str:
+def _queries(group: Sequence[Finding]) -> str:
     return (
         f"In {in_cases(group)}, runtime calls ask how a kernel fits before its launch: {times(group)} of CPU time a "
         "forward under the profiler."
@@ -109,7 +109,7 @@ def _asks(total: CallTotal) -> bool:
     return total.category == "runtime" and any(fnmatch.fnmatchcase(total.name, pattern) for pattern in patterns)
 
 
-def _buffers(group: Sequence[Told]) -> str:
+def _buffers(group: Sequence[Finding]) -> str:
     return f"In {in_cases(group)} the profiler asked for buffers while it recorded: {times(group)} of its own CPU time."
 
 

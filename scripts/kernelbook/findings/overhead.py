@@ -21,7 +21,7 @@ from kernelbook.findings.costs import (
     process_medians,
     severity,
 )
-from kernelbook.findings.registry import FORWARD, SPENT, Finding, Scene, Told, rule
+from kernelbook.findings.registry import FORWARD, SPENT, Finding, Scene, rule
 from kernelbook.findings.twins import loses_for_nothing, loss_to_eager
 from kernelbook.units import duration, plural
 
@@ -40,10 +40,10 @@ OUTPUT_RANGE = "## Call CompiledFxGraph"
 LEAST_PART = 0.05
 
 
-def _in_some(group: Sequence[Told]) -> str:
+def _in_some(group: Sequence[Finding]) -> str:
     return (
         "Overhead-bound (launch-bound) in some processes and not in others: "
-        f"{'; '.join(f'{case} in {finding.subject}' for case, finding in group)}."
+        f"{'; '.join(f'{f.case} in {f.subject}' for f in group)}."
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kernelbook.case_facts import YARDSTICK, CaseFacts
 from kernelbook.findings.costs import device_span, forward_span, part, severity
-from kernelbook.findings.registry import DEVICE, RECOVERABLE, Finding, Scene, Told, rule
+from kernelbook.findings.registry import DEVICE, RECOVERABLE, Finding, Scene, rule
 from kernelbook.findings.together import in_cases
 from kernelbook.units import duration, error, significant
 
@@ -54,11 +54,11 @@ def _beats(peer: CaseFacts, facts: CaseFacts) -> bool:
     return mine is None or theirs is None or theirs.high_us < mine.low_us
 
 
-def _one_row(group: Sequence[Told]) -> str:
+def _one_row(group: Sequence[Finding]) -> str:
     """All that the same peer is faster than, the slowest first."""
-    slowest_first = sorted(group, key=lambda one: -(one[1].time_us or 0.0))
-    each = ", ".join(f"{case} {finding.subject}" for case, finding in slowest_first)
-    return f"{in_cases(group)} take more device time than {group[0][1].theme} for the same work: {each}."
+    slowest_first = sorted(group, key=lambda finding: -(finding.time_us or 0.0))
+    each = ", ".join(f"{finding.case} {finding.subject}" for finding in slowest_first)
+    return f"{in_cases(group)} take more device time than {group[0].theme} for the same work: {each}."
 
 
 @rule(

@@ -8,7 +8,7 @@ from kernelbook.case_facts import Activity, CaseFacts
 from kernelbook.cost_model import Ceilings, KernelCost, kernel_costs
 from kernelbook.findings.attention import MATH, fused_backend
 from kernelbook.findings.costs import part, percent, severity
-from kernelbook.findings.registry import DEVICE, RECOVERABLE, Finding, Scene, Told, rule
+from kernelbook.findings.registry import DEVICE, RECOVERABLE, Finding, Scene, rule
 from kernelbook.units import duration, significant
 
 POINTWISE, ROWWISE = ("elementwise", "copy/cast", "fill/mask"), ("softmax", "reduction")
@@ -18,11 +18,11 @@ SLOW_BELOW, LEAST_SHARE = 0.7, 0.05
 MUCH_BETTER, ALIKE = 1.2, 0.01
 
 
-def _in_several(group: Sequence[Told]) -> str:
+def _in_several(group: Sequence[Finding]) -> str:
     """Of the dearest, and what the same kernel takes in the other cases."""
-    dearest = max(group, key=lambda one: one[1].time_us or 0.0)
-    others = "; ".join(f"{case}: {finding.subject}" for case, finding in group if case != dearest[0])
-    return f"{dearest[1].text} The same kernel in {others}."
+    dearest = max(group, key=lambda finding: finding.time_us or 0.0)
+    others = "; ".join(f"{f.case}: {f.subject}" for f in group if f.case != dearest.case)
+    return f"{dearest.text} The same kernel in {others}."
 
 
 @rule(

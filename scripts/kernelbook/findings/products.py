@@ -9,7 +9,7 @@ from kernelbook.case_facts import CaseFacts
 from kernelbook.cost_model import GemmCost, gemm_costs
 from kernelbook.cost_model.gemm import COLUMN_MAJOR
 from kernelbook.findings.costs import note, process_medians
-from kernelbook.findings.registry import Finding, Scene, Told, rule
+from kernelbook.findings.registry import Finding, Scene, rule
 from kernelbook.findings.together import in_cases
 from kernelbook.kernel_names import decode
 from kernelbook.units import duration
@@ -18,9 +18,9 @@ from kernelbook.units import duration
 LEAST_GAP = 0.05
 
 
-def _alike(group: Sequence[Told]) -> str:
-    each = "; ".join(f"{case} {finding.subject}" for case, finding in group)
-    return f"In {in_cases(group)}, products of {group[0][1].theme}. Times: {each}."
+def _alike(group: Sequence[Finding]) -> str:
+    each = "; ".join(f"{finding.case} {finding.subject}" for finding in group)
+    return f"In {in_cases(group)}, products of {group[0].theme}. Times: {each}."
 
 
 @rule("unequal-gemms", "products of equal FLOPs in one forward run on different kernels in unlike times", _alike)

@@ -29,9 +29,12 @@ class Finding:
     ``cases``: all that it was found in, joined by a comma and a space, where they are several.
 
     ``theme``: findings of one rule and one theme become one in `together`; None for one that always stands alone.
-    ``subject``: what it is about, in a few words, for the text of those that become one.
+    ``subject``: what it is about, in a few words, for the text of those that become one. ``run`` and ``case`` are
+    filled in by `find`; a rule leaves them.
     """
 
+    run: str = field(default="", kw_only=True)
+    case: str = field(default="", kw_only=True)
     rule: str
     severity: str
     time_us: float | None
@@ -110,16 +113,14 @@ class Scene:
 
 
 Look = Callable[[Scene], Iterable[Finding]]
-#: (case, finding)
-Told = tuple[str, Finding]
-Summary = Callable[[Sequence[Told]], str]
+Summary = Callable[[Sequence[Finding]], str]
 
 
 @dataclass(frozen=True)
 class Rule:
     """A rule: its name, the condition in words, and the function that looks.
 
-    ``summary``: the text of what was found in several cases of a run alike, from the (case, finding) of each.
+    ``summary``: the text of what was found in several cases of a run alike, from the finding of each.
     ``yields``: whether it is silent about activities that another rule already calls recoverable.
     """
 

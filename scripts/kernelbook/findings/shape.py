@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from kernelbook.case_facts import Activity
 from kernelbook.cost_model import gemm_costs
 from kernelbook.findings.costs import note, positions
-from kernelbook.findings.registry import Finding, Scene, Told, rule
+from kernelbook.findings.registry import Finding, Scene, rule
 from kernelbook.findings.together import in_cases, subjects
 from kernelbook.occupancy import theoretical_occupancy
 
@@ -30,16 +30,16 @@ def heavy(scene: Scene) -> list[Activity]:
     return list(found.values())
 
 
-def _gaps(group: Sequence[Told]) -> str:
+def _gaps(group: Sequence[Finding]) -> str:
     return (
         f"In {in_cases(group)} the profiler reports 0 % occupancy of kernels ({_each(group)}) that opt in to more "
         "than 48 KiB of shared memory a block: a gap in the measurement, whose estimate allows a block no more."
     )
 
 
-def _each(group: Sequence[Told]) -> str:
+def _each(group: Sequence[Finding]) -> str:
     """The parts of all subjects, each once."""
-    return ", ".join(dict.fromkeys(name for _, f in group for name in f.subject.split(", ")))
+    return ", ".join(dict.fromkeys(name for f in group for name in f.subject.split(", ")))
 
 
 @rule("occupancy-gap", "a kernel of weight that needs over 48 KiB of shared memory is reported at 0 % occupancy", _gaps)
@@ -78,8 +78,8 @@ def _resources(kernels: list[Activity]) -> str:
     )
 
 
-def _idle(group: Sequence[Told]) -> str:
-    return f"In {in_cases(group)}, kernels are too small for the device: {subjects(f for _, f in group)}."
+def _idle(group: Sequence[Finding]) -> str:
+    return f"In {in_cases(group)}, kernels are too small for the device: {subjects(group)}."
 
 
 @rule("few-blocks", "a kernel of weight whose grid has fewer blocks than half of the multiprocessors", _idle)
@@ -114,7 +114,7 @@ def _long_sums(scene: Scene, kernels: Sequence[Activity]) -> str:
     )
 
 
-def _older(group: Sequence[Told]) -> str:
+def _older(group: Sequence[Finding]) -> str:
     return f"In {in_cases(group)}, kernels were built for an older architecture than the device's: {_each(group)}."
 
 

@@ -6,41 +6,35 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from kernelbook.case_facts import YARDSTICK, CaseFacts
-from kernelbook.findings.registry import Finding, Told, rules
+from kernelbook.findings.registry import Finding, rules
 from kernelbook.units import duration
 
 
-def together(told: Sequence[Told], yardsticks: Iterable[str] = ()) -> list[Told]:
+def together(told: Sequence[Finding], yardsticks: Iterable[str] = ()) -> list[Finding]:
     """The findings of one run, those of one rule and theme made one, in the order of their first.
 
     It stands under the case that it costs most, or the first; never under a yardstick where there is another. Its time
     is that case's, without the range over that case's processes, which the times of the other cases need not lie in.
     """
-    groups: dict[tuple[str, str | int], list[Told]] = {}
-    for number, (case, finding) in enumerate(told):
-        groups.setdefault((finding.rule, number if finding.theme is None else finding.theme), []).append(
-            (case, finding)
-        )
+    groups: dict[tuple[str, str | int], list[Finding]] = {}
+    for number, finding in enumerate(told):
+        groups.setdefault((finding.rule, number if finding.theme is None else finding.theme), []).append(finding)
     return [one for group in groups.values() for one in _told_once(group, set(yardsticks))]
 
 
-def _told_once(group: Sequence[Told], yardsticks: set[str]) -> list[Told]:
-    summary = rules()[group[0][1].rule].summary
-    cases = list(dict.fromkeys(case for case, _ in group))
+def _told_once(group: Sequence[Finding], yardsticks: set[str]) -> list[Finding]:
+    summary = rules()[group[0].rule].summary
+    cases = list(dict.fromkeys(finding.case for finding in group))
     if len(cases) == 1 or summary is None:
         return list(group)
-    case, head = min(group, key=lambda one: (one[0] in yardsticks, -(one[1].time_us or 0.0)))
-    told = replace(
-        head, text=summary(group), evidence=_evidence(group), cases=", ".join(cases), positions=(), time_low_us=None,
-        time_high_us=None,
-    )  # fmt: skip
-    return [(case, told)]
+    head = min(group, key=lambda finding: (finding.case in yardsticks, -(finding.time_us or 0.0)))
+    told = {"text": summary(group), "evidence": _evidence(group), "cases": ", ".join(cases), "positions": ()}
+    return [replace(head, **told, time_low_us=None, time_high_us=None)]
 
 
-def _evidence(group: Sequence[Told]) -> str:
+def _evidence(group: Sequence[Finding]) -> str:
     return "; ".join(
-        f"{case} {duration(finding.time_us)}" if finding.time_us is not None else f"{case}: {finding.evidence}"
-        for case, finding in group
+        f"{f.case}: {f.evidence}" if f.time_us is None else f"{f.case} {duration(f.time_us)}" for f in group
     )
 
 
@@ -52,21 +46,21 @@ def yardstick_cases(cases: Iterable[CaseFacts]) -> list[str]:
 # --- words for the texts ---------------------------------------------------------------------------------------------
 
 
-def in_cases(group: Sequence[Told]) -> str:
+def in_cases(group: Sequence[Finding]) -> str:
     """``12 cases``"""
-    return f"{len({case for case, _ in group})} cases"
+    return f"{len({finding.case for finding in group})} cases"
 
 
-def times(group: Sequence[Told]) -> str:
+def times(group: Sequence[Finding]) -> str:
     """The times of all, from the least to the most: ``0.74 µs to 2.34 µs``."""
-    known = sorted(finding.time_us for _, finding in group if finding.time_us is not None)
+    known = sorted(finding.time_us for finding in group if finding.time_us is not None)
     ends = list(dict.fromkeys(duration(time) for time in known[:1] + known[-1:]))
     return " to ".join(ends)
 
 
-def shares(group: Sequence[Told]) -> str:
+def shares(group: Sequence[Finding]) -> str:
     """The shares of all, from the least to the most: ``5 % to 13 %``."""
-    known = sorted(finding.share for _, finding in group if finding.share is not None)
+    known = sorted(finding.share for finding in group if finding.share is not None)
     ends = list(dict.fromkeys(f"{share:.0%}".replace("%", " %") for share in known[:1] + known[-1:]))
     return " to ".join(ends)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kernelbook.case_facts import Activity, CaseFacts, Forward
 from kernelbook.findings.costs import note, percent
-from kernelbook.findings.registry import Finding, Scene, Told, rule
+from kernelbook.findings.registry import Finding, Scene, rule
 from kernelbook.findings.together import in_cases
 from kernelbook.units import duration, plural
 
@@ -21,7 +21,7 @@ UNEVEN_SHARE, UNEVEN_US, UNEVEN_FORWARD = 0.15, 2.0, 0.01
 MOST_UNEVEN = 3
 
 
-def _early(group: Sequence[Told]) -> str:
+def _early(group: Sequence[Finding]) -> str:
     return (
         f"In {in_cases(group)} the file holds device activities that were launched before the window opened and "
         "finished inside it: dividing all kernels by the number of forwards counts them too, and so does torch's table."
@@ -44,7 +44,7 @@ def before_window(scene: Scene) -> Iterator[Finding]:
     yield note("before-window", told.message, remedy, text, theme="")
 
 
-def _slow(group: Sequence[Told]) -> str:
+def _slow(group: Sequence[Finding]) -> str:
     return (
         f"In {in_cases(group)} the first forward inside the window is slow, on the CPU side only, where the profiler "
         f"starts: its device time is within {percent(SLOW_DEVICE - 1)} of that of the others."

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from kernelbook.findings import Finding
 from kernelbook.report import story, text
-from kernelbook.report.model import Finding
 
 MOST = 2
 #: As many costliest findings as the first screen has.

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from kernelbook.case_facts import merge_processes
 from kernelbook.expectations import Judgement
+from kernelbook.findings import Finding
 from kernelbook.report import forwards
 from kernelbook.report.ceilings import Ceiling
 from kernelbook.report.costs import Clock, Cost, Product
@@ -26,7 +27,6 @@ from kernelbook.report.model import (
     CaseSpec,
     Compared,
     Edition,
-    Finding,
     Run,
     Warned,
 )

@@ -13,6 +13,7 @@ from typing import Any
 from kernelbook.case_facts import YARDSTICK, Process
 from kernelbook.comparability import UNKNOWN, Setting
 from kernelbook.expectations import Judgement
+from kernelbook.findings import Finding
 from kernelbook.report.ceilings import Ceiling
 from kernelbook.report.costs import Clock, Cost, Product
 from kernelbook.report.ranges import RangeLine, WholeFile
@@ -165,30 +166,6 @@ class CaseRun:
     @property
     def key(self) -> tuple[str, str]:
         return self.run, self.case
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Something that costs time, with what to do about it.
-
-    `kind`: recoverable, spent or note. `time_low_us`, `time_high_us`: the least and the most of the processes.
-    `cases`: all that it was found in, where they are several.
-    """
-
-    run: str
-    case: str
-    rule: str
-    text: str
-    severity: str = ""
-    time_us: float | None = None
-    share: float | None = None
-    evidence: str = ""
-    remedy: str = ""
-    of: str | None = None
-    kind: str = ""
-    time_low_us: float | None = None
-    time_high_us: float | None = None
-    cases: str | None = None
 
 
 @dataclass(frozen=True)

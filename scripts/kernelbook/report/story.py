@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from kernelbook.case_facts import FAILED_PROCESSES
 from kernelbook.comparability import refusal
 from kernelbook.expectations import Judgement
-from kernelbook.findings.registry import CPU, SEVERITIES
+from kernelbook.findings import Finding
 from kernelbook.report import text
-from kernelbook.report.model import Activity, CaseRun, Edition, Finding, Run, Warned
+from kernelbook.report.model import Activity, CaseRun, Edition, Run, Warned
 from kernelbook.trade_off import computed_in
 
 
@@ -174,23 +174,15 @@ def _names(cases: str | None) -> list[str]:
 def costliest(findings: Iterable[Finding], limit: int = 3) -> tuple[Finding, ...]:
     """The weightiest findings, one of each case and one of each rule."""
     chosen: list[Finding] = []
-    for finding in sorted(findings, key=_rank):
+    for finding in ranked(findings):
         if all(finding.case != other.case and finding.rule != other.rule for other in chosen):
             chosen.append(finding)
     return tuple(chosen[:limit])
 
 
-def _rank(finding: Finding) -> tuple[int, bool, float]:
-    """High first; of one weight, CPU time that the profiler lengthens last; then by time, of a range its least."""
-    known = finding.severity in SEVERITIES
-    severity = SEVERITIES.index(finding.severity) if known else len(SEVERITIES)
-    sure = finding.time_us if finding.time_low_us is None else finding.time_low_us
-    return severity, finding.of == CPU, -(sure or 0.0)
-
-
 def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """The weightiest first."""
-    return tuple(sorted(findings, key=_rank))
+    return tuple(sorted(findings, key=lambda finding: finding.rank))
 
 
 #: What a weight means, of the forward's time of the kind that a finding costs.
@@ -212,8 +204,7 @@ class Weighed:
 
     @property
     def title(self) -> str:
-        meaning = f": {WEIGHTS[self.weight]}" if self.weight in WEIGHTS else ""
-        return f"{self.weight.capitalize() or 'Weight unknown'}{meaning}"
+        return f"{self.weight.capitalize()}: {WEIGHTS[self.weight]}"
 
 
 def by_weight(findings: Iterable[Finding], limit: int) -> tuple[Weighed, ...]:

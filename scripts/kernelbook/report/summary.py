@@ -6,8 +6,9 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+from kernelbook.findings import Finding
 from kernelbook.report import story
-from kernelbook.report.model import CaseRun, Edition, Finding, Run
+from kernelbook.report.model import CaseRun, Edition, Run
 
 SCHEMA = 1
 

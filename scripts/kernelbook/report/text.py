@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from kernelbook.report.model import CaseRun, Finding
+from kernelbook.findings import Finding
+from kernelbook.report.model import CaseRun
 from kernelbook.units import NOT_AVAILABLE, UNITS, duration, plural, significant
 
 _MARKDOWN_SPECIAL = re.compile(r"([\\`*_\[\]|~$<>&]|^[-+=#]|:(?=//)|(?<=www)\.)")

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kernelbook.expectations import Judgement
+from kernelbook.findings import Finding
 from kernelbook.report import story, strips
 from kernelbook.report.costs import Clock, Cost, Product
 from kernelbook.report.model import (
@@ -13,7 +14,6 @@ from kernelbook.report.model import (
     CaseRun,
     CaseSpec,
     Edition,
-    Finding,
     Run,
 )
 from kernelbook.report.ranges import RangeLine, WholeFile
