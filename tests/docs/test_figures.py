@@ -1,8 +1,10 @@
 """The figures in the explanations are those of the recorded run, worked out here from its files."""
 
+import gzip
 import json
 import re
 import statistics
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from kernelbook.trace import read_trace
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = ROOT / "resources/recorded/h200-torch2.11"
 DOCS = ROOT / "docs"
+DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 ROW = re.compile(r"^\| `([a-z0-9-]+)` \| ([\d.]+) µs \| ([\d.]+) µs \| ([\d.]+) \|$", re.M)
 
 
@@ -42,6 +45,69 @@ def test_what_the_profiler_changes(heading, place, least):
         found = figures(case)
         assert (profiled, unprofiled) == (round(found[place], 1), round(found[2], 1)), case
         assert ratio == round(found[place] / found[2], 2), case
+
+
+def events(folder):
+    return json.loads(gzip.decompress((folder / "trace.json.gz").read_bytes()))["traceEvents"]
+
+
+def step_under_the_profiler(folder):
+    """Median distance of the last ends of what was launched in successive forwards, µs, off the file's JSON."""
+    name = json.loads((folder / "measurement.json").read_text(encoding="utf-8"))["case"]["annotation"]
+    found = [event for event in events(folder) if event.get("ph") == "X"]
+    spans = sorted((e["ts"], e["ts"] + e["dur"]) for e in found if (e["name"], e["cat"]) == (name, "user_annotation"))
+    launched = {e["args"]["correlation"]: e["ts"] for e in found if e["cat"] in ("cuda_runtime", "cuda_driver")}
+    ran = [(launched.get(e["args"]["correlation"], 0), e["ts"] + e["dur"]) for e in found if e["cat"] in DEVICE]
+    ends = [max(end for at, end in ran if first <= at <= last) for first, last in spans]
+    return statistics.median(after - before for before, after in pairwise(ends))
+
+
+def test_what_a_whole_step_takes_under_the_profiler():
+    text = (DOCS / "explanation/profiler.md").read_text(encoding="utf-8")
+    cases = [case for case, *_ in rows("CPU time")]
+    steps = [statistics.median(map(step_under_the_profiler, (RECORDED / case).iterdir())) for case in cases]
+    more = [step / figures(case)[2] - 1 for step, case in zip(steps, cases, strict=True)]
+    first, second, third = (f"{step:.1f} µs" for step in steps)
+    assert f"{first}, {second} and {third}" in text
+    assert "{:+.0%}, {:+.0%} and {:+.0%}".format(*more).replace("%", " %") in text
+    assert all(1.4 < ratio < 1.6 for *_, ratio in rows("CPU time"))  # half as long again
+
+
+def test_in_how_many_cases_the_cpu_times_of_processes_lie_apart():
+    cases = sorted(folder for folder in RECORDED.iterdir() if folder.is_dir())
+    apart = 0
+    for case in cases:
+        name = json.loads((case / "1/measurement.json").read_text(encoding="utf-8"))["case"]["annotation"]
+        times = [
+            statistics.median(e["dur"] for e in events(p) if (e.get("cat"), e["name"]) == ("user_annotation", name))
+            for p in case.iterdir()
+        ]
+        apart += max(times) / min(times) > 1.2
+    text = (DOCS / "explanation/profiler.md").read_text(encoding="utf-8")
+    assert f"in {apart} of the {len(cases)} recorded cases the processes lie more than 20 % apart" in text
+
+
+def test_which_op_the_external_id_names_and_how_many_activities_have_none():
+    named, without, stragglers = 0, 0, set()
+    for folder in RECORDED.glob("*/*"):
+        found = [event for event in events(folder) if event.get("ph") == "X"]
+        ops = [event for event in found if event["cat"] == "cpu_op"]
+        calls = {e["args"]["correlation"]: e for e in found if e["cat"] in ("cuda_runtime", "cuda_driver")}
+        for event in (event for event in found if event["cat"] in DEVICE):
+            call = calls.get(event["args"]["correlation"])
+            if call is None:
+                without += "External id" not in event["args"]
+                stragglers.add(folder.parent.name)
+                continue
+            around = [o for o in ops if o["tid"] == call["tid"] and o["ts"] <= call["ts"] <= o["ts"] + o["dur"]]
+            innermost = max(around, key=lambda op: (op["ts"], -op["dur"]))
+            named += event["args"]["External id"] == innermost["args"]["External id"]
+    text = (DOCS / "explanation/attribution.md").read_text(encoding="utf-8")
+    assert (
+        f"the innermost op's for all {named:,} activities whose launch is in the file, and the other {without} " in text
+    )
+    assert len(stragglers) == 4
+    assert "four of the 21 recorded cases do" in text
 
 
 def test_why_counts_are_not_totals_divided():

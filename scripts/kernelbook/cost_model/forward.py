@@ -37,12 +37,12 @@ class ForwardCost:
     ``share_of_compute``: FLOPs a second over the compute ceiling. ``share_of_memory``: compulsory bytes a second over
     the memory ceiling, None above it, where they came from the L2 cache. ``floor_us``: the larger of FLOPs over the
     compute ceiling and compulsory bytes over the memory ceiling, the former alone above the memory ceiling; None below
-    what any kernel takes.
+    LEAST_ROOF_US.
 
     ``limiter``: overhead, where the device waits for the CPU. compute or memory, where the forward is within twice its
     floor. Farther away there are two factors, from the floor to the least time for what its kernels themselves move and
     compute, and from there to the device time; the larger is excess traffic or work, or kernel efficiency. latency,
-    where the floor is below what any kernel takes. Else unknown. ``limiter_processes``: in how many of the
+    where the floor is below LEAST_ROOF_US. Else unknown. ``limiter_processes``: in how many of the
     ``processes`` that can be told by their own medians it is overhead, or is something else, as it is in the case.
     """
 
