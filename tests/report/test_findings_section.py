@@ -76,6 +76,15 @@ def test_a_finding_of_several_cases_is_told_once_unless_it_costs(folder):
     assert "occupancy-gap" in {finding.rule for finding in views[MATH].findings}
 
 
+def test_beside_another_case_a_shared_finding_has_no_time_of_the_case_that_it_stands_under(folder):
+    edition = read_edition(folder)
+    (shared,) = (finding for finding in edition.findings if finding.rule == "occupancy-gap")
+    dear = replace(shared, severity="high", time_us=2574.0, share=0.98, of="device")
+    views = {view.spec.case: view for view in case_views(replace(edition, findings=(dear,)))}
+    assert [views[case].findings[0].time_us for case in (NAIVE, INPLACE, MATH)] == [2574.0, None, None]
+    assert [views[case].findings[0].share for case in (NAIVE, INPLACE, MATH)] == [0.98, None, None]
+
+
 def test_twin_and_summary_tell_kind_and_range(found):
     written = (found / "report.md").read_text(encoding="utf-8")
     assert "| h200 | high | recoverable | 33.1 µs – 54.8 µs | forward | 90 % | The CPU is late. |" in written

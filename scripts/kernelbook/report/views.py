@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernelbook.expectations import Judgement
 from kernelbook.findings import Finding
@@ -235,7 +235,10 @@ def case_views(edition: Edition) -> tuple[CaseView, ...]:
             f"case-{cases.of(spec.case)}",
             tuple(cell(spec, run) for run in edition.runs),
             guess_lines(judged.get(spec.case, ())),
-            story.ranked(row for row in edition.findings if _is_about(row, spec.case)),
+            tuple(
+                _beside(row, spec.case)
+                for row in story.ranked(row for row in edition.findings if _is_about(row, spec.case))
+            ),
             **{
                 name: tuple(row for row in getattr(edition, name) if row.case == spec.case)
                 for name in ("costs", "products", "clocks", "ranges", "files")
@@ -249,6 +252,11 @@ def _is_about(finding: Finding, case: str) -> bool:
     """Whether it stands beside the case: its own, and what it shares with other cases but notes."""
     shared = finding.severity != "info" and case in (finding.cases or "").split(", ")
     return finding.case == case or shared
+
+
+def _beside(finding: Finding, case: str) -> Finding:
+    """A finding as it stands beside a case: without time and share where they are those of another case."""
+    return finding if finding.case == case else replace(finding, time_us=None, share=None, of=None)
 
 
 def environment_rows(runs: Iterable[Run]) -> list[tuple[str, tuple[str, ...], bool]]:
