@@ -111,6 +111,10 @@ def test_relative_errors_have_two_digits(value, expected):
         ("3 kernels: gelu, mul, add", "3 kernels: gelu, mul, add"),
         ("5 kernels: gelu, multiply, add, sum, softmax", "5 kernels: gelu, multiply and 3 more"),
         ("a 1 µs (aten::mm); b 2 µs (aten::add); c", "a 1 µs (aten::mm) and 2 more"),
+        ("sm80: no, built for sm80; sm90: yes, built for sm90; c", "sm80: no, built for sm80 and 2 more"),
+        ("9 kernels: 3 x copy, 2 x mul, fill, where, all", "9 kernels: 3 x copy, 2 x mul and 3 more kinds"),
+        ("5 kernels: 3 x copy, sum, multiply", "5 kernels: 3 x copy, sum and 1 more kind"),
+        ("gelu, multiply, add, sum and tanh, softmax; mul", "gelu, multiply, add and more"),
         ("x" * 60 + ", y, z", "x" * 19 + "…" + "x" * 10 + " and 2 more"),
     ],
 )

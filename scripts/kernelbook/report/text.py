@@ -86,12 +86,23 @@ def cost(finding: Finding) -> str:
 
 
 def listed(value: object, limit: int = 240) -> str:
-    """As many whole items of a list as fit, and how many more there are; one item alone is clipped in its middle."""
-    items = re.split(r"(?<=[,;]) ", visible(value))
+    """As many whole items of a list as fit, and how many more there are; one item alone is clipped in its middle.
+
+    Items end at semicolons, else at commas: at both where that of a semicolon is too long, and then they are not
+    counted. Where some are of several each (`2 x fill`), it is kinds that are left.
+    """
+    whole = visible(value)
+    items = re.split(r"(?<=;) ", whole)
+    cut = len(items) > 1 and len(items[0]) > limit
+    if cut or len(items) == 1:
+        items = re.split(r"(?<=[,;]) ", whole)
     kept = items[0]
     for number, item in enumerate(items[1:], 1):
         if len(kept) + 1 + len(item) > limit:
-            return f"{clip(kept.rstrip(',;'), limit)} and {len(items) - number} more"
+            left = len(items) - number
+            kinds = "; " not in whole and re.search(r"(?:^|[:,] )\d+ x ", whole)
+            more = "more" if cut else plural(left, "more kind") if kinds else f"{left} more"
+            return f"{clip(kept.rstrip(',;'), limit)} and {more}"
         kept = f"{kept} {item}"
     return clip(kept, limit)
 
