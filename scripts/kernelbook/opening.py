@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kernelbook.case_facts import YARDSTICK, CaseFacts
+from kernelbook.case_facts import YARDSTICK, CaseFacts, median
 from kernelbook.clock import bounds_by_process
 from kernelbook.comparability import refusal
 from kernelbook.comparisons import Comparison, step_text
@@ -77,7 +77,7 @@ def _ranking(group: Sequence[CaseFacts]) -> str:
     said = [f"{best.workload}: of {len(group)} cases, {best.case} takes the least device time, {_time(best)}{also}"]
     said += [f"then {rest[0].case}, {_time(rest[0])}"] if rest else []
     said += [f"{rest[-1].case} takes the most, {_time(rest[-1])}"] if len(rest) > 1 else []
-    return "; ".join(said) + f".{_held_up(best)}"
+    return "; ".join(said) + f".{_held_up(best, others)}"
 
 
 def _time(facts: CaseFacts) -> str:
@@ -88,14 +88,31 @@ def _names(facts: CaseFacts) -> list[str]:
     return [activity.name for activity in facts.activities if activity.category == "kernel"]
 
 
-def _held_up(facts: CaseFacts) -> str:
-    """That most processes of the quickest case wait for the CPU, so that its device time is not what a user gets."""
+def _held_up(facts: CaseFacts, others: Sequence[CaseFacts]) -> str:
+    """That most processes of the quickest case wait for the CPU, so that its device time is not what a user gets.
+
+    Beside it the quickest by the clock, if all its processes are quicker than all of the case's.
+    """
     bounds = bounds_by_process(facts)
     waiting = sum(bound == "launches" for bound in bounds.values())
     if waiting * 2 <= len(bounds) or facts.forward_time_us is None:
         return ""
     where = "" if waiting == len(bounds) else f" in {waiting} of {plural(len(bounds), 'process', 'processes')}"
-    return f" The CPU holds it up{where}: a forward takes {duration(facts.forward_time_us)} unprofiled."
+    least = min(_forward_times(facts), default=0.0)
+    quicker = [other for other in others if max(_forward_times(other), default=least) < least]
+    first = min(quicker, key=lambda other: other.forward_time_us or 0.0, default=None)
+    if first is None:
+        takes = f"a forward of it takes {duration(facts.forward_time_us)} unprofiled"
+        return f" The CPU holds {facts.case} up{where}: {takes}."
+    times = f"{duration(facts.forward_time_us)} against {duration(first.forward_time_us)}"
+    takes = f"a forward of {facts.case} takes longer than one of {first.case}, {times}"
+    return f" Unprofiled, {takes}: the CPU holds {facts.case} up{where}."
+
+
+def _forward_times(facts: CaseFacts) -> list[float]:
+    """The median unprofiled forward of each of its processes, µs."""
+    known = (median(process.forward_times_us) for process in facts.processes if process.merged)
+    return [time for time in known if time is not None]
 
 
 # --- what changed from case to case ---------------------------------------------------------------------------------

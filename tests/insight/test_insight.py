@@ -82,10 +82,27 @@ def test_the_quickest_of_a_workload_is_named_with_those_after_it(insight: Insigh
 
 def test_the_quickest_on_the_device_may_be_held_up_by_the_cpu(insight: Insight, recorded_h200: Path) -> None:
     (line,) = [line for line in insight.words if line.startswith("mlp: ")]
-    read = sorted(recorded_h200.glob("mlp-liger/*/measurement.json"))
-    forward = median(median(json.loads(path.read_text())["forward_times_us"]) for path in read)
+    times = {case: forward_times(recorded_h200, case) for case in ("mlp-liger", "mlp-eager", "mlp-compile")}
+    assert max(times["mlp-eager"]) < min(times["mlp-liger"]) < max(times["mlp-compile"])
+    liger, eager = (f"{median(times[case]):.0f} µs" for case in ("mlp-liger", "mlp-eager"))
     assert "mlp-liger takes the least device time" in line
-    assert line.endswith(f"The CPU holds it up: a forward takes {forward:.0f} µs unprofiled.")
+    assert line.endswith(
+        f" Unprofiled, a forward of mlp-liger takes longer than one of mlp-eager, {liger} against {eager}: "
+        "the CPU holds mlp-liger up."
+    )
+
+
+def forward_times(recorded: Path, case: str) -> list[float]:
+    """The median unprofiled forward of each process, off its file, µs."""
+    read = sorted(recorded.glob(f"{case}/*/measurement.json"))
+    return [median(json.loads(path.read_text())["forward_times_us"]) for path in read]
+
+
+def test_the_quickest_held_up_but_the_quickest_by_the_clock_too_is_beside_no_other(recorded_facts: Facts) -> None:
+    liger = recorded_facts["mlp-liger"]  # its slowest process takes 286 µs
+    others = [replace(recorded_facts[case], processes=()) for case in ("mlp-eager", "mlp-compile")]
+    (line,) = judge_edition({facts.key: facts for facts in (liger, *others)}, {}).words[:1]
+    assert line.endswith(" The CPU holds mlp-liger up: a forward of it takes 277 µs unprofiled.")
 
 
 def test_several_runs_are_counted_each_by_itself_and_last(recorded_facts: Facts) -> None:
