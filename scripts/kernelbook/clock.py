@@ -22,6 +22,8 @@ class Clock:
     unprofiled. ``text`` reconciles the two.
     """
 
+    run: str
+    case: str
     cpu_time_us: float | None
     launch_delay_us: float | None
     device_busy_us: float | None
@@ -75,6 +77,8 @@ def clock_of(facts: CaseFacts) -> Clock:
     overhead = profiled / whole - 1 if profiled and whole else None
     bound = bound_of(facts)[0]
     return Clock(
+        run=facts.run,
+        case=facts.case,
         cpu_time_us=facts.cpu_time_us,
         launch_delay_us=median_of_processes(
             (forward.process, a.launch_delay_us) for forward in facts.forwards for a in forward.activities

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -35,7 +35,6 @@ from kernelbook.insight_tables import (
     FINDINGS,
     comparison_rows,
     cost_rows,
-    keyed,
     table,
 )
 from kernelbook.opening import Said, opening_words
@@ -46,42 +45,36 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class CaseCost:
-    """Cost and clock of one case, with what it buys against the fastest of its peers."""
+    """Cost and clock of one case."""
 
     forward: ForwardCost
     kernels: tuple[KernelCost, ...]
     gemms: tuple[GemmCost, ...]
     clock: Clock
-    trade_off: str | None
 
 
 @dataclass(frozen=True)
 class Insight:
-    """Everything by (run, case), in the order of the cases given; ``words`` is the report's first paragraph.
-
-    ``ceilings``: (run, ceiling).
-    """
+    """Everything said, in the order of the cases given; ``words`` is the report's first paragraph."""
 
     expectations: tuple[Judgement, ...]
     findings: tuple[Finding, ...]
     comparisons: tuple[Comparison, ...]
     costs: Mapping[Key, CaseCost]
-    ceilings: tuple[tuple[str, Ceiling], ...]
+    ceilings: tuple[Ceiling, ...]
     words: tuple[str, ...]
 
     def tables(self) -> dict[str, pa.Table]:
         """The tables of an edition that are made here, by name."""
-        costs = (
-            row for key, c in self.costs.items() for row in cost_rows(key, c.forward, c.trade_off, c.kernels, c.gemms)
-        )
+        costs = (row for cost in self.costs.values() for row in cost_rows(cost.forward, cost.kernels, cost.gemms))
         compared = (row for comparison in self.comparisons for row in comparison_rows(comparison))
         return {
             "expectations": table(map(asdict, self.expectations), EXPECTATIONS),
             "findings": table(map(asdict, self.findings), FINDINGS),
             "comparisons": table(compared, COMPARISONS),
             "costs": table(costs, COSTS),
-            "ceilings": table(({"run": run, **asdict(ceiling)} for run, ceiling in self.ceilings), CEILINGS),
-            "clock": table((keyed(key, cost.clock) for key, cost in self.costs.items()), CLOCK),
+            "ceilings": table(map(asdict, self.ceilings), CEILINGS),
+            "clock": table((asdict(cost.clock) for cost in self.costs.values()), CLOCK),
         }
 
 
@@ -108,7 +101,7 @@ def judge_edition(
     costs = {key: _cost(f, runs[f.run], ceilings[f.run]) for key, f in measured.items() if f.status == "ok"}
     comparisons = tuple(compare(a, b) for a, b in pairs(runs, expect, headline, baseline_run))
     words = opening_words(Said(runs, judged, findings, comparisons, tuple(headline)))
-    named = tuple((run, ceiling) for run, of_run in runs.items() for ceiling in measured_ceilings(of_run))
+    named = tuple(ceiling for of_run in runs.values() for ceiling in measured_ceilings(of_run))
     return Insight(judged, findings, comparisons, costs, named, tuple(words))
 
 
@@ -120,13 +113,12 @@ def _by_run(cases: Mapping[Key, CaseFacts]) -> dict[str, dict[str, CaseFacts]]:
 
 
 def _cost(facts: CaseFacts, of_run: Mapping[str, CaseFacts], ceilings: Ceilings) -> CaseCost:
-    scene = Scene(facts, of_run)
+    buys = trade_off(facts, Scene(facts, of_run).peers()) if facts.on_device else None
     return CaseCost(
-        forward=forward_cost(facts, ceilings),
+        forward=replace(forward_cost(facts, ceilings), trade_off=buys),
         kernels=tuple(kernel_costs(facts, ceilings)),
         gemms=tuple(gemm_costs(facts, ceilings)),
         clock=clock_of(facts),
-        trade_off=trade_off(facts, scene.peers()) if facts.on_device else None,
     )
 
 

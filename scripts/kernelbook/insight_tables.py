@@ -16,10 +16,8 @@ from kernelbook.cost_model import Ceiling, ForwardCost, GemmCost, KernelCost
 from kernelbook.expectations import Judgement
 from kernelbook.findings import Finding
 
-Key = tuple[str, str]
 Row = Mapping[str, Any]
 TYPES = {"str": pa.string(), "float": pa.float64(), "int": pa.int64()}
-KEYS = [("run", pa.string()), ("case", pa.string())]
 
 
 def _columns(kind: type, *left_out: str) -> list[tuple[str, pa.DataType]]:
@@ -29,17 +27,12 @@ def _columns(kind: type, *left_out: str) -> list[tuple[str, pa.DataType]]:
 
 _FORWARD = _columns(ForwardCost)
 _KERNEL = _columns(KernelCost, *(name for name, _ in _FORWARD))
-_TAKEN = {name for name, _ in (*_FORWARD, *_KERNEL)}
+_PRODUCT = _columns(GemmCost, *(name for name, _ in (*_FORWARD, *_KERNEL)))
 EXPECTATIONS = pa.schema(_columns(Judgement))
 FINDINGS = pa.schema(_columns(Finding, "positions", "theme", "subject"))
-CLOCK = pa.schema([*KEYS, *_columns(Clock)])
-CEILINGS = pa.schema([KEYS[0], *_columns(Ceiling)])
-COSTS = pa.schema(
-    [
-        *(*KEYS, ("scope", pa.string()), *_FORWARD, ("trade_off", pa.string())),
-        *(*_KERNEL, *_columns(GemmCost, *_TAKEN)),
-    ]
-)
+CLOCK = pa.schema(_columns(Clock))
+CEILINGS = pa.schema(_columns(Ceiling))
+COSTS = pa.schema([*_FORWARD[:2], ("scope", pa.string()), *_FORWARD[2:], *_KERNEL, *_PRODUCT])
 COMPARISONS = pa.schema(
     [
         *((name, pa.string()) for name in ("run_a", "case_a", "run_b", "case_b", "scope", "kind", "a", "b")),
@@ -56,22 +49,12 @@ def table(rows: Iterable[Row], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema=schema)
 
 
-def keyed(key: Key, row: Any) -> dict[str, Any]:
-    """A dataclass as a row that says whose it is."""
-    return {"run": key[0], "case": key[1], **asdict(row)}
-
-
-def cost_rows(
-    key: Key,
-    forward: ForwardCost,
-    trade_off: str | None,
-    kernels: Iterable[KernelCost],
-    gemms: Iterable[GemmCost],
-) -> list[Row]:
+def cost_rows(forward: ForwardCost, kernels: Iterable[KernelCost], gemms: Iterable[GemmCost]) -> list[Row]:
     """A row for the forward, then one for each kernel of known traffic, then one for each product."""
-    rows: list[Row] = [{**keyed(key, forward), "scope": "forward", "trade_off": trade_off}]
-    rows += [{**keyed(key, kernel), "scope": "kernel"} for kernel in kernels]
-    return rows + [{**keyed(key, gemm), "scope": "GEMM"} for gemm in gemms]
+    keys = {"run": forward.run, "case": forward.case}
+    rows: list[Row] = [{**asdict(forward), "scope": "forward"}]
+    rows += [{**keys, **asdict(kernel), "scope": "kernel"} for kernel in kernels]
+    return rows + [{**asdict(gemm), "scope": "GEMM"} for gemm in gemms]
 
 
 def comparison_rows(comparison: Comparison) -> list[Row]:

@@ -23,6 +23,7 @@ class Ceiling:
     what the maker states of the device, None where no sheet of it is known here.
     """
 
+    run: str
     quantity: str
     per_s: float
     case: str
@@ -82,6 +83,7 @@ def _ceiling(quantity: str, per_s: float, facts: CaseFacts, kernel: str | None =
     elif sheet and facts.dtype in ("bfloat16", "float16"):
         stated = sheet.flops_per_s
     return Ceiling(
+        run=facts.run,
         quantity=quantity,
         per_s=per_s,
         case=facts.case,

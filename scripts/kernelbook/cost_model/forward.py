@@ -44,8 +44,12 @@ class ForwardCost:
     compute, and from there to the device time; the larger is excess traffic or work, or kernel efficiency. latency,
     where the floor is below LEAST_ROOF_US. Else unknown. ``limiter_processes``: in how many of the
     ``processes`` that can be told by their own medians it is overhead, or is something else, as it is in the case.
+
+    ``trade_off``: what it buys against the fastest of its peers, in words; filled in by whoever knows them.
     """
 
+    run: str
+    case: str
     flops: int | None
     compulsory_bytes: int | None
     traffic_bytes: int | None
@@ -61,6 +65,19 @@ class ForwardCost:
     floor_us: float | None
     times_floor: float | None
     times_floor_wall: float | None
+    trade_off: str | None = None
+
+    @property
+    def limited_by(self) -> str:
+        """`compute`, or `compute (in 2 of 3 processes)` where the others wait for the CPU, or the reverse."""
+        if self.limiter_processes in (None, self.processes):
+            return self.limiter
+        return f"{self.limiter} (in {self.limiter_processes} of {self.processes} processes)"
+
+    @property
+    def told(self) -> bool:
+        """Whether there is anything to show: a CPU run or a bare trace has no ceilings and no floor."""
+        return any((self.tflops, self.compulsory_gb_per_s, self.floor_us, self.trade_off))
 
 
 def forward_cost(facts: CaseFacts, ceilings: Ceilings) -> ForwardCost:
@@ -78,6 +95,8 @@ def forward_cost(facts: CaseFacts, ceilings: Ceilings) -> ForwardCost:
     waiting = [bound == "launches" for bound in bounds_by_process(facts).values() if bound != "unknown"]
     traffic = sum(cost.bytes for cost in kernels) if _all_known(facts, kernels) else None
     return ForwardCost(
+        run=facts.run,
+        case=facts.case,
         flops=flops,
         compulsory_bytes=least,
         traffic_bytes=traffic,

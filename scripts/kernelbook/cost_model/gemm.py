@@ -24,6 +24,8 @@ class GemmCost:
     ``tiles_per_block``: above 1 where the kernel is persistent, each block computing tile after tile.
     """
 
+    run: str
+    case: str
     position: int
     kernel: str
     label: str
@@ -70,6 +72,8 @@ def _gemm(facts: CaseFacts, pair: Launched, ceilings: Ceilings) -> GemmCost | No
     tiles = _tiles(kernel, batch, m, n)
     blocks = math.prod(kernel.grid) if kernel.grid else None
     return GemmCost(
+        run=facts.run,
+        case=facts.case,
         position=kernel.position,
         kernel=kernel.name,
         label=label("kernel", kernel.name),

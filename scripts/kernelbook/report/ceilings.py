@@ -3,27 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from kernelbook.cost_model import Ceiling
 from kernelbook.trust import Trust
 from kernelbook.units import significant
 
 UNITS = {"compute": (1e12, "TFLOP/s"), "memory": (1e9, "GB/s")}
-
-
-@dataclass(frozen=True)
-class Ceiling:
-    """A row of the table ``ceilings``."""
-
-    run: str
-    quantity: str
-    per_s: float
-    case: str
-    kernel: str | None = None
-    dtype: str | None = None
-    data_sheet_per_s: float | None = None
-    share_of_data_sheet: float | None = None
-    source: str | None = None
 
 
 def lines(ceilings: Iterable[Ceiling], trust: Iterable[Trust], runs: Iterable[str]) -> tuple[str, ...]:

@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kernelbook.case_facts import merge_processes
+from kernelbook.clock import Clock
+from kernelbook.cost_model import Ceiling, ForwardCost, GemmCost
 from kernelbook.expectations import Judgement
 from kernelbook.findings import Finding
 from kernelbook.report import forwards
-from kernelbook.report.ceilings import Ceiling
-from kernelbook.report.costs import Clock, Cost, Product
 from kernelbook.report.model import (
     CaseRun,
     CaseSpec,
@@ -86,16 +86,16 @@ def read_edition(folder: Path, tables: Mapping[str, pa.Table] | None = None) -> 
         left_out=tuple((str(row["run"]), str(row["reason"])) for row in about.get("left_out", [])),
         cases=specs + _unlisted(specs, tables["cases"]),
         case_runs=_case_runs(folder, about, tables),
-        judged=tuple(_make(Judgement, row) for row in _rows(tables, "expectations")),
-        findings=tuple(_make(Finding, row) for row in _rows(tables, "findings")),
+        judged=_made(Judgement, tables, "expectations"),
+        findings=_made(Finding, tables, "findings"),
         words=tuple(str(line) for line in about.get("words") or ()),
-        costs=tuple(cost for cost in _costs(tables) if cost.told),
-        products=tuple(_make(Product, row) for row in _rows(tables, "costs") if row["scope"] == "GEMM"),
-        ceilings=tuple(_make(Ceiling, row) for row in _rows(tables, "ceilings")),
-        clocks=tuple(_make(Clock, row) for row in _rows(tables, "clock")),
-        compared=tuple(_make(Compared, row) for row in _rows(tables, "comparisons") if row["scope"] == "summary"),
-        trust=tuple(_make(Trust, row) for row in _rows(tables, "trust")),
-        backends=tuple(_make(Answer, row) for row in _rows(tables, "sdpa_backends")),
+        costs=tuple(cost for cost in _made(ForwardCost, tables, "costs", "forward") if cost.told),
+        products=_made(GemmCost, tables, "costs", "GEMM"),
+        ceilings=_made(Ceiling, tables, "ceilings"),
+        clocks=_made(Clock, tables, "clock"),
+        compared=_made(Compared, tables, "comparisons", "summary"),
+        trust=_made(Trust, tables, "trust"),
+        backends=_made(Answer, tables, "sdpa_backends"),
         ranges=range_lines(tables),
         files=whole_files(tables),
         **_wishes(about.get("report") or {}),
@@ -132,12 +132,9 @@ def _wishes(report: Row) -> dict[str, Any]:
     return wishes
 
 
-def _costs(tables: Mapping[str, pa.Table]) -> list[Cost]:
-    return [_make(Cost, row) for row in _rows(tables, "costs") if row["scope"] == "forward"]
-
-
-def _rows(tables: Mapping[str, pa.Table], name: str) -> list[dict[str, Any]]:
-    return tables[name].to_pylist()
+def _made(kind: type, tables: Mapping[str, pa.Table], name: str, scope: str | None = None) -> tuple[Any, ...]:
+    """The rows of a table, or those of one scope, as what they were written from."""
+    return tuple(_make(kind, row) for row in tables[name].to_pylist() if scope in (None, row.get("scope")))
 
 
 def _clean(value: Any) -> Any:
@@ -171,7 +168,7 @@ def _unlisted(specs: tuple[CaseSpec, ...], cases: pa.Table) -> tuple[CaseSpec, .
 def _case_runs(folder: Path, about: Row, tables: Mapping[str, pa.Table]) -> tuple[CaseRun, ...]:
     runs = {run["run"]: run for run in about.get("runs", [])}
     grouped: dict[Key, list[Row]] = defaultdict(list)
-    for row in _rows(tables, "cases"):
+    for row in tables["cases"].to_pylist():
         grouped[row["run"], row["case"]].append(row)
     drawn = forwards.representative(tables, {name: run.get("capability") for name, run in runs.items()})
     samples = _samples(tables["samples"])

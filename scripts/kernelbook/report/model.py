@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from kernelbook.case_facts import YARDSTICK, Process
+from kernelbook.clock import Clock
 from kernelbook.comparability import UNKNOWN, Setting
+from kernelbook.cost_model import Ceiling, ForwardCost, GemmCost
 from kernelbook.expectations import Judgement
 from kernelbook.findings import Finding
-from kernelbook.report.ceilings import Ceiling
-from kernelbook.report.costs import Clock, Cost, Product
 from kernelbook.report.ranges import RangeLine, WholeFile
 from kernelbook.sdpa_backends import Answer
 from kernelbook.trust import Trust
@@ -192,8 +192,8 @@ class Edition:
     judged: tuple[Judgement, ...]
     findings: tuple[Finding, ...]
     words: tuple[str, ...] = ()
-    costs: tuple[Cost, ...] = ()
-    products: tuple[Product, ...] = ()
+    costs: tuple[ForwardCost, ...] = ()
+    products: tuple[GemmCost, ...] = ()
     ceilings: tuple[Ceiling, ...] = ()
     clocks: tuple[Clock, ...] = ()
     compared: tuple[Compared, ...] = ()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from kernelbook.clock import Clock
+from kernelbook.cost_model import ForwardCost, GemmCost
 from kernelbook.expectations import Judgement
 from kernelbook.findings import Finding
 from kernelbook.report import story, strips
-from kernelbook.report.costs import Clock, Cost, Product
 from kernelbook.report.model import (
     Activity,
     CaseRun,
@@ -94,8 +95,8 @@ class CaseView:
     cells: tuple[CellView | None, ...]  # in the order of the edition's runs; None where the run has no such case
     guesses: tuple[GuessLine, ...]
     findings: tuple[Finding, ...] = ()
-    costs: tuple[Cost, ...] = ()
-    products: tuple[Product, ...] = ()
+    costs: tuple[ForwardCost, ...] = ()
+    products: tuple[GemmCost, ...] = ()
     clocks: tuple[Clock, ...] = ()
     ranges: tuple[RangeLine, ...] = ()
     files: tuple[WholeFile, ...] = ()
