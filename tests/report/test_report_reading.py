@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kernelbook.case_facts import Note
 from kernelbook.expectations import Judgement
 from kernelbook.findings import Finding
 from kernelbook.report import figures, markdown, page, spreads, story, strips, traces
 from kernelbook.report.also import also
 from kernelbook.report.families import FAMILIES, contrast, family_of
 from kernelbook.report.load import read_edition
-from kernelbook.report.model import Warned
 from kernelbook.report.views import case_views, guess_lines
 
 
@@ -212,12 +212,12 @@ def test_the_page_has_a_limit_for_all_traces_together(edition, tmp_path):
 
 def test_a_warning_that_a_finding_tells_for_many_cases_is_not_repeated_beside_each(edition):
     row = next(row for row in edition.case_runs if row.status == "ok")
-    noted = dataclasses.replace(row, warnings=(Warned("slow_first", "slow"), Warned("damaged", "cut")))
+    noted = dataclasses.replace(row, warnings=(Note("slow_first", 1, "slow"), Note("damaged", 1, "cut")))
     cases = f"another, {row.case}"
     found = Finding("slow-first", "info", None, None, "", "", "told once", run=row.run, case="another", cases=cases)
     codes = lambda findings: [w.code for w in story.warnings(dataclasses.replace(edition, findings=findings), noted)]  # noqa: E731
     assert codes((found,)) == ["damaged"]
-    early = dataclasses.replace(row, warnings=(Warned("before_window", "9 of them"),))
+    early = dataclasses.replace(row, warnings=(Note("before_window", 9, "9 of them"),))
     once = dataclasses.replace(edition, findings=(dataclasses.replace(found, rule="before-window"),))
     assert story.warnings(once, early) == ()
     assert story.warnings(edition, early) == early.warnings

@@ -8,16 +8,16 @@ from dataclasses import replace
 import made_edition
 import pytest
 
+from kernelbook.case_facts import Activity
 from kernelbook.report import render_report, story
 from kernelbook.report.load import read_edition
-from kernelbook.report.model import Activity
 from kernelbook.trade_off import computed_in
 
 CREATED = "2026-11-29T15:00:00Z"
 
 
 def ran(name: str, duration: float = 1.0) -> Activity:
-    return Activity(0, "kernel", name, duration)
+    return Activity(0, "kernel", name, 0.0, duration)
 
 
 @pytest.mark.parametrize(

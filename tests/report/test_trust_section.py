@@ -14,7 +14,7 @@ import pytest
 from kernelbook.findings import Finding
 from kernelbook.report import render_report, story, trust
 from kernelbook.report.load import read_edition
-from kernelbook.report.model import Activity, CaseRun, CaseSpec, Edition
+from kernelbook.report.model import CaseRun, CaseSpec, Drawn, Edition
 from kernelbook.sdpa_backends import SCHEMA as ANSWERS
 from kernelbook.sdpa_backends import Answer
 from kernelbook.trust import SCHEMA, Trust
@@ -237,7 +237,7 @@ def test_the_section_does_not_make_a_phone_scroll_sideways(open_page, told) -> N
 
 def test_ceilings_are_in_no_ranking() -> None:
     specs = (CaseSpec("ceiling-matmul", "ceiling"), CaseSpec("linear-eager", "linear"))
-    act = Activity(0, "kernel", "k", 1000.0)
+    act = Drawn(0, "kernel", "k", 0.0, 1000.0)
     rows = (
         CaseRun("h200", "ceiling-matmul", "ok", activities=(act,)),
         CaseRun("h200", "linear-eager", "ok", activities=(replace(act, duration_us=2.0),)),

@@ -15,7 +15,7 @@ from kernelbook.case_facts.model import (
     Process,
     label,
 )
-from kernelbook.case_facts.tables import call_totals, case_facts
+from kernelbook.case_facts.tables import activity_of, call_totals, calls_of, case_facts
 
 __all__ = [
     "FAILED_PROCESSES",
@@ -28,7 +28,9 @@ __all__ = [
     "MergedCase",
     "Note",
     "Process",
+    "activity_of",
     "call_totals",
+    "calls_of",
     "case_facts",
     "label",
     "median",

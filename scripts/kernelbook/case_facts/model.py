@@ -22,7 +22,10 @@ YARDSTICK = "ceiling"
 
 @dataclass(frozen=True)
 class Activity:
-    """One kernel, memcpy or memset of a forward; ``position`` counts in start order inside the forward."""
+    """One kernel, memcpy or memset of a forward; ``position`` counts in start order inside the forward.
+
+    ``start_us`` and ``launch_start_us`` are on the trace's clock, which starts with the earliest event of the file.
+    """
 
     position: int
     category: str
@@ -68,7 +71,10 @@ class Activity:
 
 @dataclass(frozen=True)
 class Call:
-    """One CPU event inside the representative forward; ``parent`` is a position in the same forward."""
+    """One CPU event inside the representative forward; ``parent`` is a position in the same forward.
+
+    ``start_us`` counts from the start of the forward's range, unlike that of an activity.
+    """
 
     position: int
     depth: int

@@ -75,7 +75,7 @@ def _facts(
         notes=case.notes,
         processes=case.processes,
         forwards=forwards,
-        calls=_calls(row for row in calls if (row["process"], row["index"]) == chosen),
+        calls=calls_of(row for row in calls if (row["process"], row["index"]) == chosen),
         call_totals=tuple(CallTotal(**{f.name: row.get(f.name) for f in fields(CallTotal)}) for row in totals),
         chosen=chosen,
     )
@@ -107,7 +107,7 @@ def _parsed(text: str | None, default: Any) -> Any:
 def _forwards(ranges: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> tuple[Forward, ...]:
     activities: dict[tuple[int, int], list[Activity]] = {}
     for row in rows:
-        activities.setdefault((row["process"], row["index"]), []).append(_activity(row))
+        activities.setdefault((row["process"], row["index"]), []).append(activity_of(row))
     return tuple(
         Forward(
             process=row["process"],
@@ -124,12 +124,13 @@ def _forwards(ranges: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, A
     )
 
 
-def _activity(row: Mapping[str, Any]) -> Activity:
-    known = {f.name: row.get(f.name) for f in fields(Activity) if row.get(f.name) is not None}
-    lists = {name: tuple(known[name]) for name in ("grid", "block") if name in known}
-    return Activity(**(known | lists))
+def activity_of(row: Mapping[str, Any], kind: type[Activity] = Activity) -> Any:
+    """A row of the table ``activities`` as an activity, or as one of a kind that has more of its columns."""
+    known = {f.name: row.get(f.name) for f in fields(kind) if row.get(f.name) is not None}
+    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in known.items()})
 
 
-def _calls(rows: Iterable[Mapping[str, Any]]) -> tuple[Call, ...]:
+def calls_of(rows: Iterable[Mapping[str, Any]]) -> tuple[Call, ...]:
+    """Rows of the table ``calls`` of one forward, in the order of their positions."""
     known = [f.name for f in fields(Call)]
     return tuple(sorted((Call(**{n: row.get(n) for n in known}) for row in rows), key=lambda call: call.position))

@@ -4,38 +4,27 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kernelbook.kernel_names import built_for, decode_activity
-from kernelbook.report.model import Activity, Call
-from kernelbook.report.names import shown
+from kernelbook.case_facts import Call, activity_of, calls_of
+from kernelbook.kernel_names import built_for
+from kernelbook.report.model import Drawn
 
 Row = Mapping[str, Any]
 Key = tuple[str, str]
 
-FACTS = (
-    "grid",
-    "block",
-    "registers_per_thread",
-    "shared_memory_bytes",
-    "occupancy_percent",
-    "bytes",
-    "graph",
-    "launch_api",
-    "launch_duration_us",
-)
 RATES = ("gb_per_s", "share_of_roof", "roof")
 
 
 @dataclass(frozen=True)
-class Drawn:
+class Representative:
     """The representative forward of each (run, case)."""
 
-    activities: Mapping[Key, tuple[Activity, ...]]
+    activities: Mapping[Key, tuple[Drawn, ...]]
     calls: Mapping[Key, tuple[Call, ...]]
 
 
@@ -49,7 +38,7 @@ def points(ranges: pa.Table) -> dict[Key, tuple[tuple[float | None, float | None
     return {key: tuple(processes[min(processes)]) for key, processes in grouped.items()}
 
 
-def representative(tables: Mapping[str, pa.Table], capabilities: Mapping[str, str | None]) -> Drawn:
+def representative(tables: Mapping[str, pa.Table], capabilities: Mapping[str, str | None]) -> Representative:
     """The rows marked `representative`; all rows of a table without marks, which holds representative ones only.
 
     capabilities: run -> compute capability of its device (9.0).
@@ -58,19 +47,14 @@ def representative(tables: Mapping[str, pa.Table], capabilities: Mapping[str, st
     calls = _chosen(tables["calls"])
     starts = _starts(tables["ranges"])
     rates = _rates(tables["costs"])
-    return Drawn(
+    return Representative(
         {
             key: tuple(
-                replace(
-                    _activity(row, starts),
-                    built_for=_built_for(row, capabilities.get(key[0])),
-                    **rates.get((*key, row["position"]), {}),
-                )
-                for row in rows
+                _drawn(row, starts, capabilities.get(key[0]), rates.get((*key, row["position"]), {})) for row in rows
             )
             for key, rows in activities.items()
         },
-        {key: tuple(_call(row) for row in rows) for key, rows in calls.items()},
+        {key: calls_of(rows) for key, rows in calls.items()},
     )
 
 
@@ -100,16 +84,16 @@ def _starts(ranges: pa.Table) -> dict[tuple[Any, ...], float]:
     }
 
 
-def _activity(row: Row, starts: Mapping[tuple[Any, ...], float]) -> Activity:
+def _drawn(row: Row, starts: Mapping[tuple[Any, ...], float], capability: str | None, rates: Row) -> Drawn:
     zero = starts.get((row["run"], row["case"], row.get("process"), row.get("index")), 0.0)
-    own = {spec.name for spec in fields(Activity)}
-    known = {name: row[name] for name in own & set(row) if row[name] is not None}
-    for name in ("start_us", "launch_start_us"):
-        if name in known:
-            known[name] -= zero
-    known["facts"] = {name: row[name] for name in FACTS if row.get(name) is not None}
-    known["family"] = known.get("family") or shown(row["category"], row["name"]).family
-    return Activity(**known)
+    act = activity_of(row, Drawn)
+    return replace(
+        act,
+        start_us=act.start_us - zero,
+        launch_start_us=None if act.launch_start_us is None else act.launch_start_us - zero,
+        built_for=built_for(act.decoded, capability),
+        **rates,
+    )
 
 
 def _rates(costs: pa.Table) -> dict[tuple[str, str, int], dict[str, Any]]:
@@ -119,12 +103,3 @@ def _rates(costs: pa.Table) -> dict[tuple[str, str, int], dict[str, Any]]:
         for row in costs.to_pylist()
         if row["scope"] == "kernel"
     }
-
-
-def _built_for(row: Row, capability: str | None) -> str | None:
-    return built_for(decode_activity(row["category"], row["name"]), capability)
-
-
-def _call(row: Row) -> Call:
-    own = {spec.name for spec in fields(Call)}
-    return Call(**{name: row[name] for name in own & set(row) if row[name] is not None})

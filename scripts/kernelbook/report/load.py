@@ -22,14 +22,7 @@ from kernelbook.cost_model import Ceiling, ForwardCost, GemmCost
 from kernelbook.expectations import Judgement
 from kernelbook.findings import Finding
 from kernelbook.report import forwards
-from kernelbook.report.model import (
-    CaseRun,
-    CaseSpec,
-    Compared,
-    Edition,
-    Run,
-    Warned,
-)
+from kernelbook.report.model import CaseRun, CaseSpec, Compared, Edition, Run
 from kernelbook.report.ranges import range_lines, whole_files
 from kernelbook.sdpa_backends import Answer
 from kernelbook.trust import Trust
@@ -196,7 +189,7 @@ def _case_run(folder: Path, rows: list[Row], run: Row, samples: Samples, **parts
         "setting": replace(setting, **known),
         "processes": len(rows),
         "bad": tuple(process for process in case.processes if process.status != "ok"),
-        "warnings": tuple(Warned(note.code, note.message) for note in case.notes),
+        "warnings": case.notes,
         "trace": _trace_file(folder, case.row.get("trace_path")),
         "samples": tuple((process, times) for process, times in samples if process in case.merged),
     }

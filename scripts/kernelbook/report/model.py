@@ -5,12 +5,12 @@ Every field that may be missing is None, never 0. Times are microseconds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kernelbook.case_facts import YARDSTICK, Process
+from kernelbook.case_facts import YARDSTICK, Activity, Call, Note, Process
 from kernelbook.clock import Clock
 from kernelbook.comparability import UNKNOWN, Setting
 from kernelbook.cost_model import Ceiling, ForwardCost, GemmCost
@@ -63,8 +63,8 @@ class CaseSpec:
 
 
 @dataclass(frozen=True)
-class Activity:
-    """One device activity of the representative forward. `start_us` counts from the forward's own start.
+class Drawn(Activity):
+    """One device activity of the representative forward, with starts that count from the forward's own.
 
     `duration_us` is how long it took in that forward, `median_duration_us` how long it usually takes over all of them.
     `gb_per_s`, `share_of_roof`, `roof`: its rate where its traffic is known, and what of the roof that is, compute's or
@@ -72,58 +72,19 @@ class Activity:
     tensors that its op takes, largest first. `converts`: of a copy that changes the element type, `bf16 to fp32`.
     """
 
-    position: int
-    category: str
-    name: str
-    duration_us: float
-    start_us: float | None = None
-    device: int | None = None
-    stream: int | None = None
-    family: str | None = None
-    op: str | None = None
-    op_path: str | None = None
     correlation: int | None = None
-    launch_start_us: float | None = None
-    launch_delay_us: float | None = None
-    facts: Mapping[str, Any] = field(default_factory=dict)
     median_duration_us: float | None = None
     gb_per_s: float | None = None
     share_of_roof: float | None = None
     roof: str | None = None
     built_for: str | None = None
-    tensor_sizes: Sequence[int] = ()
+    tensor_sizes: tuple[int, ...] = ()
     converts: str | None = None
 
     @property
     def usual_us(self) -> float:
         """What tables and strips give: the median, or the one length there is."""
         return self.duration_us if self.median_duration_us is None else self.median_duration_us
-
-
-@dataclass(frozen=True)
-class Call:
-    """One CPU event of the representative forward. `parent` is the position of the enclosing call."""
-
-    position: int
-    depth: int
-    category: str
-    name: str
-    start_us: float
-    duration_us: float
-    self_us: float | None = None
-    parent: int | None = None
-    kernels: int | None = None
-    self_device_time_us: float | None = None
-    correlation: int | None = None
-    input_shapes: str | None = None
-
-
-@dataclass(frozen=True)
-class Warned:
-    """What the reading of a trace warns of."""
-
-    code: str
-    message: str
 
 
 @dataclass(frozen=True)
@@ -156,9 +117,9 @@ class CaseRun:
     peak_memory_bytes: int | None = None
     flops: float | None = None
     relative_error: float | None = None
-    warnings: tuple[Warned, ...] = ()
+    warnings: tuple[Note, ...] = ()
     trace: Path | None = None
-    activities: tuple[Activity, ...] = ()
+    activities: tuple[Drawn, ...] = ()
     calls: tuple[Call, ...] = ()
     samples: tuple[tuple[int, tuple[float, ...]], ...] = ()
     forwards: tuple[tuple[float | None, float | None], ...] = ()

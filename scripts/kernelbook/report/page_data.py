@@ -9,10 +9,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kernelbook.case_facts import Call
 from kernelbook.comparability import Setting, refusal
 from kernelbook.report import names
 from kernelbook.report.families import FAMILIES, family_of
-from kernelbook.report.model import Activity, Call, CaseRun, Edition
+from kernelbook.report.model import CaseRun, Drawn, Edition
 
 ACTIVITY = (
     "name",
@@ -47,6 +48,18 @@ CALL = (
     "device_time",
     "correlation",
     "shapes",
+)
+#: What the page tells of an activity where it is known, beside its columns.
+FACTS = (
+    "grid",
+    "block",
+    "registers_per_thread",
+    "shared_memory_bytes",
+    "occupancy_percent",
+    "bytes",
+    "graph",
+    "launch_api",
+    "launch_duration_us",
 )
 SHOWN = ("short", "what", "sentence", "precision", "details", "ops")
 
@@ -155,7 +168,8 @@ def _block(
     }
 
 
-def _activity(act: Activity, table: Names) -> list[Any]:
+def _activity(act: Drawn, table: Names) -> list[Any]:
+    facts = {name: getattr(act, name) for name in FACTS}
     family = FAMILIES.index(family_of(act.category, act.family))
     return [
         table.number(act.name),
@@ -169,13 +183,13 @@ def _activity(act: Activity, table: Names) -> list[Any]:
         table.number(act.op_path),
         act.correlation,
         _round(act.launch_start_us),
-        dict(act.facts),
+        {name: value for name, value in facts.items() if value is not None},
         _round(act.usual_us),
         _round(act.gb_per_s),
         None if act.share_of_roof is None else round(act.share_of_roof, 4),
         act.roof,
         table.number(act.built_for),
-        list(act.tensor_sizes),
+        act.tensor_sizes,
         table.number(act.converts),
     ]
 

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kernelbook.case_facts import FAILED_PROCESSES
+from kernelbook.case_facts import FAILED_PROCESSES, Note
 from kernelbook.comparability import refusal
 from kernelbook.expectations import Judgement
 from kernelbook.findings import Finding
 from kernelbook.report import text
-from kernelbook.report.model import Activity, CaseRun, Edition, Run, Warned
+from kernelbook.report.model import CaseRun, Drawn, Edition, Run
 from kernelbook.trade_off import computed_in
 
 
@@ -161,7 +161,7 @@ def own_findings(edition: Edition) -> tuple[Finding, ...]:
 TOLD_BY = {"slow_first": "slow-first", "before_window": "before-window"}
 
 
-def warnings(edition: Edition, row: CaseRun) -> tuple[Warned, ...]:
+def warnings(edition: Edition, row: CaseRun) -> tuple[Note, ...]:
     """The warnings of a case, without those that a finding about it tells."""
     rules = {f.rule for f in edition.findings if f.run == row.run and row.case in (f.case, *_names(f.cases))}
     return tuple(warned for warned in row.warnings if TOLD_BY.get(warned.code) not in rules)
@@ -222,7 +222,7 @@ class LongKernel:
     """A device activity that takes much of its forward."""
 
     row: CaseRun
-    activity: Activity
+    activity: Drawn
     share: float
 
 

@@ -10,13 +10,7 @@ from kernelbook.cost_model import ForwardCost, GemmCost
 from kernelbook.expectations import Judgement
 from kernelbook.findings import Finding
 from kernelbook.report import story, strips
-from kernelbook.report.model import (
-    Activity,
-    CaseRun,
-    CaseSpec,
-    Edition,
-    Run,
-)
+from kernelbook.report.model import CaseRun, CaseSpec, Drawn, Edition, Run
 from kernelbook.report.ranges import RangeLine, WholeFile
 from kernelbook.report.spreads import Spread, spreads
 from kernelbook.report.sweeps import Sweep, sweeps
@@ -73,7 +67,7 @@ class Seen:
 
     line: GuessLine
     strip: strips.Strip | None = None
-    kernels: tuple[Activity, ...] = ()
+    kernels: tuple[Drawn, ...] = ()
     more: int = 0
 
 
