@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kernelbook.case_facts import Activity, CallTotal, CaseFacts, median
 from kernelbook.clock import bound_of
 from kernelbook.findings.registry import CPU, DEVICE, NOTE, RECOVERABLE, SPENT, Finding, Scene
+from kernelbook.kernel_names import UNKNOWN
 from kernelbook.units import duration
 
 #: Figures of processes that lie farther apart than this, as a share of the least, are told as a range.
@@ -125,6 +126,14 @@ def described(activities: Sequence[Activity], limit: int = 8) -> str:
     """Each with its time and op: ``Memcpy DtoD 128 µs (aten::masked_fill)``."""
     parts = [f"{a.label} {duration(a.duration_us)}" + (f" ({a.ops[0]})" if a.ops else "") for a in activities[:limit]]
     return "; ".join(parts) + (f"; and {len(activities) - limit} more" if len(activities) > limit else "")
+
+
+def maker(kernel: Activity) -> str:
+    """Library and family, by the name: ``cuDNN attention``; the label where the name tells no library."""
+    library, family = kernel.decoded.library, kernel.family
+    if library == UNKNOWN:
+        return kernel.label
+    return library if family in library else f"{library} {family}"
 
 
 def device_finding(

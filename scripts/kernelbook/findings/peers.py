@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kernelbook.case_facts import YARDSTICK, CaseFacts
-from kernelbook.findings.costs import device_span, forward_span, part, severity
+from kernelbook.findings.costs import device_span, forward_span, maker, part, severity
 from kernelbook.findings.registry import DEVICE, RECOVERABLE, Finding, Scene, rule
 from kernelbook.findings.together import in_cases
 from kernelbook.units import duration, error, significant
@@ -89,7 +89,7 @@ def slower_than_peer(scene: Scene) -> Iterator[Finding]:
     share = part(faster.saved_us, faster.own_us)
     yield Finding(
         "slower-than-peer", severity(share), faster.saved_us, share, evidence,
-        f"Compute it as {peer.case} does; its longest kernel there is {longest.label} ({longest.decoded.library}).",
+        f"Compute it as {peer.case} does, whose longest kernel is of {maker(longest)}.",
         f"{text}.{errors}", of=DEVICE, kind=RECOVERABLE, theme=shared,
         subject=f"{times}{f' (error {own})' if theirs and own else ''}",
     )  # fmt: skip

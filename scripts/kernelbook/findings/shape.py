@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from kernelbook.case_facts import Activity
 from kernelbook.cost_model import gemm_costs
-from kernelbook.findings.costs import note, positions
+from kernelbook.findings.costs import maker, note, positions
 from kernelbook.findings.registry import Finding, Scene, rule
 from kernelbook.findings.together import in_cases, subjects
 from kernelbook.occupancy import theoretical_occupancy
@@ -126,18 +126,13 @@ def older_architecture(scene: Scene) -> Iterator[Finding]:
     if not older:
         return
     each = ", ".join(f"{k.label} ({k.decoded.architecture})" for k in older)
-    kinds = dict.fromkeys(f"{_maker(k)} ({k.decoded.architecture})" for k in older)
+    kinds = dict.fromkeys(f"{maker(k)} ({k.decoded.architecture})" for k in older)
     text = f"Built for an older architecture than the sm{own}0 of this device: {each}."
     remedy = (
         "Look for an implementation built for this device; on sm90 the tensor cores reach their full rate only by "
         "wgmma, which older kernels do not issue."
     )
     yield note("older-architecture", each, remedy, text, positions(older), theme="", subject=", ".join(kinds))
-
-
-def _maker(kernel: Activity) -> str:
-    library, family = kernel.decoded.library, kernel.family
-    return library if family in library else f"{library} {family}"
 
 
 def _major(kernel: Activity) -> int:
