@@ -79,6 +79,9 @@ def test_no_device_is_named_where_none_was_reached():
 @pytest.mark.parametrize(
     ("kind", "message", "fact", "retry"),
     [
+        ("torch._inductor.exc.InductorError", "CppCompileError: C++ compile error\nCommand:\ng++ main.cpp -o main.o\n"
+         "Output:\nmain.cpp:95:10: fatal error: Python.h: No such file or directory\n   95 | #include <Python.h>",
+         "torch.compile found no headers of this Python", False),
         ("torch._inductor.exc.InductorError", "RuntimeError: Failed to find C compiler. Please specify via CC",
          "torch.compile found no working compiler", False),
         ("torch._inductor.exc.TritonMissing", "Cannot find a working triton installation.",

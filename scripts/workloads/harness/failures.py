@@ -92,6 +92,12 @@ RULES = (
         "free some space in the output, cache and temporary folders",
     ),
     _Rule(
+        r"fatal error: Python\.h: No such file",
+        "torch.compile found no headers of this Python",
+        "install them (Debian: python3-dev), or use a Python that brings them",
+        quote=False,
+    ),
+    _Rule(
         r"InvalidCxxCompiler|No working C\+\+ compiler|Failed to find C compiler|CppCompileError.*not found",
         "torch.compile found no working compiler",
         "install g++ in this environment, or set CXX and CC",
