@@ -26,7 +26,7 @@ def run(main: Callable[[], int]) -> int:
         status = main()
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
@@ -56,3 +56,11 @@ def _say(kind: type[BaseException], error: BaseException, trace: TracebackType |
 
     hint = "" if os.environ.get(TRACEBACK) == "1" else f" ({TRACEBACK}=1 shows where)"
     print(f"{Path(sys.argv[0]).stem}: {visible(' '.join(fact.split()))}{hint}", file=sys.stderr)
+    try:
+        sys.stdout.flush()
+    except OSError:  # what cannot be written must not be tried once more at the end: Python 3.13 makes that status 120
+        _drop_output()
+
+
+def _drop_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
