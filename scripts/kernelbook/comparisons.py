@@ -36,7 +36,6 @@ class Comparison:
     refused: str | None
     steps: tuple[Step, ...]
     op_steps: tuple[OpStep, ...]
-    device_ratio: float | None
     ratio: Ratio | None
     sentences: tuple[str, ...]
     rest_us: float | None = None
@@ -63,7 +62,7 @@ def compare(a: CaseFacts, b: CaseFacts) -> Comparison:
     ratio = None if refused else ratio_of(_samples(a), _samples(b))
     sentences = tuple(_sentences(a, b, refused, steps, both, ratio))
     rest = rest_us(_longer_us(a, b), steps) if both else None
-    return Comparison(a, b, refused, steps, op_steps, both, ratio, sentences, rest)
+    return Comparison(a, b, refused, steps, op_steps, ratio, sentences, rest)
 
 
 def refusal(a: CaseFacts, b: CaseFacts) -> str | None:

@@ -127,17 +127,13 @@ def _run_facts(run: Mapping[str, Any], results: Path, cases: pa.Table, published
     rows = cases.filter(pc.equal(cases["run"], run["name"])).to_pylist()
     good = next((row for row in rows if row["torch"] is not None), None)
     facts |= {name: good[name] if good else None for name in RUN_COLUMNS}
-    facts |= {name: _parsed(good, name) for name in ("environment", "device_properties")}
-    (facts["environment"] or {}).pop("gpu_id", None)  # of a process, and those of one run may differ
+    facts["environment"] = environment = json.loads(good["environment"] or "{}") if good else {}
+    environment.pop("gpu_id", None)  # of a process, and those of one run may differ
     if facts["device"] is None:  # bare traces tell the device and nothing else of these
         facts["device"] = ", ".join(sorted({row["device"] for row in rows if row["device"]})) or None
     if run["kind"] == "recorded":
         facts["recorded_utc"] = max((row["started_utc"] for row in rows if row["started_utc"]), default=None)
     return facts
-
-
-def _parsed(row: Mapping[str, Any] | None, column: str) -> Any:
-    return json.loads(row[column]) if row and row[column] else None
 
 
 def _samples(cases: pa.Table) -> pa.Table:

@@ -69,7 +69,6 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     params_used: dict[str, Any] | None = None
     environment: dict[str, Any] = {}
     started_utc: str | None = None
-    duration_s: float | None = None
     first_call_us: float | None = None
     inductor_cache: str | None = None
     forward_times_us: list[float] = []
@@ -81,9 +80,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     output_bytes: Whole | None = None
     relative_error: float | None = None
     key_averages: list[dict[str, Any]] = []
-    profiled_forwards: Whole | None = None
     trace: FileName | None = None
-    shapes_trace: FileName | None = None
     clocks: dict[str, Any] | None = None
     sdpa_backends: dict[str, Any] | None = None
     warmup_check: dict[str, Any] | None = None

@@ -92,7 +92,6 @@ def read_edition(folder: Path, tables: Mapping[str, pa.Table] | None = None) -> 
         ranges=range_lines(tables),
         files=whole_files(tables),
         **_wishes(about.get("report") or {}),
-        folder=folder,
     )
 
 
@@ -154,7 +153,7 @@ def _unlisted(specs: tuple[CaseSpec, ...], cases: pa.Table) -> tuple[CaseSpec, .
     for row in cases.to_pylist():
         name = row["case"]
         if name not in known and name not in more:
-            more[name] = CaseSpec(name, row.get("workload") or name, row.get("variant") or "", row.get("mode") or "")
+            more[name] = CaseSpec(name, row.get("workload") or name)
     return tuple(more.values())
 
 

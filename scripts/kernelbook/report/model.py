@@ -49,15 +49,10 @@ class Run:
 
 @dataclass(frozen=True)
 class CaseSpec:
-    """One case as config.yaml states it."""
+    """What is shown of a case as config.yaml states it."""
 
     case: str
     workload: str
-    variant: str = ""
-    mode: str = ""
-    params: Mapping[str, Any] = field(default_factory=dict)
-    cpu_params: Mapping[str, Any] = field(default_factory=dict)
-    annotation: str | None = None
     note: str | None = None
     sweep: Mapping[str, Any] | None = None
 
@@ -165,7 +160,6 @@ class Edition:
     title: str = "Kernelbook"
     headline: tuple[str, str] = HEADLINE  # two cases, the slower first
     baseline_run: str = ""
-    folder: Path = Path()
 
     def by_key(self) -> dict[tuple[str, str], CaseRun]:
         return {row.key: row for row in self.case_runs}
