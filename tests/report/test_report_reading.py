@@ -111,11 +111,13 @@ def test_what_is_left_out_of_what_costs_most_is_said():
     cheaper, told = costs("naive", "fp32", 50.0), costs("inplace", "note", None, "info")
     found = [c, cheaper, same_case, b, told, same_rule, a]
     assert story.costliest(found) == (a, b, c)
-    assert also(a, found) == " Also in sdpa-math-compile, 770 µs; here for another reason, 672 µs."
+    assert also(a, found) == " Also in sdpa-math-compile, 770 µs. Other findings in this case: 672 µs."
     assert (also(b, found), also(c, found)) == ("", "")
-    elsewhere = costs("sdpa-math", "fp32", 700.0, run="a100")
-    assert (
-        also(a, [*found, elsewhere]) == " Also in sdpa-math-compile, 770 µs; in sdpa-math on a100, 700 µs; and 1 more."
+    elsewhere, masks = costs("sdpa-math", "fp32", 700.0, run="a100"), costs("sdpa-math", "mask", 300.0, run="a100")
+    more = also(a, [*found, elsewhere, masks, costs("flex", "fp32", 300.0), costs("sdpa-math", "where", 299.0)])
+    assert more == (
+        " Also in sdpa-math-compile, 770 µs; in sdpa-math on a100, 700 µs; and 1 more. "
+        "Other findings in this case: 672 µs, 300 µs on a100 and 1 more."
     )
     assert also(a, [a, cheaper, told]) == " Also in naive, 50.0 µs."  # there was room for it, and it is not shown
 
@@ -124,7 +126,7 @@ def test_the_first_screen_of_page_and_twin_says_what_it_leaves_out(edition, tmp_
     first = story.costliest(edition.findings)[0]
     more = dataclasses.replace(first, case="linear-eager")
     told = dataclasses.replace(edition, findings=(*edition.findings, more))
-    said = " Also in linear-eager, 958 µs; here for another reason, 421 µs."
+    said = " Also in linear-eager, 958 µs. Other findings in this case: 421 µs."
     assert said in page.render(told, "now", {}).partition('id="findings"')[0]
     assert said in markdown.render(told, "now", tmp_path).replace("\\", "")
 

@@ -13,16 +13,28 @@ CHOSEN = 3
 
 
 def also(finding: Finding, findings: Iterable[Finding]) -> str:
-    """`` Also in B, 770 µs; here for another reason, 672 µs.`` Empty where it hides none; starts with a space.
+    """`` Also in B, 770 µs. Other findings in this case: 672 µs.`` Empty where it hides none; starts with a space.
 
     Told are those that weigh more than the last of the costliest, and are left out for this one.
     """
     findings = tuple(findings)
     chosen = story.costliest(findings, CHOSEN)
     hidden = [other for other in _weightier(chosen, findings) if _hides(chosen, other) == finding]
-    more = f"; and {len(hidden) - MOST} more" if len(hidden) > MOST else ""
-    said = "; ".join(_where(finding, other) for other in hidden[:MOST])
-    return f" Also {said}{more}." if hidden else ""
+    alike = [
+        f"{other.case}{_run(finding, other)}, {text.cost(other)}" for other in hidden if other.rule == finding.rule
+    ]
+    rest = [f"{text.cost(other)}{_run(finding, other)}" for other in hidden if other.rule != finding.rule]
+    said = f" Also in {_first(alike, '; in ', ';')}." if alike else ""
+    return said + (f" Other findings in this case: {_first(rest, ', ', '')}." if rest else "")
+
+
+def _first(parts: Sequence[str], between: str, before_more: str) -> str:
+    more = f"{before_more} and {len(parts) - MOST} more" if len(parts) > MOST else ""
+    return between.join(parts[:MOST]) + more
+
+
+def _run(finding: Finding, other: Finding) -> str:
+    return f" on {other.run}" if other.run != finding.run else ""
 
 
 def _weightier(chosen: Sequence[Finding], findings: Sequence[Finding]) -> list[Finding]:
@@ -35,10 +47,3 @@ def _weightier(chosen: Sequence[Finding], findings: Sequence[Finding]) -> list[F
 def _hides(chosen: Sequence[Finding], other: Finding) -> Finding | None:
     """For which of the costliest it was left out."""
     return next((one for one in chosen if one.rule == other.rule or one.case == other.case), None)
-
-
-def _where(finding: Finding, other: Finding) -> str:
-    run = f" on {other.run}" if other.run != finding.run else ""
-    here = "here" if other.case == finding.case and not run else f"in {other.case}{run}"
-    reason = "" if other.rule == finding.rule else " for another reason"
-    return f"{here}{reason}, {text.cost(other)}"
