@@ -74,6 +74,20 @@ def test_it_is_silent_where_settings_differ_or_a_process_is_not_faster(recorded_
         assert len(found(flash, RULE, {flash.case: flash, least.case: changed})) == number
 
 
+def test_it_is_silent_of_cases_that_need_not_compute_the_same(recorded_facts: Facts) -> None:
+    flash, least = recorded_facts["sdpa-flash-eager"], recorded_facts["sdpa-auto-eager"]
+    assert (round(least.relative_error, 4), round(flash.relative_error, 4)) == (0.0020, 0.0020)
+    for changed, number in (
+        (least, 1),
+        (replace(least, relative_error=None), 0),  # as a training step, of which a variant may leave out the optimizer
+        (replace(least, relative_error=0.0039), 1),
+        (replace(least, relative_error=0.0041), 0),  # as TF32 beside fp32
+        (replace(least, output_bytes=flash.output_bytes // 2), 0),
+        (replace(least, forwards=flash.forwards, chosen=flash.chosen), 0),  # the same kernel, as behind a cold cache
+    ):
+        assert len(found(flash, RULE, {flash.case: flash, least.case: changed})) == number
+
+
 def test_all_that_one_case_is_faster_than_are_one_row(recorded_facts: Facts, recorded_h200: Path) -> None:
     (finding,) = [told for told in find_in_run(recorded_facts) if told.rule == RULE]
     assert finding.case == "sdpa-math-eager"
