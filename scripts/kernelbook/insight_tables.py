@@ -46,7 +46,14 @@ COMPARISONS = pa.schema(
 
 def table(rows: Iterable[Row], schema: pa.Schema) -> pa.Table:
     """Rows as a table of just these columns; what a row does not have is missing."""
-    return pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema=schema)
+    return pa.Table.from_pylist(
+        [{name: _stable(row.get(name)) for name in schema.names} for row in rows], schema=schema
+    )
+
+
+def _stable(value: Any) -> Any:
+    """A float to twelve digits: sum() adds with other rounding from Python 3.12 on, and tables are the same on all."""
+    return float(f"{value:.12g}") if isinstance(value, float) else value
 
 
 def cost_rows(forward: ForwardCost, kernels: Iterable[KernelCost], gemms: Iterable[GemmCost]) -> list[Row]:

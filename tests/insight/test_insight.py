@@ -7,12 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
+import pyarrow as pa
 import pytest
 import yaml
 from insight_raw import device_time, usual
 
 from kernelbook.case_facts import CaseFacts, Forward
 from kernelbook.insight import Insight, judge_edition
+from kernelbook.insight_tables import table
 from kernelbook.trade_off import trade_off
 
 HEADLINE = ("sdpa-math-eager", "attention-inplace-eager")
@@ -191,3 +193,9 @@ def test_cases_that_may_not_be_compared_are_not_ranked(recorded_facts: Facts) ->
     assert line.startswith("attention: of 3 cases, sdpa-flash-eager takes the least device time")
     elsewhere = replace(recorded_facts[names[0]], device="NVIDIA A100")
     assert judge_edition(cases | {elsewhere.key: elsewhere}, {}).words == ()
+
+
+def test_tables_do_not_hold_the_digits_in_which_pythons_differ() -> None:
+    schema = pa.schema([("share", pa.float64()), ("case", pa.string())])
+    (row,) = table([{"share": 0.1 + 0.2, "case": "a"}], schema).to_pylist()  # 0.30000000000000004, as fsum is 0.3
+    assert row == {"share": 0.3, "case": "a"}
