@@ -82,8 +82,8 @@ def _one_row(group: Sequence[Finding]) -> str:
 
 @rule(
     "slower-than-peer",
-    "a comparable case of the same workload, with other kernels and at most twice the error, takes less device time by a "
-    "factor of 1.5 or more in every process",
+    "a comparable case of the same workload, with other kernels and at most twice the error, takes less device time by "
+    "a factor of 1.5 or more in every process",
     _one_row,
 )
 def slower_than_peer(scene: Scene) -> Iterator[Finding]:
