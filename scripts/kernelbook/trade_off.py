@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Protocol
 
-from kernelbook.case_facts import CaseFacts, median
-from kernelbook.kernel_names import UNKNOWN, decode_activity, same_type
+from kernelbook.case_facts import Activity, CaseFacts, median
+from kernelbook.kernel_names import UNKNOWN, same_type
 from kernelbook.units import duration, error
 
 #: Ratios closer to one than this are not told.
@@ -18,27 +17,15 @@ DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "
 MULTIPLIES = ("GEMM", "attention")
 
 
-class Ran(Protocol):
-    """A device activity, as any of the project's rows has it."""
-
-    @property
-    def category(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def duration_us(self) -> float: ...
-
-
-def computed_in(dtype: str | None, activities: Iterable[Ran]) -> str | None:
+def computed_in(dtype: str | None, activities: Iterable[Activity]) -> str | None:
     """The element type in which most of the time of matrix products goes, where it is not that of the inputs.
 
     None where it is the same, or where no name tells it; `16-bit`, which a name may leave at that, is any of 16 bits.
     """
     spent: Counter[str] = Counter()
     for activity in activities:
-        said = decode_activity(activity.category, activity.name)
-        if said.family in MULTIPLIES:
-            spent[said.element_type] += activity.duration_us
+        if activity.family in MULTIPLIES:
+            spent[activity.decoded.element_type] += activity.duration_us
     most = max(spent, key=lambda kind: spent[kind], default=UNKNOWN)
     given = DTYPES.get(dtype or "", UNKNOWN)
     return None if same_type(most, given) or UNKNOWN in (most, given) else most
