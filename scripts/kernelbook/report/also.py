@@ -10,6 +10,8 @@ from kernelbook.report import story, text
 MOST = 2
 #: As many costliest findings as the first screen has.
 CHOSEN = 3
+#: Findings of these weights are among no costliest, nor told beside them.
+SLIGHT = ("low", "info")
 
 
 def also(finding: Finding, findings: Iterable[Finding]) -> str:
@@ -41,7 +43,8 @@ def _weightier(chosen: Sequence[Finding], findings: Sequence[Finding]) -> list[F
     """The others that cost time and come before the last of the costliest; all of them where these are fewer."""
     ordered = story.ranked(findings)
     end = ordered.index(chosen[-1]) if len(chosen) == CHOSEN else len(ordered)
-    return [other for other in ordered[:end] if other not in chosen and other.time_us and other.severity != "info"]
+    costly = (other for other in ordered[:end] if other.time_us and other.severity not in SLIGHT)
+    return [other for other in costly if other not in chosen]
 
 
 def _hides(chosen: Sequence[Finding], other: Finding) -> Finding | None:
