@@ -148,6 +148,7 @@ def render(edition: Edition, created_utc: str, traces: Links) -> str:
             subject=story.subject(edition, created_utc),
             headline_names=[story.short_name(case) for case in edition.headline],
             headlines=story.headlines(edition),
+            asks_headline=story.asks_headline(edition),
             headline_refusals=story.headline_refusals(edition),
             findings=story.costliest(own),
             also=partial(also, findings=own),

@@ -92,7 +92,7 @@ def inside(row: CaseRun) -> str:
 def subject(edition: Edition, created_utc: str) -> str:
     """What the figures are of, in one line: GPUs and torch of the measured runs, and when they were measured."""
     measured = [run for run in edition.runs if run.kind != "published" and run.status != "lost"]
-    devices = _listed(run.device for run in measured)
+    devices = _listed(name for run in measured for name in (run.device or "").split(", "))
     torches = _listed(run.torch for run in measured)
     days = sorted({(run.recorded_utc or created_utc)[:10] for run in measured})
     date = " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
@@ -143,6 +143,11 @@ def headline_refusals(edition: Edition) -> tuple[tuple[Run, str], ...]:
     return tuple((run, why) for run, why in rows if why)
 
 
+def asks_headline(edition: Edition) -> bool:
+    """Whether a run has a case of the headline's pair, so that there is something to say of it."""
+    return any(row.case in edition.headline for row in edition.case_runs)
+
+
 def _headline_rows(edition: Edition) -> Iterator[tuple[Run, CaseRun, CaseRun]]:
     rows = edition.by_key()
     for run in edition.runs:
@@ -171,10 +176,13 @@ def _names(cases: str | None) -> list[str]:
     return cases.split(", ") if cases else []
 
 
+COSTLY = ("high", "medium")  # the others take less than a twentieth of their forward, or claim no time
+
+
 def costliest(findings: Iterable[Finding], limit: int = 3) -> tuple[Finding, ...]:
-    """The weightiest findings, one of each case and one of each rule."""
+    """The weightiest findings that cost something, one of each case and one of each rule."""
     chosen: list[Finding] = []
-    for finding in ranked(findings):
+    for finding in ranked(finding for finding in findings if finding.severity in COSTLY):
         if all(finding.case != other.case and finding.rule != other.rule for other in chosen):
             chosen.append(finding)
     return tuple(chosen[:limit])
@@ -248,9 +256,10 @@ class RunTally:
 
     @property
     def words(self) -> str:
-        parts = [text.plural(self.ok, "case")]
-        parts += [f"{n} {word}" for n, word in ((self.unsupported, "unsupported"), (self.failed, "failed")) if n]
-        return ", ".join(parts)
+        """`4 cases`, `2 of 4 cases failed`, `2 of 5 cases failed, 1 unsupported`."""
+        cases = text.plural(self.ok + self.unsupported + self.failed, "case")
+        bad = [(n, word) for n, word in ((self.failed, "failed"), (self.unsupported, "unsupported")) if n]
+        return ", ".join(f"{n} {word}" if i else f"{n} of {cases} {word}" for i, (n, word) in enumerate(bad)) or cases
 
 
 def tallies(edition: Edition) -> tuple[RunTally, ...]:
