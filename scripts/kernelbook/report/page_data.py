@@ -161,7 +161,7 @@ def _block(
             kernels[number] = [*said, ",".join(known.ops)]
     return {
         "activities": [_activity(act, table) for act in row.activities],
-        "calls": [_call(call, table) for call in row.calls],
+        "calls": [_call(call, table, on_device=row.kernels is not None) for call in row.calls],
         "samples": [[process, [_round(v) for v in values]] for process, values in row.samples],
         "forwards": [[_round(cpu), _round(device)] for cpu, device in row.forwards],
         "trace": trace,
@@ -194,7 +194,8 @@ def _activity(act: Drawn, table: Names) -> list[Any]:
     ]
 
 
-def _call(call: Call, table: Names) -> list[Any]:
+def _call(call: Call, table: Names, on_device: bool) -> list[Any]:
+    """A call's row; what it launched is not known where the trace has no device activity at all."""
     return [
         call.depth,
         call.parent,
@@ -203,8 +204,8 @@ def _call(call: Call, table: Names) -> list[Any]:
         _round(call.start_us),
         _round(call.duration_us),
         _round(call.self_us),
-        call.kernels,
-        _round(call.self_device_time_us),
+        call.kernels if on_device else None,
+        _round(call.self_device_time_us) if on_device else None,
         call.correlation,
         table.number(call.input_shapes),
     ]

@@ -65,12 +65,16 @@ function opTotals(cell) {
   const totals = new Map();
   for (const call of cell.calls) {
     if (call.category !== "op") continue;
-    const sum = totals.get(call.name) ?? { name: call.name, count: 0, cpu: 0, self: 0, kernels: 0, device: 0 };
+    // without any device activity it is not known what an op launched: that is no 0
+    const none = missing(cell.kernels) ? null : 0;
+    const sum = totals.get(call.name) ?? { name: call.name, count: 0, cpu: 0, self: 0, kernels: none, device: none };
     sum.count += 1;
     sum.cpu += nestedInSame(call, cell.calls) ? 0 : call.duration;
     sum.self += call.self ?? 0;
-    sum.kernels += call.kernels ?? 0;
-    sum.device += call.device_time ?? 0;
+    if (!missing(sum.kernels)) {
+      sum.kernels += call.kernels ?? 0;
+      sum.device += call.device_time ?? 0;
+    }
     totals.set(call.name, sum);
   }
   return totals;

@@ -49,16 +49,16 @@ function kernelTable(cell) {
 const opCell = (name) => h("td", { class: "mono", title: name }, h("span", { "data-copy": name }, clip(name, 90)));
 
 function opTable(cell) {
-  const count = (value) => h("td", { class: "r num" }, String(value));
+  const count = (value) => h("td", { class: "r num" }, String(value ?? NA));
   const rows = [...opTotals(cell).values()].map((op) => ({
-    class: op.kernels || op.device ? null : "metadata",
+    class: missing(op.kernels) || op.kernels || op.device ? null : "metadata",
     cells: [
       opCell(op.name),
       count(op.count),
       timeCell(op.cpu),
       timeCell(op.self),
       count(op.kernels),
-      timeCell(cell.activities.length ? op.device : null),
+      timeCell(op.device),
     ],
   }));
   const heads = [

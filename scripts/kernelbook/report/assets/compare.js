@@ -93,7 +93,7 @@ function opsTable(a, b) {
   const [left, right] = [opTotals(a), opTotals(b)];
   const rows = [...new Set([...left.keys(), ...right.keys()])].map((name) => {
     const [one, other] = [left.get(name), right.get(name)];
-    const count = (each) => h("td", { class: "r num" }, each ? String(each.count) : "–");
+    const count = (each) => h("td", { class: "r num" }, each ? String(each.count ?? NA) : "–");
     return {
       class: !one || !other ? "pair-only" : null,
       cells: [
