@@ -1,6 +1,9 @@
 // Forward times one by one: every unprofiled sample as a dot around its own median, with the 5 to 95 % interval.
 
 const SPREAD_ROW = 26;
+const SPREAD_TOP = 18; // the axis
+const LABEL_ROOM = 17; // above each row of a narrow figure, whose labels do not fit beside it
+const LETTER = 6.6; // px at most that a letter of 11 px takes on average
 
 // A fixed scatter, so that the same data draws the same picture.
 const scatter = (number) => (((number * 2654435761) >>> 0) / 2 ** 32 - 0.5) * 12;
@@ -67,9 +70,8 @@ function spreadDots(spread, x, y, width) {
   );
 }
 
-function spreadRow(spread, limits, place, width) {
+function spreadRow(spread, limits, y, width) {
   const x = (part) => ((part - limits.from) / (limits.to - limits.from)) * width;
-  const y = 18 + place * SPREAD_ROW;
   const [low, high] = [clamp(x(spread.low / spread.median), 0, width), clamp(x(spread.high / spread.median), 0, width)];
   return [
     s("line", { class: "l-grid", x1: 0, x2: width, y1: y + SPREAD_ROW, y2: y + SPREAD_ROW }),
@@ -85,9 +87,21 @@ function spreadRow(spread, limits, place, width) {
   ];
 }
 
-function spreadSvg(spreads, width) {
+// A tick's words, never past an end of the axis.
+function spreadTick(tick, at, width) {
+  const words = tick === 0 ? "median" : `${tick > 0 ? "+" : ""}${tick} %`;
+  const half = (words.length * LETTER) / 2;
+  const anchor = at < half ? "start" : at > width - half ? "end" : "middle";
+  const x = anchor === "middle" ? at : anchor === "start" ? 0 : width;
+  return s("text", { class: "l-tick", x, y: 10, style: `text-anchor: ${anchor}` }, words);
+}
+
+// labels: one a row, drawn above it; none where they stand beside the figure.
+function spreadSvg(spreads, width, labels = []) {
   const limits = spreadLimits(spreads);
-  const height = 18 + spreads.length * SPREAD_ROW + 2;
+  const room = labels.length ? LABEL_ROOM : 0;
+  const height = SPREAD_TOP + spreads.length * (SPREAD_ROW + room) + 2;
+  const rowAt = (place) => SPREAD_TOP + place * (SPREAD_ROW + room);
   const { ticks } = niceTicks((limits.from - 1) * 100, (limits.to - 1) * 100, Math.max(3, width / 120));
   const x = (percentage) => ((1 + percentage / 100 - limits.from) / (limits.to - limits.from)) * width;
   return s(
@@ -102,22 +116,30 @@ function spreadSvg(spreads, width) {
     },
     ticks.map((tick) => [
       s("line", { class: "l-grid", x1: x(tick), x2: x(tick), y1: 14, y2: height }),
-      s(
-        "text",
-        { class: "l-tick", x: clamp(x(tick), 16, width - 16), y: 10 },
-        tick === 0 ? "median" : `${tick > 0 ? "+" : ""}${tick} %`,
-      ),
+      spreadTick(tick, x(tick), width),
     ]),
-    spreads.map((spread, place) => spreadRow(spread, limits, place, width)),
+    labels.map((label, place) =>
+      s("text", { class: "l-row", x: 0, y: rowAt(place) + 13 }, clip(label, Math.floor(width / LETTER))),
+    ),
+    spreads.map((spread, place) => spreadRow(spread, limits, rowAt(place) + room, width)),
   );
 }
 
 function spreadFigure(cells, name, labelOf) {
   const spreads = cells.map(spreadOf).filter(Boolean);
   if (!spreads.length) return h("p", { class: "note" }, "No unprofiled samples were kept.");
-  const labels = spreads.map(({ cell }) => h("li", {}, labelOf(cell)));
+  const labels = h(
+    "ul",
+    { class: "spread-labels" },
+    spreads.map(({ cell }) => h("li", {}, labelOf(cell))),
+  );
   const space = h("div", { class: "spread-plot" });
-  const draw = () => space.clientWidth && space.replaceChildren(spreadSvg(spreads, Math.floor(space.clientWidth)));
+  const draw = () => {
+    if (!space.clientWidth) return;
+    const beside = getComputedStyle(labels).display !== "none";
+    const above = beside ? [] : [...labels.children].map((label) => label.textContent);
+    space.replaceChildren(spreadSvg(spreads, Math.floor(space.clientWidth), above));
+  };
   new ResizeObserver(draw).observe(space);
   const rows = spreads.map((each) => ({
     cells: [
@@ -152,7 +174,7 @@ function spreadFigure(cells, name, labelOf) {
   return h(
     "figure",
     { class: "spread-figure" },
-    h("div", { class: "spread-grid" }, h("ul", { class: "spread-labels" }, labels), space),
+    h("div", { class: "spread-grid" }, labels, space),
     h(
       "figcaption",
       { class: "note" },

@@ -1,0 +1,98 @@
+"""The page of a run on a CPU under load: what is not known of its ops, and forward times that lie far apart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import made_edition
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kernelbook.report import render_report
+
+pytestmark = pytest.mark.browser
+
+CREATED = "2026-11-29T15:00:00Z"
+LINEAR = made_edition.CASES[3]
+ON_CPU = replace(LINEAR, steps=tuple(replace(step, device=()) for step in LINEAR.steps))
+WIDE = (1.0, 40.0, 100.0, 190.0, 900.0)
+
+
+@pytest.fixture(scope="module")
+def cpu(tmp_path_factory):
+    """One case without any device activity, on two runs, of forwards that take 1 to 900 µs."""
+    folder = tmp_path_factory.mktemp("cpu")
+    host = {"run": "host", "kind": "host", "device": "AMD EPYC", "torch": "2.13"}
+    runs = (host, host | {"run": "other"})
+    edition = made_edition.build(folder / "edition", cases=(ON_CPU,), runs=runs)
+    rows = pq.read_table(edition / "cases.parquet").to_pylist()
+    missing = dict.fromkeys(("kernels", "memcpys", "memsets", "device_time_us", "device_busy_us"))
+    pq.write_table(pa.Table.from_pylist([row | missing for row in rows]), edition / "cases.parquet")
+    keys = [{"run": run["run"], "case": "linear-eager", "process": 1} for run in runs]
+    samples = [key | {"index": i, "forward_time_us": time} for key in keys for i, time in enumerate(WIDE)]
+    pq.write_table(pa.Table.from_pylist(samples), edition / "samples.parquet")
+    render_report(edition, folder / "report", CREATED)
+    return folder / "report"
+
+
+def opened(open_page, report, width: int):
+    page = open_page(report, width=width)
+    page.locator("details.spread > summary").click()
+    page.wait_for_selector("details.spread .spread circle")
+    return page
+
+
+def test_what_ops_launched_is_not_known_where_no_device_activity_was_recorded(open_page, cpu):
+    page = open_page(cpu, "#case-linear-eager")
+    rows = page.locator('[data-table^="ops-"] tbody tr')
+    assert rows.count() == 2
+    for i in range(2):
+        cells = rows.nth(i).locator("td").all_inner_texts()
+        assert cells[1] == "1"  # counted by hand: aten::linear calls aten::addmm once
+        assert cells[4:] == ["n/a", "n/a"]
+    assert page.locator('[data-table^="ops-"] tr.metadata').count() == 0
+
+
+def test_ops_compared_have_no_kernels_where_none_were_recorded(open_page, cpu):
+    page = open_page(cpu, "#compare:host/linear-eager:other/linear-eager")
+    cells = page.locator('#compare-body [data-table="ops"] tbody tr').first.locator("td").all_inner_texts()
+    assert cells[-2:] == ["n/a", "n/a"]
+
+
+def test_where_there_are_device_activities_what_launches_nothing_has_none(open_page, report):
+    page = open_page(report, "#case-attention-inplace-eager")
+    row = page.locator('[data-table^="ops-"] tbody tr').filter(has_text="aten::transpose").first
+    assert row.locator("td").all_inner_texts()[4:] == ["0", "0"]
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_label_of_the_axis_is_cut(open_page, cpu, width):
+    page = opened(open_page, cpu, width)
+    plot = page.locator("details.spread .spread-plot").bounding_box()
+    labels = page.locator("details.spread .l-tick")
+    assert "-100 %" in labels.all_text_contents()
+    for i in range(labels.count()):
+        box = labels.nth(i).bounding_box()
+        assert box["x"] >= plot["x"] - 0.5
+        assert box["x"] + box["width"] <= plot["x"] + plot["width"] + 0.5
+
+
+def test_a_phone_has_each_label_above_its_row(open_page, cpu):
+    page = opened(open_page, cpu, 390)
+    assert not page.locator("details.spread .spread-labels").is_visible()
+    labels = page.locator("details.spread .spread .l-row")
+    assert labels.all_text_contents() == ["linear-eager on host", "linear-eager on other"]
+    bands = page.locator("details.spread .spread .d-range")
+    tops = [bands.nth(i).bounding_box()["y"] for i in range(2)]
+    ends = [(box := labels.nth(i).bounding_box())["y"] + box["height"] for i in range(2)]
+    assert ends[0] <= tops[0] < ends[1] <= tops[1]
+
+
+def test_a_wide_page_has_the_labels_beside_the_rows(open_page, cpu):
+    page = opened(open_page, cpu, 1280)
+    assert page.locator("details.spread .spread-labels li").all_inner_texts() == [
+        "linear-eager on host",
+        "linear-eager on other",
+    ]
+    assert page.locator("details.spread .spread .l-row").count() == 0
