@@ -10,8 +10,6 @@ from kernelbook.report import story, text
 MOST = 2
 #: As many costliest findings as the first screen has.
 CHOSEN = 3
-#: Findings of these weights are among no costliest, nor told beside them.
-SLIGHT = ("low", "info")
 
 
 def also(finding: Finding, findings: Iterable[Finding]) -> str:
@@ -43,7 +41,7 @@ def _weightier(chosen: Sequence[Finding], findings: Sequence[Finding]) -> list[F
     """The others that cost time and come before the last of the costliest; all of them where these are fewer."""
     ordered = story.ranked(findings)
     end = ordered.index(chosen[-1]) if len(chosen) == CHOSEN else len(ordered)
-    costly = (other for other in ordered[:end] if other.time_us and other.severity not in SLIGHT)
+    costly = (other for other in ordered[:end] if other.time_us and other.severity in story.COSTLY)
     return [other for other in costly if other not in chosen]
 
 
