@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from kernelbook.units import quantile
 
 FEWEST_SAMPLES = 30  # raw forward times that a median and its 5-95 % span are read from
 COUNTS = ("kernels", "memcpys", "memsets", "launches")
+STEP = "ProfilerStep#"
 RANGE_TIMES = ("cpu_time_us", "device_time_us", "device_busy_us")
 
 CASE_SCHEMA = pa.schema(
@@ -193,14 +194,14 @@ def _tables(
     else:
         row["annotation"] = annotation = row["annotation"] or _longest_annotation(reading)
         activities, calls = reading.forwards(annotation or "")
-        mask = pc.equal(reading.ranges["annotation"], annotation or "")
+        named = pc.equal(reading.ranges["annotation"], annotation or "")
+        mask = pc.and_not(named, pa.array(reading.cut))
         forwards = reading.ranges.filter(mask).to_pylist()
         ranges = reading.ranges.append_column("forward", mask)
         parts = {"ranges": ranges, "activities": activities, "calls": calls, "ops": reading.ops}
         parts["kernels"] = reading.kernels
-        notes = [{"code": w.code, "count": w.count, "message": w.message} for w in reading.warnings]
-        notes += more
-        notes += _complete(row, forwards)
+        notes = [*_warnings(reading, row.get("device_type")), *more]
+        notes += _complete(row, forwards, pc.sum(named).as_py() or 0)
         row["device_properties"] = _json(reading.device_properties[:1])
         row["device"] = row.get("device") or reading.device
         row["totals"] = _json(asdict(reading.totals))
@@ -209,17 +210,34 @@ def _tables(
     return {"case": case, **{name: _keyed(origin, table) for name, table in parts.items()}}
 
 
-def _complete(row: dict[str, Any], forwards: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _warnings(reading: TraceReading, device_type: str | None) -> Iterator[dict[str, Any]]:
+    """The warnings of the reading; where the device is known, what the trace alone cannot tell is said."""
+    for warning in reading.warnings:
+        known = warning.code == "no_launches" and device_type == "cpu"
+        message = "nothing was launched on a device: a CPU run" if known else warning.message
+        yield {"code": warning.code, "count": warning.count, "message": message}
+
+
+def _complete(row: dict[str, Any], forwards: Sequence[Mapping[str, Any]], begun: int) -> list[dict[str, Any]]:
     """Fill the per-forward figures of `row` from its ranges; returns notes on what is odd about them.
+
+    forwards: those that are whole, of the `begun` in the trace.
 
     A count is that of most forwards; forwards that differ are told of. A time is the median over forwards.
     """
     row["forwards"] = len(forwards)
     if not forwards:
-        what = f"no range named {row['annotation']!r}" if row["annotation"] else "no annotated range"
+        what = f"no {'whole ' if begun else ''}range named {row['annotation']!r}"
+        if row["annotation"] is None:
+            what = "no annotated range"
+        elif row["annotation"].startswith(STEP):
+            what += f" ({STEP} spans are not ranges)"
         text = f"the trace has {what}: there are figures of the whole file, and none per forward"
         return [{"code": "no_forwards", "count": 1, "message": text}]
     notes = []
+    if cut := begun - len(forwards):
+        text = f"{cut} of {begun} forwards may lack work past the end of the file and are left out"
+        notes.append({"code": "cut_forwards", "count": cut, "message": text})
     for name in COUNTS:
         counts = Counter(forward[name] for forward in forwards)
         row[name], most = counts.most_common(1)[0]

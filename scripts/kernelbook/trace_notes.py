@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from kernelbook.recorded import trace_head
 from kernelbook.trace import TraceReading
+from kernelbook.units import plural
 
 Note = dict[str, object]
 DRIVER_LAUNCH = re.compile(r"cuLaunch|hipModuleLaunch")
@@ -20,7 +21,7 @@ OLD_CATEGORIES = (b'"Operator"', b'"Kernel"', b'"Runtime"')
 def trace_notes(file: Path, reading: TraceReading) -> list[Note]:
     """Notes on one trace file, each with code, count and message like a warning of the reading.
 
-    Codes: rank, old_schema, no_ops, graph_launches, driver_launches, several_streams.
+    Codes: rank, old_schema, no_ops, graph_launches, driver_launches, several_streams, steps_alone.
     """
     return [
         *_rank(reading),
@@ -29,6 +30,7 @@ def trace_notes(file: Path, reading: TraceReading) -> list[Note]:
         *_graphs(reading),
         *_driver(reading),
         *_streams(reading),
+        *_steps(reading),
     ]
 
 
@@ -47,13 +49,13 @@ def _schema(head: bytes) -> Iterator[Note]:
 
 
 def _ops(reading: TraceReading) -> Iterator[Note]:
-    if reading.ops.num_rows == 0 and reading.activities.num_rows:
+    if reading.ops.num_rows == 0 and reading.device_use.num_rows:
         text = "the trace has no CPU ops (recorded without ProfilerActivity.CPU): what launched a kernel is not known"
         yield _note("no_ops", 1, text)
 
 
 def _graphs(reading: TraceReading) -> Iterator[Note]:
-    graphs = reading.activities.filter(pc.fill_null(reading.activities["graph"], False))
+    graphs = reading.device_use.filter(reading.device_use["graph"])
     launches = Counter(graphs["correlation"].to_pylist())
     if launches:
         most = max(launches.values())
@@ -66,7 +68,7 @@ def _graphs(reading: TraceReading) -> Iterator[Note]:
 
 
 def _driver(reading: TraceReading) -> Iterator[Note]:
-    kernels = reading.activities.filter(pc.equal(reading.activities["category"], "kernel"))
+    kernels = reading.device_use.filter(pc.equal(reading.device_use["category"], "kernel"))
     apis = [api for api in kernels["launch_api"].to_pylist() if api and DRIVER_LAUNCH.match(api)]
     if apis:
         what = "1 kernel was" if len(apis) == 1 else f"{len(apis)} kernels were"
@@ -76,11 +78,19 @@ def _driver(reading: TraceReading) -> Iterator[Note]:
 
 
 def _streams(reading: TraceReading) -> Iterator[Note]:
-    pairs = {(row["device"], row["stream"]) for row in reading.activities.select(["device", "stream"]).to_pylist()}
+    used = reading.device_use.group_by(["device", "stream"]).aggregate([])
+    pairs = {(row["device"], row["stream"]) for row in used.to_pylist()}
     if len(pairs) > 1:
         devices = len({device for device, _ in pairs})
         where = f"{len(pairs)} streams" + (f" of {devices} devices" if devices > 1 else "")
         yield _note("several_streams", len(pairs), f"activities on {where}: busy time counts an overlap once")
+
+
+def _steps(reading: TraceReading) -> Iterator[Note]:
+    if reading.steps and not reading.ranges.num_rows:
+        spans = plural(reading.steps, "ProfilerStep# span", "ProfilerStep# spans")
+        text = f"the trace has {spans} and no range: the profiler's steps are not ranges, record_function makes them"
+        yield _note("steps_alone", reading.steps, text)
 
 
 def _note(code: str, count: int, message: str) -> Note:

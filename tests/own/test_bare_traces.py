@@ -46,6 +46,36 @@ def test_a_name_that_the_trace_does_not_have_is_told(row_of):
     assert "no range named 'train'" in row["warnings"]
 
 
+def test_steps_of_the_profiler_are_said_to_be_no_ranges(row_of):
+    assert "(ProfilerStep# spans are not ranges)" in row_of(TRACE, "ProfilerStep#1")["warnings"]
+    alone = json.dumps({"traceEvents": [span("ProfilerStep#1", 0, 5), span("ProfilerStep#2", 6, 5)]})
+    codes = {note["code"]: note["message"] for note in json.loads(row_of(alone)["warnings"])}
+    assert "the trace has no annotated range" in codes["no_forwards"]
+    assert codes["steps_alone"].startswith("the trace has 2 ProfilerStep# spans and no range")
+
+
+def test_a_trace_alone_is_not_said_to_be_of_a_cpu_run(row_of):
+    (note,) = (note for note in json.loads(row_of(TRACE)["warnings"]) if note["code"] == "no_launches")
+    assert "a CPU run, or recorded without the device's activities" in note["message"]
+
+
+def test_forwards_that_a_cut_left_incomplete_are_left_out_and_counted(row_of):
+    """Three forwards of two kernels each, of which the file has the first and a half of the second."""
+    events, pairs = [span("step", 100 * place, 50) for place in range(3)], []
+    for number in range(1, 4):
+        start = 100 * ((number - 1) // 2) + 10 * number % 20
+        launch = {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": start, "dur": 2}
+        kernel = {"cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": start + 20, "dur": 6, "args": {"device": 0}}
+        pairs += [{"ph": "X", "args": {}} | event for event in (kernel, launch)]
+        for event in pairs[-2:]:
+            event["args"] = event["args"] | {"correlation": number}
+    row = row_of(json.dumps({"traceEvents": events + pairs}).removesuffix("]}"))
+    assert (row["forwards"], row["kernels"], row["device_time_us"]) == (1, 2, 12)
+    notes = {note["code"]: note for note in json.loads(row["warnings"])}
+    assert notes["cut_forwards"]["count"] == 2
+    assert "uneven" not in notes
+
+
 @pytest.mark.parametrize(
     ("text", "words"), [("{}", "an empty JSON object"), ('{"name": "x"}', "the keys 'name'"), ("", "empty")]
 )

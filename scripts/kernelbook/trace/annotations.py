@@ -44,20 +44,35 @@ def groups_of(codes: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
     yield from sorted(zip(found.tolist(), parts, strict=True), key=lambda each: each[1][0])
 
 
-def summarize_annotations(columns: Columns, found: Attribution, figures: RangeFigures) -> list[AnnotationSummary]:
-    """In the order in which the annotations first appear."""
+def summarize_annotations(
+    columns: Columns, found: Attribution, figures: RangeFigures, cut: np.ndarray
+) -> list[AnnotationSummary]:
+    """In the order in which the annotations first appear.
+
+    Ranges that are `cut` are left out; an annotation that has no others keeps its CPU time alone.
+    """
     codes = found.forest.rows.name[found.ranges]
     group, activity = found.within()
     activities = dict(groups_of(codes[group]))
     nothing = np.empty(0, dtype=np.int64)
     return [
-        _summary(columns, found, figures, rows, np.unique(activity[activities.get(code, nothing)]))
+        _summary(columns, found, figures, *_whole(rows, group, activity, activities.get(code, nothing), cut))
         for code, rows in groups_of(codes)
     ]
 
 
+def _whole(
+    rows: np.ndarray, group: np.ndarray, activity: np.ndarray, pairs: np.ndarray, cut: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, bool]:
+    """The ranges and activities of one annotation to look at, and whether their device figures are to be had."""
+    kept = rows[~cut[rows]]
+    if not len(kept):
+        return rows, np.empty(0, dtype=np.int64), False
+    return kept, np.unique(activity[pairs[~cut[group[pairs]]]]), True
+
+
 def _summary(
-    columns: Columns, found: Attribution, figures: RangeFigures, ranges: np.ndarray, mine: np.ndarray
+    columns: Columns, found: Attribution, figures: RangeFigures, ranges: np.ndarray, mine: np.ndarray, whole: bool
 ) -> AnnotationSummary:
     device, rows = columns.device, found.forest.rows
     own = found.ranges[ranges]
@@ -65,7 +80,7 @@ def _summary(
     delays = (start - rows.start[found.launch[mine]])[found.launch[mine] != NONE]
     wall = max(rows.end[own].max(), end.max(initial=0)) - rows.start[own].min()
     wall *= max(len(np.unique(index)), 1)
-    known = len(device.start) > 0
+    known = whole and len(device.start) > 0
 
     def median(values: np.ndarray) -> float | None:
         return float(np.median(values)) / 1000 if known and len(values) else None

@@ -36,11 +36,14 @@ def forward_ranges(columns: Columns, found: Attribution, annotation: str) -> np.
     return np.flatnonzero(found.forest.rows.name[found.ranges] == columns.names.index(annotation))
 
 
-def forward_activities(activities: pa.Table, found: Attribution, chosen: np.ndarray) -> pa.Table:
-    """The activities of the chosen ranges, nested ranges included, with `index` and `position` in order of start."""
+def forward_activities(activities: pa.Table, found: Attribution, chosen: np.ndarray, number: np.ndarray) -> pa.Table:
+    """The activities of the chosen ranges, nested ranges included, with `index` and `position` in order of start.
+
+    number: per chosen range its `index`, which counts the ranges of its name.
+    """
     group, activity = found.within()
     index = np.full(len(found.ranges), NONE)
-    index[chosen] = np.arange(len(chosen))
+    index[chosen] = number
     kept = index[group] != NONE if len(group) else np.empty(0, dtype=bool)
     index_of, activity = index[group[kept]], activity[kept]
     order = np.lexsort((activity, index_of))
@@ -51,8 +54,8 @@ def forward_activities(activities: pa.Table, found: Attribution, chosen: np.ndar
     return table.add_column(1, "position", numbers(position))
 
 
-def forward_calls(path: Path, columns: Columns, found: Attribution, chosen: np.ndarray) -> pa.Table:
-    """Every CPU event inside the chosen ranges on their own thread, in order of start.
+def forward_calls(path: Path, columns: Columns, found: Attribution, chosen: np.ndarray, number: np.ndarray) -> pa.Table:
+    """Every CPU event inside the chosen ranges on their own thread, in order of start; `number` as above.
 
     `kernels` and `self_device_time_us` of an op are what it launched itself; the runtime call that did it shows the
     same figures, so sum over one category only.
@@ -63,8 +66,8 @@ def forward_calls(path: Path, columns: Columns, found: Attribution, chosen: np.n
     tops = found.ranges[chosen]
     inside = [np.arange(top + 1, top + size[top]) for top in tops]
     row = np.concatenate([np.empty(0, dtype=np.int64), *inside])
-    index = np.repeat(np.arange(len(tops)), [len(part) for part in inside])
-    top = tops[index]
+    place = np.repeat(np.arange(len(tops)), [len(part) for part in inside])
+    top = tops[place]
     position = row - top - 1
     parent = forest.parent[row]
     kernels, time = _own_device_figures(columns, found)
@@ -73,7 +76,7 @@ def forward_calls(path: Path, columns: Columns, found: Attribution, chosen: np.n
     of_row = [inputs.get(ordinal, Inputs()) for ordinal in rows.ordinal[row].tolist()]
     return pa.table(
         {
-            "index": numbers(index),
+            "index": numbers(number[place]),
             "depth": numbers(forest.depth[row] - forest.depth[top] - 1),
             "parent": numbers(parent - top - 1, parent == top),
             "position": numbers(position),

@@ -7,11 +7,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from kernelbook.trace.annotations import AnnotationSummary, summarize_annotations
 from kernelbook.trace.attribution import Attribution, attribute
 from kernelbook.trace.columns import ColumnBuilder, Columns
+from kernelbook.trace.cut import cut_ranges
 from kernelbook.trace.forwards import forward_activities, forward_calls, forward_ranges
 from kernelbook.trace.model import Totals, TraceWarning
 from kernelbook.trace.reader import EventReader
@@ -20,6 +22,7 @@ from kernelbook.trace.tables import (
     activity_table,
     compute_ranges,
     compute_totals,
+    device_table,
     kernel_table,
     op_table,
     range_table,
@@ -33,6 +36,8 @@ class TraceReading:
 
     source: the file as it was given. device: name of the first device. truncated: the file ends too early.
     ranges: one row a `user_annotation` but the profiler's steps, in order of start; `parent` is a row of this table.
+    cut: per row of `ranges` whether it reaches past the end of a truncated file: its device figures may be too low.
+    steps: the profiler's own spans (ProfilerStep#N), which are no ranges.
     kernels, ops: the whole file, grouped by name. activities: every device activity, in order of start; `range` is a
     row of `ranges`, `launch_delay_us` runs from the start of the launch call to that of the activity.
     """
@@ -47,6 +52,8 @@ class TraceReading:
     ranges: pa.Table
     kernels: pa.Table
     ops: pa.Table
+    cut: np.ndarray
+    steps: int
     _columns: Columns = field(repr=False)
     _attribution: Attribution = field(repr=False)
     _figures: RangeFigures = field(repr=False)
@@ -56,12 +63,19 @@ class TraceReading:
         """Every device activity of the file, in order of start; made when it is first asked for."""
         return activity_table(self._columns, self._attribution)
 
+    @cached_property
+    def device_use(self) -> pa.Table:
+        """Every device activity with the columns that tell how the device was used: far cheaper than `activities`."""
+        return device_table(self._columns, self._attribution)
+
     def annotations(self) -> list[AnnotationSummary]:
         """The ranges of each annotation in short, in the order in which they first appear."""
-        return summarize_annotations(self._columns, self._attribution, self._figures)
+        return summarize_annotations(self._columns, self._attribution, self._figures, self.cut)
 
     def forwards(self, annotation: str) -> tuple[pa.Table, pa.Table]:
-        """(activities, calls) of the ranges named exactly `annotation`; both are empty when there is none.
+        """(activities, calls) of the whole ranges named exactly `annotation`; both are empty when there is none.
+
+        A range that is `cut` is left out.
 
         activities: the reading's columns after `index` (which range) and `position` (order of start in it).
         calls: every CPU event inside the ranges, on the ranges' own threads, in order of start: index, depth (0 right
@@ -69,9 +83,11 @@ class TraceReading:
         (from the range's start), duration_us, self_us, kernels and self_device_time_us (launched by itself, not by
         its child ops), correlation, and the inputs as JSON text. The inputs come from a second pass over the file.
         """
-        chosen = forward_ranges(self._columns, self._attribution, annotation)
-        activities = forward_activities(self.activities, self._attribution, chosen)
-        return activities, forward_calls(Path(self.source), self._columns, self._attribution, chosen)
+        named = forward_ranges(self._columns, self._attribution, annotation)
+        numbers = np.flatnonzero(~self.cut[named])
+        chosen = named[numbers]
+        activities = forward_activities(self.activities, self._attribution, chosen, numbers)
+        return activities, forward_calls(Path(self.source), self._columns, self._attribution, chosen, numbers)
 
 
 def read_trace(path: str | Path) -> TraceReading:
@@ -86,6 +102,7 @@ def read_trace(path: str | Path) -> TraceReading:
     columns = builder.finish()
     found = attribute(columns)
     figures = compute_ranges(columns, found)
+    cut = cut_ranges(columns, found, reader.truncated)
     properties = reader.metadata.get("deviceProperties")
     properties = [each for each in properties if isinstance(each, dict)] if isinstance(properties, list) else []
     distributed = reader.metadata.get("distributedInfo")
@@ -95,11 +112,13 @@ def read_trace(path: str | Path) -> TraceReading:
         device_properties=properties,
         distributed=distributed if isinstance(distributed, dict) else None,
         truncated=reader.truncated,
-        warnings=collect_warnings(reader, columns, found, figures),
+        warnings=collect_warnings(reader, columns, found, figures, cut),
         totals=compute_totals(columns, found),
         ranges=range_table(columns, found, figures),
         kernels=kernel_table(columns),
         ops=op_table(columns, found),
+        cut=cut,
+        steps=int(found.forest.rows.step.sum()),
         _columns=columns,
         _attribution=found,
         _figures=figures,

@@ -213,13 +213,9 @@ def activity_table(columns: Columns, found: Attribution) -> pa.Table:
     launched = found.launch != NONE
     launch = np.where(launched, found.launch, 0)
     if not len(rows.start):  # a file without CPU rows: nothing to take from
-        launch_name = np.full(len(launch), NONE)
         launch_start = launch_length = np.zeros(len(launch), dtype=np.int64)
     else:
-        launch_name = np.where(launched, rows.name[launch], NONE)
         launch_start, launch_length = rows.start[launch], found.forest.length[launch]
-    shared = np.unique(device.correlation, return_inverse=True, return_counts=True)
-    many = shared[2][shared[1]] > 1 if len(launch) else launched
     op_name = np.full(len(launch), NONE)
     has_op = found.op != NONE
     op_name[has_op] = rows.name[found.op[has_op]]
@@ -233,7 +229,7 @@ def activity_table(columns: Columns, found: Attribution) -> pa.Table:
             "device": whole(device.device),
             "stream": whole(device.stream),
             "correlation": whole(device.correlation),
-            "launch_api": texts(launch_name, columns.names),
+            "launch_api": texts(_launch_names(found), columns.names),
             "launch_start_us": microseconds(launch_start, ~launched),
             "launch_duration_us": microseconds(launch_length, ~launched),
             "launch_delay_us": microseconds(device.start - launch_start, ~launched),
@@ -246,10 +242,39 @@ def activity_table(columns: Columns, found: Attribution) -> pa.Table:
             "shared_memory_bytes": whole(device.shared_memory),
             "occupancy_percent": numbers(device.occupancy, ~np.isfinite(device.occupancy)),
             "bytes": whole(device.bytes),
-            "graph": numbers(many & launched),
+            "graph": numbers(_graph_launched(columns, found)),
             "inferred": numbers(found.inferred),
         }
     )
+
+
+def device_table(columns: Columns, found: Attribution) -> pa.Table:
+    """The few columns of `activity_table` that tell how the device was used; cheap whatever the trace's size."""
+    device = columns.device
+    return pa.table(
+        {
+            "category": texts(device.category, list(CATEGORY_NAMES)),
+            "device": whole(device.device),
+            "stream": whole(device.stream),
+            "correlation": whole(device.correlation),
+            "launch_api": texts(_launch_names(found), columns.names),
+            "graph": numbers(_graph_launched(columns, found)),
+        }
+    )
+
+
+def _launch_names(found: Attribution) -> np.ndarray:
+    """Per activity the code of the name of its launch, NONE where that is not in the file."""
+    names = np.full(len(found.launch), NONE)
+    launched = found.launch != NONE
+    names[launched] = found.forest.rows.name[found.launch[launched]]
+    return names
+
+
+def _graph_launched(columns: Columns, found: Attribution) -> np.ndarray:
+    """Per activity whether its launch is in the file and has others too."""
+    _, place, count = np.unique(columns.device.correlation, return_inverse=True, return_counts=True)
+    return (count[place] > 1) & (found.launch != NONE)
 
 
 def op_paths(columns: Columns, found: Attribution) -> pa.Array:

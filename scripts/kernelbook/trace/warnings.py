@@ -18,22 +18,26 @@ from kernelbook.units import plural
 # The first range of an annotation is an outlier when it takes more than this many times the median of the others.
 SLOW_FIRST_FACTOR = 2.0
 _SLOW_FIRST_RANGES = 3
+_NO_LAUNCHES = "nothing was launched on a device: a CPU run, or recorded without the device's activities"
 
 
 def collect_warnings(
-    reader: EventReader, columns: Columns, found: Attribution, figures: RangeFigures
+    reader: EventReader, columns: Columns, found: Attribution, figures: RangeFigures, cut: np.ndarray
 ) -> tuple[TraceWarning, ...]:
     """Every warning of one file, in the order of weight."""
     return (
-        *_of_the_file(reader, columns),
+        *_of_the_file(reader, columns, cut),
         *(_of_launches if len(columns.device.start) else _without_device)(columns, found),
         *_slow_first(columns, found, figures),
     )
 
 
-def _of_the_file(reader: EventReader, columns: Columns) -> Iterator[TraceWarning]:
+def _of_the_file(reader: EventReader, columns: Columns, cut: np.ndarray) -> Iterator[TraceWarning]:
     if reader.truncated:
-        yield TraceWarning("truncated", 1, "the file ends too early: figures cover the whole events before the cut")
+        text = "the file ends too early: figures cover the whole events before the cut"
+        if lost := int(cut.sum()):
+            text += f"; {lost} of {plural(len(cut), 'range')} may lack work past it and count in no median"
+        yield TraceWarning("truncated", 1, text)
     if damaged := reader.lost + reader.repaired:
         kept = f", {reader.repaired} of them read all the same" if reader.repaired else ""
         yield TraceWarning("damaged", damaged, f"{damaged} events are not valid JSON{kept}; the rest was read")
@@ -55,7 +59,7 @@ def _without_device(columns: Columns, found: Attribution) -> Iterator[TraceWarni
         )
         yield TraceWarning("launches_without_activities", calls, text)
     else:
-        yield TraceWarning("no_launches", 0, "nothing was launched on a device: a CPU run")
+        yield TraceWarning("no_launches", 0, _NO_LAUNCHES)
 
 
 def _launch_like(columns: Columns, found: Attribution) -> int:

@@ -1,0 +1,34 @@
+"""Which ranges of a file that ends too early are not whole: what they launched lies past the cut, or may."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernelbook.trace.attribution import Attribution
+from kernelbook.trace.columns import MISSING, RUNTIME, Columns
+
+_LAUNCHES = ("launch", "memcpy", "memset")  # in the names of calls that put something on the device, of any vendor
+
+
+def cut_ranges(columns: Columns, found: Attribution, truncated: bool) -> np.ndarray:
+    """Per range whether its device figures may be too low because of the cut; all False for a file that is whole.
+
+    torch writes the ops first, then each activity beside its launch. So a range is whole where a later runtime call
+    was still read, and every launch inside it has its activity. A file without device activities has no such figures.
+    """
+    rows, ranges = found.forest.rows, found.ranges
+    if not truncated or not len(columns.device.start):
+        return np.zeros(len(ranges), dtype=bool)
+    calls = rows.kind == RUNTIME
+    last = rows.start[calls].max(initial=-1)
+    return (rows.end[ranges] > last) | (_lost_before(found, columns, ranges) > 0)
+
+
+def _lost_before(found: Attribution, columns: Columns, ranges: np.ndarray) -> np.ndarray:
+    """Per range how many launches inside its time have no activity in the file."""
+    rows = found.forest.rows
+    launching = np.array([any(word in name.lower() for word in _LAUNCHES) for name in columns.names], dtype=bool)
+    calls = np.flatnonzero((rows.kind == RUNTIME) & (rows.correlation != MISSING))
+    calls = calls[launching[rows.name[calls]] & ~np.isin(rows.correlation[calls], columns.device.correlation)]
+    starts = np.sort(rows.start[calls])
+    return np.searchsorted(starts, rows.end[ranges], "right") - np.searchsorted(starts, rows.start[ranges], "left")
