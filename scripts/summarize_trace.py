@@ -1,7 +1,15 @@
 """Summarize torch.profiler traces: what ran on the device, launched by what, per annotation.
 
 Needs no GPU and no torch. TRACE is a file (plain or gzipped, also a damaged or cut one) or a folder, of which every
-*.json and *.json.gz is read. Several traces of one job are taken for its ranks.
+*.json and *.json.gz is read. Traces of one job are its ranks: files that differ in a rank number alone, or files of one
+folder that say inside that they are ranks of as many on the same kind of device.
+
+Ranges are record_function's; ProfilerStep#N spans are the profiler's own and are not among them.
+
+--json prints one object a line for each trace. Its keys: schema (1), source, device, truncated, warnings and notes
+(each with code, count, message), totals (of the whole file), ranges (one a range; figures include what is nested),
+kernels and ops (each grouped by name), rank (null where nothing says that the trace is one of several ranks).
+Times are in microseconds. null is what the file does not tell: without any device activity every device figure is.
 
 Examples:
   python scripts/summarize_trace.py trace.json.gz
@@ -29,6 +37,8 @@ _OUTPUT = (
     "formula gets a leading apostrophe"
 )
 
+_OF_RANGES = "the whole name is matched, case included; ProfilerStep#N spans are not ranges"
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit status as in the module's text."""
@@ -44,6 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not summaries and not status:
         _tell(f"{', '.join(map(str, args.trace))}: no trace found; name a file or another folder")
         return 2
+    if summaries and args.annotation != "*" and not any(summary.ranges for summary in summaries):
+        _tell(f"no range matches --annotation {args.annotation!r} ({_OF_RANGES})")
     _print(summaries, args.json)
     return status
 
@@ -57,19 +69,17 @@ def _tell(message: str) -> None:
 
 def _print(summaries: Sequence[Summary], as_json: bool) -> None:
     ranks = assign_ranks(summaries)
-    warned = [
-        summary.with_warnings(warnings)
-        for summary, warnings in zip(summaries, rank_warnings(summaries, ranks), strict=True)
-    ]
+    warnings = rank_warnings(summaries, ranks)
+    found = [each.among(rank, more) for each, rank, more in zip(summaries, ranks, warnings, strict=True)]
     if as_json:
-        for summary in warned:
+        for summary in found:
             print(summary.to_json())
         return
     from kernelbook.trace.terminal import output_console, show  # a slow import, for people only
 
     console = output_console()
-    for summary, rank in zip(warned, ranks, strict=True):
-        show(console, summary, rank)
+    for summary in found:
+        show(console, summary)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -72,7 +72,9 @@ def run_job(job: Job, annotation: str) -> Summary | Failure:
         except OSError as error:
             message = f"{job.output}: the tables cannot be written: {error.strerror or error}; name another --output"
             return Failure(message, skippable=False)
-    return summarize(reading, annotation)
+    from kernelbook.trace_notes import trace_notes  # which needs this package first
+
+    return summarize(reading, annotation, trace_notes(job.path, reading))
 
 
 def run_jobs(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -21,7 +21,11 @@ _RANGE_COLUMNS = (
 
 @dataclass(frozen=True)
 class Summary:
-    """What is shown of one trace; small, whatever the trace's size. rank: from distributedInfo, None if not there."""
+    """What is shown of one trace; small, whatever the trace's size.
+
+    rank: from distributedInfo, None if not there; whoever knows the file's fellows may set a better one.
+    notes: what is peculiar about the file (`trace_notes`), each with code, count and message.
+    """
 
     source: str
     device: str | None
@@ -34,9 +38,11 @@ class Summary:
     annotations: list[AnnotationSummary]
     rank: int | None
     world_size: int | None
+    notes: Sequence[Mapping[str, Any]] = ()
 
-    def with_warnings(self, more: Sequence[TraceWarning]) -> Summary:
-        return replace(self, warnings=(*self.warnings, *more))
+    def among(self, rank: int | None, more: Sequence[TraceWarning]) -> Summary:
+        """With its rank among the other traces and the warnings about their set."""
+        return replace(self, rank=rank, warnings=(*self.warnings, *more))
 
     def to_json(self) -> str:
         """One line of strict JSON, after the schema of `--json`."""
@@ -51,13 +57,15 @@ class Summary:
                 "ranges": self.ranges,
                 "kernels": self.kernels,
                 "ops": self.ops,
+                "rank": self.rank,
+                "notes": list(self.notes),
             },
             allow_nan=False,
         )
 
 
-def summarize(reading: TraceReading, annotation: str = "*") -> Summary:
-    """The reading in short; only ranges whose name matches the glob `annotation` are kept."""
+def summarize(reading: TraceReading, annotation: str = "*", notes: Sequence[Mapping[str, Any]] = ()) -> Summary:
+    """The reading in short, with `notes` on its file; only ranges whose name matches the glob `annotation` are kept."""
 
     def kept(name: str) -> bool:
         return fnmatchcase(name, annotation)
@@ -75,6 +83,7 @@ def summarize(reading: TraceReading, annotation: str = "*") -> Summary:
         annotations=[each for each in reading.annotations() if kept(each.annotation)],
         rank=_whole(distributed.get("rank")),
         world_size=_whole(distributed.get("world_size")),
+        notes=notes,
     )
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from collections import Counter
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from kernelbook.report.names import short
 from kernelbook.report.text import NOT_AVAILABLE, clip, duration, plural, share, visible
 from kernelbook.trace.annotations import COUNTS, AnnotationSummary
 from kernelbook.trace.summary import Summary
@@ -29,14 +33,16 @@ def output_console() -> Console:
     return Console(width=width, highlight=False, no_color=None if sys.stdout.isatty() else True)
 
 
-def show(console: Console, summary: Summary, rank: int | None) -> None:
-    """Print one trace: what it is, its warnings, its annotations, top kernels and top ops."""
+def show(console: Console, summary: Summary) -> None:
+    """Print one trace: what it is, its warnings and notes, its annotations, top kernels and top ops."""
     console.print(Text(visible(summary.source), style="bold"), soft_wrap=True)
     facts = [(summary.device and visible(summary.device)) or "no device named"]
-    facts += [f"rank {rank}"] if rank is not None else []
+    facts += [f"rank {summary.rank}"] if summary.rank is not None else []
     console.print(Text(", ".join(facts) + ": " + _totals(summary.totals)), soft_wrap=True)
     for warning in summary.warnings:
         console.print(Text(f"warning {warning.code}: {visible(warning.message)}", style="yellow"), soft_wrap=True)
+    for note in summary.notes:
+        console.print(Text(f"note {note['code']}: {visible(note['message'])}"), soft_wrap=True)
     if summary.annotations:
         console.print(_annotation_table(summary.annotations, console.width))
     if summary.kernels:
@@ -65,9 +71,46 @@ def _table(title: str, width: int, first: str, *numbers: str) -> Table:
     return table
 
 
+def _room(width: int) -> int:
+    """How many characters a name may have."""
+    return min(_NAME_WIDTH, max(_LEAST_NAME_WIDTH, width // 3))
+
+
 def _name(value: str, width: int, note: str = "") -> Text:
-    room = min(_NAME_WIDTH, max(_LEAST_NAME_WIDTH, width // 3))
-    return Text(clip(value, room - len(note)) + note)
+    return Text(clip(value, _room(width) - len(note)) + note)
+
+
+def labels(names: Sequence[str], room: int) -> list[str]:
+    """A label of at most `room` characters a name, by which each can be told from the others.
+
+    The function's own name; where several share it, with the rest of the whole name from where they begin to differ.
+    """
+    found = [short(name, room) for name in names]
+    for label, count in Counter(found).items():
+        if count > 1:
+            alike = [place for place, other in enumerate(found) if other == label]
+            for place, rest in zip(alike, _from_difference([visible(names[place]) for place in alike]), strict=True):
+                head = clip(label, room // 2)
+                found[place] = f"{head} …{clip(rest, room - len(head) - 2)}"
+    return _numbered(found, room)
+
+
+def _from_difference(names: Sequence[str]) -> list[str]:
+    """The names without what all of them begin with, cut at the beginning of a word."""
+    columns = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    same = re.sub(r"[A-Za-z0-9]*$", "", "".join(letters[0] for letters in columns))
+    return [name[len(same) :] for name in names]
+
+
+def _numbered(found: Sequence[str], room: int) -> list[str]:
+    """Labels that are still alike get the number of their row among them."""
+    count, seen = Counter(found), Counter()
+    numbered = []
+    for label in found:
+        seen[label] += 1
+        ending = f" #{seen[label]}" if count[label] > 1 else ""
+        numbered.append(clip(label, room - len(ending)) + ending)
+    return numbered
 
 
 def _annotation_table(annotations: Sequence[AnnotationSummary], width: int) -> Table:
@@ -102,10 +145,11 @@ def _span(counts: tuple[int, int] | None) -> str:
 def _kernel_table(kernels: Sequence[dict[str, Any]], total_us: float, width: int) -> Table:
     title = _top("kernels, memcpys, memsets", len(kernels))
     table = _table(title, width, "name", "count", "total", "share", "median", "max")
-    for row in kernels[:TOP]:
+    shown = labels([row["name"] for row in kernels[:TOP]], _room(width))
+    for label, row in zip(shown, kernels[:TOP], strict=True):
         part = row["total_us"] / total_us if total_us else 0.0
         times = (duration(row[name]) for name in ("median_us", "max_us"))
-        table.add_row(_name(row["name"], width), f"{row['count']:,}", duration(row["total_us"]), share(part), *times)
+        table.add_row(Text(label), f"{row['count']:,}", duration(row["total_us"]), share(part), *times)
     return table
 
 
