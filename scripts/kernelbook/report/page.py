@@ -6,18 +6,15 @@ import base64
 import hashlib
 import re
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
-from kernelbook import units
-from kernelbook.report import ceilings, names, page_data, story, sweeps, text, trust, views
-from kernelbook.report.also import also
-from kernelbook.report.families import FAMILIES, family_of
+from kernelbook.report import page_data, story, sweeps, text
+from kernelbook.report.families import FAMILIES
 from kernelbook.report.model import Edition
+from kernelbook.report.templating import BROKEN_SEEN, context, environment
 from kernelbook.report.traces import Links
 
 HERE = Path(__file__).parent
@@ -40,7 +37,6 @@ SCRIPTS = (
     "svg.js",
     "main.js",
 )
-BROKEN_CARDS = 12
 FINDING_ROWS = 40
 TRUST_ROWS = 300
 
@@ -94,80 +90,24 @@ def _finalize(value: Any) -> Any:
     return text.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def environment() -> jinja2.Environment:
-    env = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(HERE / "templates"),
-        autoescape=True,
-        finalize=_finalize,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    env.filters |= {
-        "duration": text.duration,
-        "ratio": text.ratio,
-        "share": text.share,
-        "size": text.size,
-        "number": text.number,
-        **trust.CELLS,
-        "clip": text.clip,
-        "counts": text.counts,
-        "one_time": text.one_time,
-        "plural": text.plural,
-        "error": units.error,
-        "cost": text.cost,
-        "lead": text.lead,
-        "listed": text.listed,
-        "inside": story.inside,
-        "percent": lambda part: f"{part * 100:.3f}".rstrip("0").rstrip(".") + "%",
-    }
-    return env
-
-
 def render(edition: Edition, created_utc: str, traces: Links) -> str:
     """The whole page."""
-    arranged = views.workloads(edition)
-    cells = [cell for workload in arranged for case in workload.cases for cell in case.present]
+    given = context(edition, created_utc)
+    cells = [cell for case in given["cases"] for cell in case.present]
     index, blocks = page_data.build(edition, {cell.number: cell.anchor for cell in cells}, traces)
-    verdict = story.verdict(edition)
-    broken = views.guess_lines(verdict.broken)
-    own = story.own_findings(edition)
-    return (
-        environment()
-        .get_template("page.html.j2")
-        .render(
-            edition=edition,
-            created_utc=created_utc,
-            assets=assets(),
-            workloads=arranged,
-            cases=[case for workload in arranged for case in workload.cases],
-            anchors={case.spec.case: case.anchor for workload in arranged for case in workload.cases},
-            verdict=verdict,
-            broken=views.seen(edition, broken[:BROKEN_CARDS]),
-            broken_more=broken[BROKEN_CARDS:],
-            subject=story.subject(edition, created_utc),
-            headline_names=[story.short_name(case) for case in edition.headline],
-            headlines=story.headlines(edition),
-            asks_headline=story.asks_headline(edition),
-            headline_refusals=story.headline_refusals(edition),
-            findings=story.costliest(own),
-            also=partial(also, findings=own),
-            weighed=story.by_weight(own, FINDING_ROWS),
-            trust_rows=edition.trust[:TRUST_ROWS],
-            warnings=partial(story.warnings, edition),
-            trust_said=trust.said(edition.trust),
-            ceiling_lines=partial(ceilings.lines, edition.ceilings, edition.trust),
-            longest=story.longest(edition),
-            family=lambda act: family_of(act.category, act.family),
-            shown=names.of_activity,
-            sweep_chart=lambda sweep: Markup(sweeps.chart(sweep, sweeps.PAGE)),
-            tallies=story.tallies(edition),
-            environment_rows=views.environment_rows(edition.runs),
-            troubled=story.troubles(edition),
-            lost=story.lost(edition),
-            fast=edition.headline[1],
-            slow=edition.headline[0],
-            index=Markup(index),
-            blocks=[Markup(block) for block in blocks],
-        )
-    )
+    given |= {
+        "assets": assets(),
+        "anchors": {case.spec.case: case.anchor for case in given["cases"]},
+        "broken_more": given["broken"][BROKEN_SEEN:],
+        "weighed": story.by_weight(story.own_findings(edition), FINDING_ROWS),
+        "trust_rows": edition.trust[:TRUST_ROWS],
+        "sweep_chart": lambda sweep: Markup(sweeps.chart(sweep, sweeps.PAGE)),
+        "tallies": story.tallies(edition),
+        "index": Markup(index),
+        "blocks": [Markup(block) for block in blocks],
+    }
+    return environment(_finalize, autoescape=True, percent=_percent).get_template("page.html.j2").render(given)
+
+
+def _percent(part: float) -> str:
+    return f"{part * 100:.3f}".rstrip("0").rstrip(".") + "%"

@@ -1,0 +1,86 @@
+"""What the page and its Markdown twin share: one Jinja environment, and what the templates of both are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from kernelbook import units
+from kernelbook.report import ceilings, names, story, text, trust, views
+from kernelbook.report.also import also
+from kernelbook.report.families import family_of
+from kernelbook.report.model import Edition
+
+TEMPLATES = Path(__file__).parent / "templates"
+#: So many broken guesses are shown with what ran instead.
+BROKEN_SEEN = 12
+FILTERS = {
+    "duration": text.duration,
+    "ratio": text.ratio,
+    "share": text.share,
+    "size": text.size,
+    "number": text.number,
+    **trust.CELLS,
+    "clip": text.clip,
+    "counts": text.counts,
+    "one_time": text.one_time,
+    "plural": text.plural,
+    "error": units.error,
+    "cost": text.cost,
+    "lead": text.lead,
+    "listed": text.listed,
+    "inside": story.inside,
+}
+
+
+def environment(finalize: Callable[[Any], Any], autoescape: bool, **filters: Callable[..., Any]) -> jinja2.Environment:
+    """Templates in which every value passes `finalize` as it is printed, with these filters beside the common ones."""
+    env = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=autoescape,
+        finalize=finalize,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    env.filters |= FILTERS | filters
+    return env
+
+
+def context(edition: Edition, created_utc: str) -> dict[str, Any]:
+    """What both templates are given."""
+    arranged = views.workloads(edition)
+    verdict = story.verdict(edition)
+    broken = views.guess_lines(verdict.broken)
+    own = story.own_findings(edition)
+    return {
+        "edition": edition,
+        "created_utc": created_utc,
+        "workloads": arranged,
+        "cases": [case for workload in arranged for case in workload.cases],
+        "verdict": verdict,
+        "broken": broken,
+        "broken_seen": views.seen(edition, broken[:BROKEN_SEEN]),
+        "subject": story.subject(edition, created_utc),
+        "asks_headline": story.asks_headline(edition),
+        "headlines": story.headlines(edition),
+        "headline_names": [story.short_name(case) for case in edition.headline],
+        "headline_refusals": story.headline_refusals(edition),
+        "slow": edition.headline[0],
+        "fast": edition.headline[1],
+        "findings": story.costliest(own),
+        "also": partial(also, findings=own),
+        "longest": story.longest(edition),
+        "warnings": partial(story.warnings, edition),
+        "trust_said": trust.said(edition.trust),
+        "ceiling_lines": partial(ceilings.lines, edition.ceilings, edition.trust),
+        "environment_rows": views.environment_rows(edition.runs),
+        "troubled": story.troubles(edition),
+        "lost": story.lost(edition),
+        "shown": names.of_activity,
+        "family": lambda act: family_of(act.category, act.family),
+    }
