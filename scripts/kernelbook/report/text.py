@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
+from collections.abc import Iterable
 
 from kernelbook.findings import Finding
 from kernelbook.report.model import CaseRun
+from kernelbook.report.ranges import WholeFile
 from kernelbook.units import NOT_AVAILABLE, UNITS, duration, plural, significant
 
 _MARKDOWN_SPECIAL = re.compile(r"([\\`*_\[\]|~$<>&]|^[-+=#]|:(?=//)|(?<=www)\.)")
@@ -70,6 +73,14 @@ def csv_cell(value: object) -> object:
 def slug(value: object) -> str:
     """An id for an anchor, of lower-case letters, digits, dots and dashes only."""
     return re.sub(r"[^a-z0-9.-]+", "-", str(value).lower()).strip("-")[:80] or "x"
+
+
+def titles(workloads: Iterable[str]) -> dict[str, str]:
+    """What each workload is called in a heading: one in a file without its folders, if it alone is so."""
+    names = list(workloads)
+    short = {name: name.rsplit("/", 1)[-1] or name for name in names}
+    often = Counter(short.values())
+    return {name: short[name] if often[short[name]] == 1 else name for name in names}
 
 
 def axis(value: float, scale: float) -> str:
@@ -151,7 +162,7 @@ def one_time(row: CaseRun) -> str:
     return duration(row.device_time_us)
 
 
-def counts(row: CaseRun) -> str:
+def counts(row: CaseRun | WholeFile) -> str:
     """`5 kernels + 1 memcpy + 1 memset`, or n/a where the trace held no device activity."""
     if row.kernels is None:
         return NOT_AVAILABLE

@@ -14,7 +14,7 @@ from kernelbook.report.model import CaseRun, CaseSpec, Drawn, Edition, Run
 from kernelbook.report.ranges import RangeLine, WholeFile
 from kernelbook.report.spreads import Spread, spreads
 from kernelbook.report.sweeps import Sweep, sweeps
-from kernelbook.report.text import slug
+from kernelbook.report.text import slug, titles
 from kernelbook.sdpa_backends import Answer
 
 
@@ -103,6 +103,11 @@ class CaseView:
     def measured(self) -> tuple[CellView, ...]:
         return tuple(cell for cell in self.present if cell.run.kind != "published")
 
+    def whole(self, cell: CellView) -> WholeFile | None:
+        """The first file of a cell that has no forward, where something in it ran on a device."""
+        files = (file for file in self.files if file.run == cell.run.run and file.kernels is not None)
+        return next(files, None) if cell.row.kernels is None else None
+
     @property
     def lead(self) -> CellView | None:
         """The cell that stands for the case in lists: the first with device activities, else the first measured."""
@@ -146,6 +151,7 @@ class CaseView:
 @dataclass(frozen=True)
 class WorkloadView:
     name: str
+    title: str
     anchor: str
     figure: strips.Figure | None
     spreads: tuple[Spread, ...]
@@ -196,6 +202,7 @@ def workloads(edition: Edition) -> tuple[WorkloadView, ...]:
     return tuple(
         WorkloadView(
             name,
+            title,
             f"w-{anchors.of(name)}",
             strips.figure(edition, name),
             spreads(edition, name),
@@ -203,7 +210,7 @@ def workloads(edition: Edition) -> tuple[WorkloadView, ...]:
             tuple(case for case in cases if case.spec.workload == name),
             tuple(row for row in edition.backends if row.workload == name),
         )
-        for name in edition.workloads()
+        for name, title in titles(edition.workloads()).items()
     )
 
 

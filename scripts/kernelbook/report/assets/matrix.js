@@ -26,6 +26,7 @@ const timeIn = (cell, field) =>
   missing(cell[field]) && !missing(cell.forward_us) ? `forward ${duration(cell.forward_us)}` : duration(cell[field]);
 
 function paintCell(td, base, metric) {
+  if ("whole" in td.dataset) return; // figures of a whole file are compared with none
   const cell = index.cells[Number(td.dataset.cell)];
   const field = metric === "device" ? "device_us" : "forward_us";
   $(".m-time", td).textContent = timeIn(cell, field);

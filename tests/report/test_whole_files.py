@@ -1,0 +1,107 @@
+"""Traces that mark no forward, and workloads of one's own, in the matrix and in the headings."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import made_edition
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kernelbook.report import render_report, text
+
+CREATED = "2026-11-29T15:00:00Z"
+OWN = "../my <models>/toy.py:tiny"
+BARE = replace(
+    made_edition.CASES[3], case="bare", workload="trace", steps=(made_edition.Step("aten::add"),), guesses=()
+)
+CASES = (made_edition.CASES[1], BARE, replace(BARE, case="bare-cpu"), replace(made_edition.CASES[3], workload=OWN))
+FORWARD = ("kernels", "memcpys", "memsets", "device_time_us", "device_busy_us")
+WHOLE = {"kernels": 8772, "memcpys": 12, "memsets": 1, "launches": 9096, "unattributed": 0}
+NONE = dict.fromkeys([*WHOLE, "device_time_us", "device_busy_us"])
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    """A run with a forward, a bare trace with device activities, one without, and a case of a workload in a file."""
+    folder = tmp_path_factory.mktemp("own")
+    devices = ", ".join(f"NVIDIA A100-SXM4-{i}0GB" for i in range(1, 9))
+    run = made_edition.RUNS[0] | {"device": devices}
+    other = run | {"run": "other", "device": "NVIDIA H200"}
+    edition = made_edition.build(folder / "edition", cases=CASES, runs=(run, other))
+    rows = pq.read_table(edition / "cases.parquet").to_pylist()
+    for row in rows:
+        row["totals"] = None
+        if row["case"].startswith("bare"):
+            known = WHOLE | {"device_time_us": 603558.0, "device_busy_us": 603558.0}
+            row |= dict.fromkeys(FORWARD) | {"totals": json.dumps(NONE if row["case"] == "bare-cpu" else known)}
+            row |= {"forward_time_us": None}
+    pq.write_table(pa.Table.from_pylist(rows), edition / "cases.parquet")
+    render_report(edition, folder / "report", CREATED)
+    return folder / "report"
+
+
+def test_the_twin_has_the_whole_file_of_a_trace_without_forwards(own):
+    twin = (own / "report.md").read_text(encoding="utf-8")
+    assert "| `bare` | 8,772 kernels + 12 memcpys + 1 memset, 604 ms (whole file) |" in twin
+    assert "| `bare-cpu` | n/a, n/a |" in twin
+
+
+@pytest.mark.browser
+def test_the_matrix_has_the_whole_file_of_a_trace_without_forwards(open_page, own):
+    page = open_page(own)
+    rows = page.locator("#matrix-table tbody tr")
+    told = {row.locator("th").inner_text(): row.locator("td").first.inner_text().split() for row in rows.all()}
+    assert told["bare"] == ["8,772", "604", "ms", "whole", "file"]
+    assert told["bare-cpu"][:2] == ["n/a", "n/a"]
+    assert "whole" not in told["attention-inplace-eager"]
+    assert "of all of it" in page.locator("#matrix > .note").inner_text()
+    page.locator("#matrix-metric").select_option("forward")  # a whole file has no forward: it stays as it is
+    assert rows.filter(has_text="whole file").first.locator(".m-time").first.inner_text() == "604 ms"
+    count, time = (rows.nth(1).locator(f".m-{part}").first.bounding_box() for part in ("count", "time"))
+    assert count["x"] + count["width"] <= time["x"]
+
+
+@pytest.mark.browser
+def test_a_matrix_without_bare_traces_says_nothing_of_whole_files(open_page, report):
+    assert "whole file" not in open_page(report).locator("#matrix").inner_text()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_long_list_of_devices_does_not_widen_the_matrix(open_page, own, width):
+    page = open_page(own, width=width)
+    small = page.locator("#matrix-table thead small").first
+    assert small.inner_text() == "NVIDIA A100-SXM4-10GB and 7 more"
+    assert "NVIDIA A100-SXM4-80GB" in small.get_attribute("title")
+    assert small.bounding_box()["width"] < 300
+
+
+@pytest.mark.browser
+def test_a_workload_of_ones_own_is_named_without_its_folders(open_page, own):
+    page = open_page(own)
+    heading = page.locator("main h2").filter(has_text="toy.py:tiny")
+    link = page.locator(".bar nav a").filter(has_text="toy.py:tiny")
+    assert link.inner_text() == "toy.py:tiny"
+    assert (heading.get_attribute("title"), link.get_attribute("title")) == (OWN, OWN)
+    assert page.locator(".bar nav a[title]").count() == 1
+    page.locator("details.spread").last.locator("summary").click()  # the times are found by the whole name
+    page.wait_for_selector("details.spread[open] .spread circle")
+
+
+def test_the_twin_says_where_a_workload_of_ones_own_lies(own):
+    twin = (own / "report.md").read_text(encoding="utf-8")
+    assert f"## toy.py:tiny\n\nWorkload `{OWN}`.\n" in twin
+
+
+def test_workloads_that_would_be_called_the_same_keep_their_folders():
+    names = ["attention", "a/toy.py:tiny", "b/toy.py:tiny", "/srv/my models/toy.py:large", "odd/"]
+    assert text.titles(names) == {
+        "attention": "attention",
+        "a/toy.py:tiny": "a/toy.py:tiny",
+        "b/toy.py:tiny": "b/toy.py:tiny",
+        "/srv/my models/toy.py:large": "toy.py:large",
+        "odd/": "odd/",
+    }
