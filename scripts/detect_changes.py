@@ -64,7 +64,7 @@ def said(found: Judgement) -> Iterator[str]:
             continue  # told below, with those that failed before too
         where = " ".join(part for part in (event.run, event.case) if part)
         yield f"{'change' if event in found.alerts else 'note'}: {event.night} {where}: {event.text}".replace("  ", " ")
-        yield from (f"    {cause}" for cause in event.causes)
+        yield from (f"    {cause}" for cause in event.reasons)
     for suspect in found.suspects:
         yield f"suspect: {suspect.run} {suspect.case}: {suspect.text}"
     for item in found.failed:

@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -66,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not is_night(night):
         sys.exit(f"nightly: {night!r} is no name of a night: give its date, with a suffix or without")
     if settings.finished(night):
-        print(f"nightly: night {night} is finished: nothing to do (one more of this date: --suffix b)")
+        print(f"nightly: night {night} is finished: nothing to do (one more tonight: --suffix {free_suffix(settings)})")
         return 0
     wait_for_others(Path.cwd(), earlier.get("token"))
     os.environ[TOKEN] = write_owner(lock, night)
@@ -111,6 +112,12 @@ def choose_night(settings: Settings, suffix: str | None, earlier: Mapping[str, A
         if left != tonight():
             print(f"nightly: night {left} was left unfinished; it can be finished with --night {left}")
     return tonight(suffix)
+
+
+def free_suffix(settings: Settings) -> str:
+    """The first of b, c, d ... z, z2, z3 ... that no finished night of this date has."""
+    suffixes = chain("bcdefghijklmnopqrstuvwxyz", (f"z{number}" for number in count(2)))
+    return next(suffix for suffix in suffixes if not settings.finished(tonight(suffix)))
 
 
 def read_owner(lock: int) -> dict[str, Any]:

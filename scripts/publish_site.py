@@ -23,6 +23,7 @@ from kernelbook.history.site.views import Book
 from kernelbook.history.site.webhook import message, post
 from kernelbook.history.store import Store, write_json
 from kernelbook.probe import utc_now
+from kernelbook.units import plural
 
 DEFAULTS: Mapping[str, Any] = {
     "folder": "site",
@@ -63,7 +64,7 @@ def publish_all(store: Store, reports: Path, settings: Mapping[str, Any], rules:
     sources = report_sources(reversed(history.nights), reports, site, settings["full_nights"])
     look = Site(settings["title"], utc_now(), settings["url"], len(history.damaged) + len(damaged))
     publish(pages(book, look, sources.keys()), sources, site)
-    print(f"published {len(history.nights)} nights: {site}/index.html")
+    print(f"published {plural(len(history.nights), 'night')}: {site}/index.html")
     if settings["git_branch"]:
         last = history.nights[-1] if history.nights else "no night"
         commit = commit_site(site, Path.cwd(), settings["git_branch"], f"Nights up to {last}", settings["git_remote"])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from made_nights import ADD, GEMM, GEMM_2, editions, night, row
 
+import detect_changes
 from kernelbook.history.events import Event, Judgement, event_of, exit_status
 from kernelbook.history.judge import Rules, judge, rules_of
 from kernelbook.history.schema import table_of
@@ -223,6 +224,13 @@ def test_other_parameters_start_a_new_series(nights: Nights) -> None:
     nights.play(2)
     (event,) = events(nights.play(2, params='{"batch": 64}'))
     assert event.causes == ('params {} → {"batch": 64}',)
+
+
+def test_why_a_series_starts_anew_is_one_line(nights: Nights) -> None:
+    nights.play(2)
+    (judgement,) = nights.play(1, params='{"batch": 64}')
+    lines = list(detect_changes.said(judgement))
+    assert [line for line in lines if '{"batch": 64}' in line] == [lines[1]]
 
 
 def test_a_case_that_fails_is_told_when_it_begins_and_counts_every_night(nights: Nights) -> None:

@@ -188,6 +188,20 @@ def test_an_interrupted_night_is_gone_on_with_until_it_is_too_old(
     assert nightly.choose_night(settings, None, {"night": "../x", "started": 1000.0}, now=1001.0) == "2026-11-29"
 
 
+def test_a_finished_night_advises_a_suffix_that_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(nightly, "tonight", lambda suffix=None: tonight(suffix, datetime(2026, 11, 29, tzinfo=UTC)))
+    for edition, advised in (("2026-11-29", "b"), ("2026-11-29-b", "c"), ("2026-11-29-c", "d")):
+        (tmp_path / "history" / "nights" / edition).mkdir(parents=True)
+        (tmp_path / "history" / "events").mkdir(exist_ok=True)
+        (tmp_path / "history" / "events" / f"{edition}.json").touch()
+        assert nightly.free_suffix(nightly.Settings(tmp_path / "history", 20)) == advised
+    assert nightly.main(["--night", "2026-11-29-b"]) == 0
+    assert capsys.readouterr().out.endswith("--suffix d)\n")
+
+
 def test_the_lock_of_a_dead_owner_is_free_and_tells_the_night_it_was_at(tmp_path: Path) -> None:
     lock, owner = nightly.take_lock(tmp_path)
     assert owner == {}

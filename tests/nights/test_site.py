@@ -173,6 +173,30 @@ def test_a_report_that_was_cleared_away_stays_published(work: Path) -> None:
     assert (site / "nights" / DATES[-1] / "report/index.html").is_file()
 
 
+def test_the_first_page_counts_the_cases_that_were_not_measured(site: Path) -> None:
+    """Two runs of five cases, one of which failed."""
+    assert len(CASES) == 5
+    assert "9 of 10 cases measured on 2 runs" in (site / "index.html").read_text()
+
+
+def test_one_night_of_one_case_is_spoken_of_in_the_singular(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Store(tmp_path / "history").add_night(DATES[0], night(DATES[0], ["host"], ["case"], np.random.default_rng(1)))
+    site = publish_in(tmp_path)
+    assert f"published 1 night: {site}/index.html" in capsys.readouterr().out
+    assert "1 case measured on 1 run." in (site / "index.html").read_text()
+
+
+def test_why_a_series_begins_anew_is_told_once(site: Path) -> None:
+    driver = "driver 580.95.05 → 590.10"
+    page = (site / "trends" / "host" / "case-0.html").read_text().replace("\u200b", "")
+    entry = re.search(r"<li>(?:(?!<li>).)*series start.*?</li>", page, re.S)
+    assert entry
+    assert re.sub(r"<[^>]+>", "", entry[0]).count(driver) == 1
+    feed = ElementTree.parse(site / "feed.xml")
+    summaries = [node.text or "" for node in feed.iter("{http://www.w3.org/2005/Atom}summary")]
+    assert {text.count(driver) for text in summaries if driver in text} == {1}
+
+
 def test_latest_json_says_how_the_last_night_went(site: Path) -> None:
     latest = json.loads((site / "latest.json").read_text(encoding="utf-8"))
     assert latest["edition"] == DATES[-1]

@@ -42,6 +42,11 @@ class Event:
         """slower, faster, or None where time says nothing."""
         return None if self.change is None else "slower" if self.change > 0 else "faster"
 
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The causes that are to be told beside the text; that of a new series names them itself."""
+        return () if self.kind == "series" else self.causes
+
     def as_json(self) -> dict[str, Any]:
         """As the events file and latest.json hold it."""
         return {"id": self.id, "direction": self.direction, **asdict(self), "causes": list(self.causes)}

@@ -33,7 +33,7 @@ def atom_feed(book: Book, title: str, published: str, url: str | None) -> str:
         _text(entry, "id", _id(f"event {event.id}"))
         _text(entry, "updated", _found_at(book, event, published))
         _link(entry, base + book.event_link(event), rel="alternate")
-        _text(entry, "summary", "\n".join((f"Since {event.night}. {event.text}", *event.causes)))
+        _text(entry, "summary", "\n".join((f"Since {event.night}. {event.text}", *event.reasons)))
     Xml.indent(feed)
     return Xml.tostring(feed, encoding="unicode", xml_declaration=True) + "\n"
 

@@ -116,7 +116,7 @@ def _entries(book: Book, said: Sequence[Event]) -> list[Entry]:
     """What was said of a case, oldest night first; events of one night share a letter."""
     known = sorted((event for event in said if event.night in book.history.nights), key=lambda event: event.night)
     letters = {night: _letter(at) for at, night in enumerate(dict.fromkeys(event.night for event in known))}
-    return [Entry(letters[event.night], event.night, event.text, event.causes, book.tone(event)) for event in known]
+    return [Entry(letters[event.night], event.night, event.text, event.reasons, book.tone(event)) for event in known]
 
 
 def _letter(at: int) -> str:

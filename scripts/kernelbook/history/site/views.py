@@ -17,6 +17,7 @@ from kernelbook.history.judge import Rules
 from kernelbook.history.series import METRICS, Histories, Series, make_series
 from kernelbook.history.store import History
 from kernelbook.report.text import visible
+from kernelbook.units import plural
 
 STATUS = {
     0: ("good", "all well"),
@@ -86,6 +87,14 @@ class Night:
     def cases(self) -> int:
         """How many cases it measured, over all runs."""
         return sum(row.status == "ok" for run in self.runs for row in run.rows)
+
+    @property
+    def measured(self) -> str:
+        """`3 cases measured`, or `2 of 3 cases measured` where some failed or could not run."""
+        tried = sum(len(run.rows) for run in self.runs)
+        if tried > self.cases:
+            return f"{self.cases} of {plural(tried, 'case')} measured"
+        return f"{plural(self.cases, 'case')} measured"
 
     @property
     def changes(self) -> int:
