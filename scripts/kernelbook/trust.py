@@ -16,12 +16,16 @@ import pyarrow as pa
 from kernelbook.case_facts import CaseFacts, median, spread
 from kernelbook.clock import Clock, bounds_by_process
 from kernelbook.process_state import IDLE, ProcessState, process_state
+from kernelbook.units import quantile
 
 Key = tuple[str, str]
 #: Figures that differ by no more than this share agree; processes that differ by more are said to spread.
 WITHIN = 0.02
 #: The same for times on the CPU, which differ more from process to process.
 CPU_WITHIN = 0.2
+#: Forward times are restless where their 95th percentile is above so many times their 5th: other work on the machine
+#: takes turns with them, and their median says little.
+RESTLESS_FROM = 5.0
 NONE = "none"
 TYPES = {"str": pa.string(), "float": pa.float64(), "int": pa.int64(), "bool": pa.bool_()}
 
@@ -35,9 +39,10 @@ class Trust:
     over device busy time. ``bound``: see `clock.bound_of`; ``bound_processes``: in how many of them that is so.
     ``overhead_share``: how much longer a forward takes under the profiler.
     ``falling_processes``: those of the ``checked_processes`` whose first timed forwards were still slower than the
-    later ones. Clocks are the lowest of all processes. First calls are medians over the processes that found the cache
-    in one state; in an unknown state it held something, of which nobody counted what was used. Texts that list are
-    "none" where there was something to read and nothing in it.
+    later ones. ``restless``: whether the 95th percentile of the forward times of all processes is above 5 times the 5th
+    (`RESTLESS_FROM`). Clocks are the lowest of all processes. First calls are medians over the processes that found the
+    cache in one state; in an unknown state it held something, of which nobody counted what was used. Texts that list
+    are "none" where there was something to read and nothing in it.
     """
 
     run: str
@@ -53,6 +58,7 @@ class Trust:
     forward_time_us: float | None = None
     device_busy_us: float | None = None
     busy_ratio: float | None = None
+    restless: bool | None = None
     bound: str = "unknown"
     bound_processes: int | None = None
     overhead_share: float | None = None
@@ -93,6 +99,7 @@ def trust_of(facts: CaseFacts, clock: Clock, states: Sequence[ProcessState]) -> 
     falling = [state.still_falling for state in ok if state.still_falling is not None]
     throttled = [state.throttled for state in ok if state.throttled is not None]
     attempts = [state.attempts for state in states if state.attempts is not None]
+    times = [time for process in facts.processes if process.merged for time in process.forward_times_us]
     bounds = [bound for bound in bounds_by_process(facts).values() if bound != "unknown"]
     return Trust(
         run=facts.run,
@@ -108,6 +115,7 @@ def trust_of(facts: CaseFacts, clock: Clock, states: Sequence[ProcessState]) -> 
         forward_time_us=clock.forward_time_us,
         device_busy_us=clock.device_busy_us,
         busy_ratio=busy_ratio(facts),
+        restless=is_restless(*(quantile(times, share) for share in (0.05, 0.95))),
         bound=clock.bound,
         bound_processes=bounds.count(clock.bound) if bounds else None,
         overhead_share=clock.overhead_share,
@@ -127,6 +135,13 @@ def trust_of(facts: CaseFacts, clock: Clock, states: Sequence[ProcessState]) -> 
         flush_l2=_first(state.flush_l2 for state in ok),
         forward_timer=_first(state.timer for state in ok),
     )
+
+
+def is_restless(p05_us: float | None, p95_us: float | None) -> bool | None:
+    """Whether forward times with these percentiles, in µs, are restless (`RESTLESS_FROM`); None of none."""
+    if p05_us is None or p95_us is None:
+        return None
+    return p95_us > RESTLESS_FROM * p05_us
 
 
 def busy_ratio(facts: CaseFacts) -> float | None:

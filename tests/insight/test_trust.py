@@ -45,6 +45,31 @@ def test_the_bound_is_that_of_the_clock(trusted, recorded_facts) -> None:
     assert (trusted["mlp-compile"].bound, trusted["mlp-compile"].bound_processes) == ("gpu", 2)
 
 
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        ([100.0] * 10 + [500.0] * 10, False),  # 5 times as long is not above it
+        ([100.0] * 10 + [501.0] * 10, True),
+        ([100.0] * 99 + [9000.0], False),  # one of a hundred is no unrest
+        ([100.0] * 94 + [9000.0] * 6, True),
+        ([], None),
+    ],
+)
+def test_forwards_are_restless_where_the_95th_percentile_is_above_five_times_the_5th(times, expected) -> None:
+    half = len(times) // 2
+    processes = (
+        Process(1, "ok", forward_times_us=tuple(times[:half])),
+        Process(2, "ok", forward_times_us=tuple(times[half:])),
+        Process(3, "ok", forward_times_us=(1.0, 1e6), merged=False),  # ran on another machine
+    )
+    facts = replace(BASE, processes=processes)
+    assert trust_of(facts, clock_of(facts), []).restless is expected
+
+
+def test_no_recorded_forward_is_restless(trusted) -> None:
+    assert not any(found.restless for found in trusted.values())
+
+
 def test_spread_needs_two() -> None:
     assert spread([100.0, 103.0, None]) == pytest.approx(0.03)
     assert spread([100.0, None]) is None

@@ -28,6 +28,7 @@ def cpu(tmp_path_factory):
     edition = made_edition.build(folder / "edition", cases=(ON_CPU,), runs=runs)
     rows = pq.read_table(edition / "cases.parquet").to_pylist()
     missing = dict.fromkeys(("kernels", "memcpys", "memsets", "device_time_us", "device_busy_us"))
+    missing |= {"forward_times_us": list(WIDE), "forward_time_us": 100.0}
     pq.write_table(pa.Table.from_pylist([row | missing for row in rows]), edition / "cases.parquet")
     keys = [{"run": run["run"], "case": "linear-eager", "process": 1} for run in runs]
     samples = [key | {"index": i, "forward_time_us": time} for key in keys for i, time in enumerate(WIDE)]
@@ -76,6 +77,19 @@ def test_no_label_of_the_axis_is_cut(open_page, cpu, width):
         box = labels.nth(i).bounding_box()
         assert box["x"] >= plot["x"] - 0.5
         assert box["x"] + box["width"] <= plot["x"] + plot["width"] + 0.5
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_case_whose_forwards_lie_far_apart_is_marked(open_page, cpu, report, width):
+    page = open_page(cpu, "#case-linear-eager", width=width)
+    assert page.locator("#case-linear-eager .case-marks .flag").inner_text() == "restless on 2 runs"
+    rows = page.locator('[data-table="runs-linear-eager"] tbody tr')
+    assert rows.locator("td:nth-child(6)").all_inner_texts() == ["100 µs restless"] * 2
+    twin = (cpu / "report.md").read_text(encoding="utf-8")
+    # by hand: 1 + 0.2 x 39, and 190 + 0.8 x 710
+    assert "| 100 µs, restless | 8.80 µs – 758 µs |" in twin
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= width
+    assert open_page(report).get_by_text("restless on").count() == 0
 
 
 def test_a_phone_has_each_label_above_its_row(open_page, cpu):

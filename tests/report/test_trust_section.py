@@ -27,6 +27,7 @@ GOOD = Trust(
     device_spread=0.002,
     forward_spread=0.001,
     busy_ratio=0.996,
+    restless=False,
     gpus="1f2e3d4c",
     cpu_spread=0.12,
     bound="gpu",
@@ -51,6 +52,7 @@ SLOW = replace(
     retried_processes=1,
     device_spread=0.031,
     busy_ratio=18.5,
+    restless=True,
     gpus="1f2e3d4c, aa00bb11",
     cpu_spread=0.9,
     bound="launches",
@@ -112,6 +114,7 @@ def test_what_needs_a_word_is_named_and_nothing_else() -> None:
         "CPU time under the profiler differs by more than 20 % between processes (1 of 2 rows): linear-eager.",
         "The GPU was throttled, or far below its highest clock (1 of 2 rows): linear-eager.",
         "Forward times were still falling after the warm-up (1 of 2 rows): linear-eager.",
+        "Forward times are restless, their 95th percentile above 5 times their 5th (1 of 2 rows): linear-eager.",
         "Others used the GPU (1 of 2 rows): linear-eager.",
         "Some process took more than one attempt (1 of 2 rows): linear-eager.",
         "Some process failed and is not in the figures (1): linear-eager.",
@@ -213,7 +216,7 @@ def test_the_section_reads_well_in_a_browser(open_page, told) -> None:
     said = page.locator("#trust li").all_inner_texts()
     assert said[2] == "It takes longer by more than 10 %, bound by launches (1): linear-eager."
     row = page.locator('[data-table="trust"] tbody tr', has_text="linear-eager").locator("td").all_inner_texts()
-    assert row[2:6] == ["2, 2 GPUs, 1 failed, 1 retried", "3.1 %", "0.1 %", "90 %"]
+    assert row[2:6] == ["2, 2 GPUs, 1 failed, 1 retried", "3.1 %", "0.1 %, restless", "90 %"]
     assert row[6:9] == ["18.5×", "launches in 1 of 2", "+1.6 %"]
     assert row[11:13] == ["software power cap", "<b>python</b>"]
     backends = page.locator('[data-table="backends-attention"] tbody tr').all_inner_texts()

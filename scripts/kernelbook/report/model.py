@@ -18,7 +18,7 @@ from kernelbook.expectations import Judgement
 from kernelbook.findings import Finding
 from kernelbook.report.ranges import RangeLine, WholeFile
 from kernelbook.sdpa_backends import Answer
-from kernelbook.trust import Trust
+from kernelbook.trust import Trust, is_restless
 
 HEADLINE = ("sdpa-math-eager", "attention-inplace-eager")
 
@@ -122,6 +122,11 @@ class CaseRun:
     @property
     def key(self) -> tuple[str, str]:
         return self.run, self.case
+
+    @property
+    def restless(self) -> bool:
+        """Whether its forward times lie so far apart that their median says little, as trust.py rules."""
+        return bool(is_restless(self.forward_p05_us, self.forward_p95_us))
 
 
 @dataclass(frozen=True)

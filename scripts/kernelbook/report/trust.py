@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kernelbook.clock import DISAGREE_FROM
 from kernelbook.report import text
-from kernelbook.trust import CPU_WITHIN, NONE, WITHIN, Trust
+from kernelbook.trust import CPU_WITHIN, NONE, RESTLESS_FROM, WITHIN, Trust
 
 TIMERS = {"cuda_events": "CUDA events", "wall": "wall clock"}
 
@@ -104,6 +104,8 @@ def _circumstances(rows: Sequence[Trust]) -> Iterable[Named]:
         "The GPU was throttled, or far below its highest clock", rows, lambda row: _some(row.throttled_processes)
     )
     yield _those("Forward times were still falling after the warm-up", rows, lambda row: _some(row.falling_processes))
+    restless = f"Forward times are restless, their 95th percentile above {RESTLESS_FROM:.0f} times their 5th"
+    yield _those(restless, rows, lambda row: row.restless)
     yield _those("Others used the GPU", rows, lambda row: row.other_gpu_processes and row.other_gpu_processes != NONE)
     yield _those("Some process took more than one attempt", rows, lambda row: _some(row.retried_processes))
     failed = [row for row in rows if row.failed_processes]
@@ -161,6 +163,11 @@ def processes(row: Trust) -> str:
     return ", ".join([str(row.processes), *(f"{count} {word}" for count, word in more if count)])
 
 
+def forward_spread(row: Trust) -> str:
+    """`0.2 %`, `41 %, restless`."""
+    return text.share(row.forward_spread) + (", restless" if row.restless else "")
+
+
 def signed(value: float | None) -> str:
     """A share with its sign: `+1.6 %`, `+77 %`."""
     if value is None:
@@ -213,6 +220,7 @@ def timed_by(row: Trust) -> str:
 
 CELLS = {
     "trust_processes": processes,
+    "forward_spread": forward_spread,
     "bound_by": bound_by,
     "signed": signed,
     "warm_up": warm_up,
