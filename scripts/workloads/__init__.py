@@ -86,4 +86,13 @@ class Context:
     def need_cuda(self, what: str) -> None:
         """Refuse a device that is not a GPU."""
         if self.device.type != "cuda":
-            raise Unsupported(f"{what} runs on a GPU alone and the device is {self.device.type}: use --device cuda")
+            raise Unsupported(f"{what} runs on a GPU alone and the device is {self.device.type}: {gpu_remedy()}")
+
+
+def gpu_remedy() -> str:
+    """What to do where a case needs a GPU and the device is none; a device is asked for only where there is one."""
+    import torch
+
+    if torch.cuda.is_available():
+        return "this machine has one: set device: cuda (or auto) in the config"
+    return "measure it on a machine with a GPU"

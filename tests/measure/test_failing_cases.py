@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from patience import LONG
 
+from workloads import Context, Unsupported, Workload, gpu_remedy
 from workloads.harness import supervisor
 
 pytestmark = pytest.mark.torch
@@ -239,7 +240,7 @@ def test_a_gpu_asked_for_and_absent(measure):
     got = measure(":fine", device="cuda")
     assert got.status == 0
     assert got.measurement["status"] == "failed"
-    assert "--device cpu" in got.measurement["reason"]
+    assert "device: cpu" in got.measurement["reason"]
     assert got.measurement["environment"]["torch"] == torch.__version__
 
 
@@ -257,7 +258,36 @@ def test_backends_that_a_cpu_has_not(measure, variant):
 def test_liger_needs_a_gpu(measure):
     got = measure("mlp", variant="liger", params={"batch": 1, "seq": 2, "dim": 8, "hidden": 16})
     assert got.measurement["status"] == "unsupported"
-    assert got.measurement["reason"].endswith("the device is cpu: use --device cuda")
+    assert got.measurement["reason"].endswith(f"runs on a GPU alone and the device is cpu: {gpu_remedy()}")
+
+
+@pytest.mark.parametrize(
+    ("there", "remedy"),
+    [(False, "measure it on a machine with a GPU"), (True, "set device: cuda (or auto) in the config")],
+)
+def test_a_gpu_is_advised_where_there_is_one(monkeypatch, there, remedy):
+    torch = pytest.importorskip("torch")
+    from workloads.harness.building import in_mode
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
+    context = Context("plain", torch.device("cpu"), torch.float32, 0)
+    with pytest.raises(Unsupported) as caught:
+        context.need_cuda("it")
+    assert str(caught.value).endswith(remedy)
+    graph = {"mode": "graph"}
+    with pytest.raises(Unsupported) as caught:
+        in_mode(graph, Workload(abs, ()), torch.device("cpu"))
+    assert str(caught.value).endswith(remedy)
+
+
+def test_a_failure_leaves_the_last_lines_of_its_process_in_the_log(measure):
+    got = measure(":ended_by", params={"name": "SIGABRT"}, retries=0)
+    said = got.stderr.splitlines()
+    tail = got.measurement["log_tail"]
+    assert any("Fatal Python error: Aborted" in line for line in tail)
+    begin = next(place for place, line in enumerate(said) if line.endswith("the last lines of its process:"))
+    assert said[begin + 1 : begin + 1 + len(tail)] == [f"  {line}" for line in tail]
+    assert "failed" in said[begin + 1 + len(tail)]
 
 
 def test_a_process_leaves_nothing_in_the_temporary_folder(measure, tmp_path):

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from workloads import Context, Unsupported, Workload
+from workloads import Context, Unsupported, Workload, gpu_remedy
 
 
 def find_workload(name: str) -> Callable[..., Any]:
@@ -91,7 +91,7 @@ def in_mode(case: dict[str, Any], workload: Workload, device: torch.device) -> C
         return torch.compile(workload.forward, **case["compile_options"])
     if case["mode"] == "graph":
         if device.type != "cuda":
-            raise Unsupported(f"CUDA graphs run on a GPU alone and the device is {device.type}: use --device cuda")
+            raise Unsupported(f"CUDA graphs run on a GPU alone and the device is {device.type}: {gpu_remedy()}")
         return _graphed(workload)
     return workload.forward
 

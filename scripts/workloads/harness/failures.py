@@ -35,6 +35,8 @@ class _Rule:
 # What scaled_dot_product_attention says where no backend that it may use takes the inputs.
 REFUSAL = r"No available kernel|No viable backend"
 
+_ON_CPU = "or measure on the CPU (device: cpu in the config)"
+
 # Looked for in "ExceptionType: message", the first that matches wins.
 RULES = (
     _Rule(
@@ -68,12 +70,12 @@ RULES = (
         r"Found no NVIDIA driver|libcuda\.so\.1: cannot open|CUDA driver initialization failed|no CUDA-capable device"
         r"|No CUDA GPUs are available|CUDA unknown error",
         "no usable NVIDIA driver or GPU",
-        "in a container start it with --nv; check nvidia-smi and CUDA_VISIBLE_DEVICES; or use --device cpu",
+        "in a container start it with --nv; check nvidia-smi and CUDA_VISIBLE_DEVICES; " + _ON_CPU,
     ),
     _Rule(
         r"not compiled with CUDA|built without CUDA",
         "this torch is built without CUDA",
-        "install a CUDA build of torch, or use --device cpu",
+        "install a CUDA build of torch; " + _ON_CPU,
     ),
     _Rule(
         r"no kernel image is available",

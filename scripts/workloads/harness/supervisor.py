@@ -121,8 +121,18 @@ def supervise(
         if measurement[key] is None:
             (output / name).unlink(missing_ok=True)
     write_json(output / "measurement.json", measurement)
-    say(f"{case['case']}: {measurement['status']}" + (f": {measurement['reason']}" if result.failure else ""))
+    _tell_end(case["case"], measurement)
     return result.exit_status
+
+
+def _tell_end(case: str, measurement: dict[str, Any]) -> None:
+    """How it ended, for the log; of a failure the last lines of the child too, as that is where one looks for them."""
+    reason = f": {measurement['reason']}" if measurement["reason"] else ""
+    if measurement["status"] == "failed" and measurement["log_tail"]:
+        say(f"{case}: the last lines of its process:")
+        for line in measurement["log_tail"]:
+            print(f"  {line}", file=sys.stderr)
+    say(f"{case}: {measurement['status']}{reason}")
 
 
 def _outcome(result: Result, scrub: Scrubber) -> dict[str, Any]:
