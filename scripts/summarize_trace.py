@@ -6,10 +6,22 @@ folder that say inside that they are ranks of as many on the same kind of device
 
 Ranges are record_function's; ProfilerStep#N spans are the profiler's own and are not among them.
 
---json prints one object a line for each trace. Its keys: schema (1), source, device, truncated, warnings and notes
-(each with code, count, message), totals (of the whole file), ranges (one a range; figures include what is nested),
-kernels and ops (each grouped by name), rank (null where nothing says that the trace is one of several ranks).
-Times are in microseconds. null is what the file does not tell: without any device activity every device figure is.
+--json prints one object a line for each trace. Times are in microseconds; null is what the file does not tell, as is
+every device figure of a file without device activities. Its keys, in this order:
+  schema     1; keys are only ever added at the end
+  source     the file, as it was given
+  device     name of the first device
+  truncated  whether the file ends too early
+  warnings   what to know before trusting the figures: code, count (of events or ranges), message
+  totals     of the whole file: kernels, memcpys, memsets, launches (calls that started any), attributed, unattributed
+             (activities whose launch is in the file, and the others), device_time_us (sum), device_busy_us (union)
+  ranges     one a range, with what is nested: annotation, index (among its namesakes), kernels, memcpys, memsets,
+             launches, cpu_time_us, device_time_us, device_busy_us, inferred (some work was launched by another thread)
+  kernels    one a name and category: name, category, count, total_us, median_us, min_us, max_us
+  ops        one a name: name, count, cpu_time_us, self_cpu_time_us (without what it calls), device_time_us,
+             self_device_time_us (what it launched itself), kernels
+  rank       of a distributed job; null where nothing says so
+  notes      what is odd about the file, as warnings: graph launches, several streams, no ops, an old schema ...
 
 Examples:
   python scripts/summarize_trace.py trace.json.gz

@@ -80,3 +80,24 @@ def test_every_page_can_be_reached_from_the_index():
         links = re.findall(r"\]\(([^)\s#]+)", page.read_text(encoding="utf-8"))
         ahead += [(page.parent / link).resolve() for link in links if "://" not in link]
     assert {page for page in PAGES.values() if page not in reached} == set()
+
+
+def test_no_two_pages_write_into_one_edition():
+    """Who works through them all keeps every report."""
+    used = {}
+    for name, page in PAGES.items():
+        made = [block for block in blocks(page) if block.kind in SHELL and block.mark == "run"]
+        lines = [line for block in made for line in block.text.splitlines() if line.startswith("snakemake ")]
+        for line in lines:
+            edition = re.search(r"\bedition=(\S+)", line)
+            assert edition, f"{name}: replaces reports/latest: {line}"
+            assert used.setdefault(edition[1], name) == name, f"{name}: edition {edition[1]} is that of {used}"
+        named = [re.search(r"\bedition=(\S+)", line)[1] for line in lines]
+        assert len(set(named)) == len(named), f"{name}: {named}"
+
+
+def test_a_call_that_only_tells_what_would_be_done_does_nothing():
+    for page in PAGES.values():
+        text = page.read_text(encoding="utf-8")
+        for told in re.findall(r"what it would do:\n+(?:<!--.*?-->\n)?```sh\n(.*?)```", text, re.S):
+            assert re.search(r" (-n|--dry-run)\b", told), f"{page.name}: {told}"

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -347,6 +348,22 @@ def test_help_has_an_example():
     found = shell("--help")
     assert found.returncode == 0
     assert "python scripts/summarize_trace.py trace.json.gz" in found.stdout
+
+
+def keys_of(schema):
+    """Every key that an object of the schema may have, at any depth."""
+    for key, part in schema.get("properties", {}).items():
+        yield key
+        yield from keys_of(part)
+    if "items" in schema:
+        yield from keys_of(schema["items"])
+
+
+def test_the_help_and_the_reference_name_every_key_of_the_json(root):
+    wanted = set(keys_of(SCHEMA))
+    assert {"rank", "notes", "self_device_time_us"} <= wanted
+    for text in (summarize_trace.__doc__, (root / "docs" / "reference" / "commands.md").read_text()):
+        assert wanted - set(re.findall(r"\w+", text)) == set()
 
 
 def test_an_output_folder_that_cannot_be_written(tmp_path, trace):
