@@ -188,6 +188,11 @@ def _case_run(folder: Path, rows: list[Row], run: Row, samples: Samples, **parts
         "setting": replace(setting, **known),
         "processes": len(rows),
         "bad": tuple(process for process in case.processes if process.status != "ok"),
+        "logs": tuple(
+            (row.get("process") or 1, tuple(row["log_tail"]))
+            for row in rows
+            if row["status"] == "failed" and row.get("log_tail")
+        ),
         "warnings": case.notes,
         "trace": _trace_file(folder, case.row.get("trace_path")),
         "samples": tuple((process, times) for process, times in samples if process in case.merged),

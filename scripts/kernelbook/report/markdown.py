@@ -22,7 +22,7 @@ def render(edition: Edition, created_utc: str, output: Path) -> str:
         "figures": {work.name: _figures(work, output / "figures") for work in given["workloads"]},
         "total": _total,
     }
-    env = environment(text.markdown, autoescape=False, code=text.code, raw=Markdown)
+    env = environment(text.markdown, autoescape=False, code=text.code, block=text.block, raw=Markdown)
     return env.get_template("report.md.j2").render(given)
 
 
@@ -37,11 +37,11 @@ def _figures(work: views.WorkloadView, folder: Path) -> list[tuple[str, Markdown
         strips = _fewer(work.figure.strips)
         svg = figures.strips_svg(replace(work.figure, strips=strips))
         path = figures.write(folder, f"strips-{slug(work.name)}", svg)
-        made.append((f"Kernel strips of {work.name}{_part(strips, work.figure.strips)}", Markdown(path)))
+        made.append((f"Kernel strips of {work.title}{_part(strips, work.figure.strips)}", Markdown(path)))
     if work.spreads:
         spreads = _fewer(work.spreads)
         path = figures.write(folder, f"forward-times-{slug(work.name)}", figures.spreads_svg(spreads))
-        title = f"Forward times of {work.name}, one by one{_part(spreads, work.spreads)}"
+        title = f"Forward times of {work.title}, one by one{_part(spreads, work.spreads)}"
         made.append((title, Markdown(path)))
     for sweep in work.sweeps:
         path = figures.write(folder, f"sweep-{slug(sweep.of)}-{slug(sweep.parameter)}", chart(sweep, FILE))

@@ -86,8 +86,8 @@ class Drawn(Activity):
 class CaseRun:
     """One case on one run, as `case_facts.merge_processes` takes its processes together.
 
-    `processes`: how many there were; `bad`: those of them that failed or were unsupported. `setting`: what its figures
-    were got with.
+    `processes`: how many there were; `bad`: those of them that failed or were unsupported; `logs`: by number, the last
+    lines that the failed ones wrote. `setting`: what its figures were got with.
     """
 
     run: str
@@ -96,6 +96,7 @@ class CaseRun:
     reason: str | None = None
     processes: int = 1
     bad: tuple[Process, ...] = ()
+    logs: tuple[tuple[int, tuple[str, ...]], ...] = ()
     setting: Setting = UNKNOWN
     kernels: int | None = None
     memcpys: int | None = None

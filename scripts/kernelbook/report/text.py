@@ -60,6 +60,13 @@ def code(value: object, limit: int = 96) -> Markdown:
     return Markdown(f"{fence}{pad}{text}{pad}{fence}".replace("|", r"\|"))
 
 
+def block(lines: Iterable[str]) -> Markdown:
+    """Lines of text as a code block whose fence outgrows every run of backticks in them."""
+    shown = [visible(line) for line in lines]
+    fence = "`" * max([3, *(len(run) + 1 for line in shown for run in re.findall(r"`+", line))])
+    return Markdown("\n".join([fence, *shown, fence]))
+
+
 def csv_cell(value: object) -> object:
     """A cell that no spreadsheet takes for a formula: such text gets a leading apostrophe. Numbers stay as they are.
 
