@@ -1,4 +1,4 @@
-"""Say where the report of an edition lies and what became of it.
+"""Say where the report of an edition lies and what became of it: its verdict, and at last the page.
 
 Exit status: 4 where a whole run was lost, else 0. Of a night (--night): 3 a change was found, 4 something failed,
 5 both, else 0.
@@ -34,10 +34,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     lost = [run for run in facts["runs"] if run["status"] == "lost"]
     for each in lost:
         print(f"lost: {each['run']}: {each['reason']}")
+    for line in _verdict(args.report.with_name("summary.json")):
+        print(line)
     print(f"report: {args.report}")
     if args.night:
         return int(json.loads(args.night.read_text(encoding="utf-8"))["exit_status"])
     return RUN_LOST if lost else 0
+
+
+def _verdict(summary: Path) -> list[str]:
+    """The sentence about the guesses; nothing where the report has no summary, or an older one that lacks it."""
+    told = json.loads(summary.read_text(encoding="utf-8"))["verdict"] if summary.is_file() else {}
+    return [told["sentence"]] if "sentence" in told else []
 
 
 if __name__ == "__main__":

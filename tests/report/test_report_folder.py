@@ -26,6 +26,7 @@ def test_summary_counts_guesses_and_gives_both_headline_ratios(report):
     summary = json.loads((report / "summary.json").read_text())
     # made_edition.CASES holds 7 guesses by hand, one of which broke
     assert summary["verdict"] == {
+        "sentence": "1 of 7 guesses broke.",
         "held": 6,
         "judged": 7,
         "not_applicable": 0,

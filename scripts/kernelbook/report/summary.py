@@ -21,6 +21,7 @@ def summary(edition: Edition, created_utc: str) -> dict[str, Any]:
         "edition": edition.edition,
         "created_utc": created_utc,
         "verdict": {
+            "sentence": verdict.sentence,
             "held": verdict.held,
             "judged": verdict.judged,
             "not_applicable": verdict.not_applicable,
