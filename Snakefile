@@ -19,6 +19,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 from kernelbook.config import ConfigError, load_config
 from kernelbook.config_errors import refuse_bad_yaml
+from kernelbook.config_sources import read_sources
 from kernelbook.containers import add_arguments, prepare_environment, thread_limits
 from kernelbook.history.nights import finished, for_target
 from kernelbook.images import ImageError
@@ -34,7 +35,9 @@ CONTAINERS_ON = DeploymentMethod.APPTAINER in workflow.deployment_settings.deplo
 # targets are not known yet while Snakemake reads this file; the command line is
 config = for_target(config, sys.argv[1:], os.environ, main_process=workflow.is_main_process)
 try:
-    CONFIG = load_config(config, ROOT / "workflow" / "schemas", Path(workflow.configfiles[-1]).name)
+    given = workflow.config_settings
+    sources = read_sources(Path("config.yaml"), given.configfiles, given.config)
+    CONFIG = load_config(config, ROOT / "workflow" / "schemas", sources)
     PLAN = make_plan(CONFIG, Path.cwd(), ROOT, CONTAINERS_ON)
 except (ConfigError, ImageError) as error:
     sys.exit(f"{error}\nNothing was run.")

@@ -8,12 +8,14 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kernelbook.config_errors import ConfigError, schema_errors
 from kernelbook.config_guesses import guess_errors
 from kernelbook.config_names import name_errors, sweep_name
+from kernelbook.config_sources import Source, source_of
 from kernelbook.config_values import value_errors
 
 RUN_KINDS = ("host", "container", "recorded", "published")
@@ -88,12 +90,14 @@ def _named(specs: Sequence[Any], name: str) -> Any:
     raise KeyError(name)
 
 
-def load_config(raw: Mapping[str, Any], schemas: Path, source: str = "config.yaml") -> Config:
+def load_config(raw: Mapping[str, Any], schemas: Path, sources: Sequence[Source] = ()) -> Config:
     """Check `raw` against the schemas in the folder `schemas` and return it typed, selections applied.
 
+    sources: what `raw` was put together from, so that a mistake is told with the name of its own file.
     `edition`, `only_runs` and `only_cases` may come from the command line as strings, numbers, dates or lists.
     Raises ConfigError with all mistakes at once.
     """
+    source = partial(source_of, sources=sources)
     unusable = value_errors(raw)
     if unusable:
         raise ConfigError(source, unusable)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +26,10 @@ TYPE_NAMES = {
 
 
 class ConfigError(ValueError):
-    """All mistakes of one configuration; `problems` holds one line each."""
+    """All mistakes of one configuration; `problems` holds one line each, which begins with where it is written."""
 
-    def __init__(self, source: str, problems: Iterable[str]) -> None:
-        self.problems = tuple(f"{source}: {problem}" for problem in problems)
+    def __init__(self, source: Callable[[str], str], problems: Iterable[str]) -> None:
+        self.problems = tuple(f"{source(problem)}: {problem}" for problem in problems)
         super().__init__("\n".join(self.problems))
 
 

@@ -150,6 +150,15 @@ def test_a_configuration_that_is_no_yaml_is_told_where(install, tmp_path):
     assert "Traceback" not in told
 
 
+def test_a_mistake_in_a_file_of_its_own_is_told_with_its_name(install, tmp_path):
+    (tmp_path / "config.yaml").write_text("runs: {host: {host: true}}\ncases: {a: {workload: linear}}\n")
+    (tmp_path / "mine.yaml").write_text("cases: {b: {workload: linear, samples: many}}\n")
+    told = snakemake(install, tmp_path, "--configfile", "mine.yaml", "--config", "only_runs=hots", status=1)
+    assert 'mine.yaml: cases.b.samples: must be a whole number, got "many"' in told
+    assert "--config: only_runs: names no run: 'hots'" in told
+    assert "Traceback" not in told
+
+
 def python_of(version):
     """A Python of this version that starts, on the PATH or among pyenv's."""
     kept = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))

@@ -7,6 +7,7 @@ import yaml
 
 from kernelbook.config import ConfigError, load_config
 from kernelbook.config_errors import refuse_bad_yaml
+from kernelbook.config_sources import read_sources
 
 
 @pytest.fixture
@@ -17,6 +18,28 @@ def shipped(root):
 @pytest.fixture
 def load(root):
     return lambda raw: load_config(raw, root / "workflow" / "schemas")
+
+
+@pytest.fixture
+def told(root, tmp_path, monkeypatch):
+    """The problems of a config.yaml with a file of --configfile and words of --config laid over it."""
+    monkeypatch.chdir(tmp_path)
+
+    def of(own, named, words=None):
+        for name, settings in (("config.yaml", own), ("more/own.yaml", named)):
+            path = tmp_path / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(yaml.safe_dump(settings))
+        sources = read_sources(tmp_path / "config.yaml", [tmp_path / "more" / "own.yaml"], words or {})
+        raw = {}
+        for source in sources:
+            for key, value in source.settings.items():
+                raw[key] = raw.get(key, {}) | value if isinstance(value, dict) else value
+        with pytest.raises(ConfigError) as caught:
+            load_config(raw, root / "workflow" / "schemas", sources)
+        return [" ".join(problem.split(": ")[:2]) for problem in caught.value.problems]
+
+    return of
 
 
 def problems(load, raw):
@@ -81,6 +104,24 @@ def test_an_edition_that_could_not_be_a_folder_is_refused(load, shipped, edition
 def test_selections_arrive_as_words_or_lists(load, shipped, given, names):
     found = [run.name for run in load({**shipped, "only_runs": given}).runs]
     assert found == names if names else len(found) >= 3
+
+
+OWN = {"runs": {"host": {"host": True}, "old-1.2": {"recorded": 3}}, "cases": {"a": {"workload": "linear"}}}
+
+
+@pytest.mark.parametrize(
+    ("named", "words", "expected"),
+    [
+        ({"cases": {"b": {"workload": "linear", "samples": "x"}}}, {}, ["more/own.yaml cases.b.samples"]),
+        ({"cases": {"b": {"workload": "linear", "sampels": 1}}}, {}, ["more/own.yaml cases.b"]),
+        ({"repeat": 3}, {}, ["more/own.yaml the top level"]),
+        ({}, {"only_cases": "c"}, ["--config only_cases"]),
+        ({"device": "gpu"}, {"device": "tpu"}, ["--config device"]),
+        ({"runs": {"new.2": {"recorded": 4}}}, {}, ["more/own.yaml runs.new.2.recorded"]),
+    ],
+)
+def test_a_mistake_is_told_with_the_file_that_it_is_in(told, named, words, expected):
+    assert set(told(OWN, named, words)) == {"config.yaml runs.old-1.2.recorded", *expected}
 
 
 def test_a_sweep_makes_one_case_a_value(load, shipped):
