@@ -163,7 +163,7 @@ def own_findings(edition: Edition) -> tuple[Finding, ...]:
 
 
 #: Warnings of a case that a finding of this rule tells once for all cases of the run.
-TOLD_BY = {"slow_first": "slow-first", "before_window": "before-window"}
+TOLD_BY = {"slow_first": "slow-first"}
 
 
 def warnings(edition: Edition, row: CaseRun) -> tuple[Note, ...]:
