@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -197,7 +198,7 @@ def _tables(
         named = pc.equal(reading.ranges["annotation"], annotation or "")
         mask = pc.and_not(named, pa.array(reading.cut))
         forwards = reading.ranges.filter(mask).to_pylist()
-        ranges = reading.ranges.append_column("forward", mask)
+        ranges = _without(reading.ranges.append_column("forward", mask), reading.cut)
         parts = {"ranges": ranges, "activities": activities, "calls": calls, "ops": reading.ops}
         parts["kernels"] = reading.kernels
         notes = [*_warnings(reading, row.get("device_type")), *more]
@@ -216,6 +217,16 @@ def _warnings(reading: TraceReading, device_type: str | None) -> Iterator[dict[s
         known = warning.code == "no_launches" and device_type == "cpu"
         message = "nothing was launched on a device: a CPU run" if known else warning.message
         yield {"code": warning.code, "count": warning.count, "message": message}
+
+
+def _without(ranges: pa.Table, cut: np.ndarray) -> pa.Table:
+    """The ranges that are whole; `parent` counts the rows that are left, and is null where that one is not."""
+    if not cut.any():
+        return ranges
+    place = np.where(cut, -1, np.cumsum(~cut) - 1)
+    parents = [None if at is None or place[at] < 0 else int(place[at]) for at in ranges["parent"].to_pylist()]
+    column = ranges.column_names.index("parent")
+    return ranges.set_column(column, "parent", pa.array(parents, pa.int64())).filter(pa.array(~cut))
 
 
 def _complete(row: dict[str, Any], forwards: Sequence[Mapping[str, Any]], begun: int) -> list[dict[str, Any]]:

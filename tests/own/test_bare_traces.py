@@ -15,14 +15,18 @@ def span(name, start, length):
 
 
 @pytest.fixture
-def row_of(tmp_path):
-    def row(text, annotation=None):
+def tables_of_text(tmp_path):
+    def tables(text, annotation=None):
         file = tmp_path / "step.pt.trace.json"
         file.write_text(text)
-        tables = tables_of(Origin("mine", "step", 1, STATUS), trace_case("step", annotation).measurement, file)
-        return tables["case"].to_pylist()[0]
+        return tables_of(Origin("mine", "step", 1, STATUS), trace_case("step", annotation).measurement, file)
 
-    return row
+    return tables
+
+
+@pytest.fixture
+def row_of(tables_of_text):
+    return lambda text, annotation=None: tables_of_text(text, annotation)["case"].to_pylist()[0]
 
 
 TRACE = json.dumps(
@@ -59,17 +63,21 @@ def test_a_trace_alone_is_not_said_to_be_of_a_cpu_run(row_of):
     assert "a CPU run, or recorded without the device's activities" in note["message"]
 
 
-def test_forwards_that_a_cut_left_incomplete_are_left_out_and_counted(row_of):
+def test_forwards_that_a_cut_left_incomplete_are_left_out_and_counted(tables_of_text):
     """Three forwards of two kernels each, of which the file has the first and a half of the second."""
     events, pairs = [span("step", 100 * place, 50) for place in range(3)], []
     for number in range(1, 4):
-        start = 100 * ((number - 1) // 2) + 10 * number % 20
+        start = 100 * ((number - 1) // 2) + 20 - 10 * (number % 2)
         launch = {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": start, "dur": 2}
         kernel = {"cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": start + 20, "dur": 6, "args": {"device": 0}}
         pairs += [{"ph": "X", "args": {}} | event for event in (kernel, launch)]
         for event in pairs[-2:]:
             event["args"] = event["args"] | {"correlation": number}
-    row = row_of(json.dumps({"traceEvents": events + pairs}).removesuffix("]}"))
+    events += [span("inner", 5, 30), span("inner", 105, 30)]
+    tables = tables_of_text(json.dumps({"traceEvents": events + pairs}).removesuffix("]}"), "step")
+    shown = [(part["annotation"], part["kernels"], part["parent"]) for part in tables["ranges"].to_pylist()]
+    assert shown == [("step", 2, None), ("inner", 2, 0)]
+    row = tables["case"].to_pylist()[0]
     assert (row["forwards"], row["kernels"], row["device_time_us"]) == (1, 2, 12)
     notes = {note["code"]: note for note in json.loads(row["warnings"])}
     assert notes["cut_forwards"]["count"] == 2
