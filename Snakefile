@@ -4,7 +4,6 @@ import os
 import shlex
 import subprocess
 import sys
-from glob import glob
 from pathlib import Path
 
 from snakemake.settings.types import DeploymentMethod
@@ -35,8 +34,7 @@ CONTAINERS_ON = DeploymentMethod.APPTAINER in workflow.deployment_settings.deplo
 # targets are not known yet while Snakemake reads this file; the command line is
 config = for_target(config, sys.argv[1:], os.environ, main_process=workflow.is_main_process)
 try:
-    given = workflow.config_settings
-    sources = read_sources(Path("config.yaml"), given.configfiles, given.config)
+    sources = read_sources(Path("config.yaml"), workflow.config_settings.configfiles, workflow.config_settings.config)
     CONFIG = load_config(config, ROOT / "workflow" / "schemas", sources)
     PLAN = make_plan(CONFIG, Path.cwd(), ROOT, CONTAINERS_ON)
 except (ConfigError, ImageError) as error:

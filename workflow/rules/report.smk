@@ -1,4 +1,5 @@
 # The edition's tables brought together and judged, and the report of them.
+from glob import glob
 
 
 localrules:
