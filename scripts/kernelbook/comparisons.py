@@ -16,7 +16,7 @@ from kernelbook.kernel_names import UNKNOWN, same_type
 from kernelbook.ratio import Ratio, ratio_of, ratio_text
 from kernelbook.steps import Step, rest_us
 from kernelbook.tensor_sizes import conversions, tensor_sizes
-from kernelbook.units import duration, plural
+from kernelbook.units import at_border, duration, plural
 
 MOST_STEPS = 6
 #: Device times that differ by less, µs, are told as equal, and a rest of less is not told.
@@ -229,4 +229,4 @@ def brief(activity: Activity, cast: tuple[str, str] | None = None) -> str:
         return base_op(activity.op or "")
     if decoded.library == "ATen" and decoded.fused_ops:
         return decoded.fused_ops[0]
-    return activity.label if len(activity.label) <= 46 else activity.label[:43] + "..."
+    return at_border(activity.label, 46)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernelbook.case_facts import YARDSTICK, CaseFacts, median
 from kernelbook.clock import bounds_by_process
@@ -18,11 +18,14 @@ from kernelbook.expectations import BROKEN, CONFIRMED, NOT_APPLICABLE, Judgement
 from kernelbook.findings import Finding
 from kernelbook.findings.registry import DEVICE
 from kernelbook.steps import Step
-from kernelbook.units import duration, plural
+from kernelbook.units import at_border, duration, plural
 
 MOST_LINES = 6
 #: A workload of fewer implementations than this has nothing to choose from.
 CHOICE_FROM = 3
+#: Of a kernel's name so many characters, and of what is fused so many kinds.
+LONGEST_NAME = 40
+MOST_KINDS = 4
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,8 @@ def _ranking(group: Sequence[CaseFacts]) -> str:
     twins = [facts.case for facts in others if _names(facts) == _names(best)]
     rest = [facts for facts in others if facts.case not in twins]
     also = f", with {_the_kernels(best.kernels)} of {' and '.join(twins)}" if twins else ""
-    said = [f"{best.workload}: of {len(group)} cases, {best.case} takes the least device time, {_time(best)}{also}"]
+    name = (best.workload or "").rpartition("/")[2]
+    said = [f"{name}: of {len(group)} cases, {best.case} takes the least device time, {_time(best)}{also}"]
     said += [f"then {rest[0].case}, {_time(rest[0])}"] if rest else []
     said += [f"{rest[-1].case} takes the most, {_time(rest[-1])}"] if len(rest) > 1 else []
     return "; ".join(said) + f".{_held_up(best, others)}"
@@ -139,8 +143,19 @@ def _compared(said: Said, run: str) -> list[str]:
 
 
 def _told(step: Step, comparison: Comparison) -> str:
-    text = step_text(step, comparison.a.device_time_us)
+    """What became of it, with names short enough for one line."""
+    words = (_few(step.words_a), _few(tuple(at_border(word, LONGEST_NAME) for word in step.words_b)))
+    text = step_text(replace(step, words_a=words[0], words_b=words[1]), comparison.a.device_time_us)
     return text[:1].lower() + text[1:]
+
+
+def _few(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the first kinds, where there are many, and how many kinds more."""
+    kinds = list(dict.fromkeys(words))
+    if len(kinds) <= MOST_KINDS:
+        return words
+    kept = kinds[: MOST_KINDS - 1]
+    return (*(word for word in words if word in kept), f"{len(kinds) - len(kept)} more kinds")
 
 
 def _the_kernels(count: int | None) -> str:

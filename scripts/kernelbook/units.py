@@ -51,6 +51,14 @@ def plural(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
+def at_border(name: str, limit: int) -> str:
+    """A name of at most `limit` characters: a longer one ends after a whole word, if that leaves half of them."""
+    if len(name) <= limit:
+        return name
+    borders = [place for place, sign in enumerate(name[:limit]) if sign in "_:. " and place >= limit // 2]
+    return name[: borders[-1] if borders else limit - 1].rstrip("_:. ") + "…"
+
+
 def quantile(values: Iterable[float], share: float) -> float | None:
     """Linear interpolation between the two nearest order statistics (Hyndman and Fan's type 7); None of none."""
     ordered = sorted(values)

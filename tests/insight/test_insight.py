@@ -69,6 +69,23 @@ def test_a_report_in_short_is_short_and_repeats_nothing_of_the_first_screen(insi
     assert "runs 20 kernels" not in told  # so does the headline
 
 
+def test_what_is_fused_is_told_in_short_with_whole_words(insight: Insight, recorded_facts: Facts) -> None:
+    (line,) = [line for line in insight.words if line.startswith("torch.compile fuses")]
+    assert "..." not in line
+    fused = [part for part in line.split("; ") if " into " in part]
+    assert len(fused) > 1
+    for part in fused:
+        name = part.partition(" into ")[2].partition(",")[0]
+        assert len(name) <= 40
+        ran = {activity.name for facts in recorded_facts.values() for activity in facts.activities}
+        whole = [each for each in ran if each.startswith(name.rstrip("…"))]
+        assert whole, name
+        if name.endswith("…"):
+            assert all(each[len(name) - 1] == "_" for each in whole)
+        kinds = part.partition("(")[2].partition(")")[0].split(", ")
+        assert len(kinds) <= 4
+
+
 def test_the_quickest_of_a_workload_is_named_with_those_after_it(insight: Insight, recorded_h200: Path) -> None:
     (line,) = [line for line in insight.words if line.startswith("attention: ")]
     cases = [path.name for path in recorded_h200.glob("*") if path.name.startswith(("attention-", "sdpa-"))]

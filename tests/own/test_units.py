@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernelbook.units import duration, plural, quantile, significant
+from kernelbook.units import at_border, duration, plural, quantile, significant
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,21 @@ def test_significant_digits_are_kept_where_rounding_adds_one() -> None:
     assert [significant(v) for v in (0.736, 2.7, 9.995001, 99.95001, 945, 2634.0)] == [
         *("0.736", "2.70", "10.0", "100", "945", "2,634"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("triton_poi_fused_add_mul", "triton_poi_fused_add_mul"),  # 24 characters: it fits
+        ("triton_per_fused__softmax_exp", "triton_per_fused…"),
+        ("triton_poi_fused_gelu_mul_0", "triton_poi_fused_gelu…"),
+        ("at::native::vectorized_elementwise", "at::native::vectorized…"),
+        ("x" * 30, "x" * 23 + "…"),
+        ("a_" + "x" * 30, "a_" + "x" * 21 + "…"),  # a word alone would leave next to nothing
+    ],
+)
+def test_a_long_name_ends_after_a_whole_word(name: str, said: str) -> None:
+    assert at_border(name, 24) == said
 
 
 def test_plural_and_quantile() -> None:
