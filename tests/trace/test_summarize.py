@@ -16,9 +16,6 @@ from made_trace import annotation, forward, kernel, kineto, launch, op, write
 from patience import LONG
 
 import summarize_trace
-from kernelbook.trace.ranks import assign_ranks, rank_warnings
-from kernelbook.trace.summary import summarize
-from kernelbook.trace.terminal import labels
 
 COMMAND = Path(summarize_trace.__file__)
 INTEGER, NUMBER = {"type": ["integer", "null"]}, {"type": ["number", "null"]}
@@ -201,67 +198,6 @@ def test_files_of_one_name_overwrite_nothing(run, tmp_path):
     assert found == {"trace": ["aten::op1"], "trace-2": ["aten::op2"], "trace-3": ["aten::op3"]}
 
 
-@pytest.fixture
-def ranks_of(read):
-    """(ranks, warning codes with counts per trace) of traces with such names and such distributedInfo."""
-
-    def of(*traces):
-        found = []
-        for name, info in traces:
-            reading = read([op("aten::add", 0, 1)], **({"distributedInfo": info} if info else {}))
-            found.append(summarize(reading).__class__(**vars(summarize(reading)) | {"source": name}))
-        ranks = assign_ranks(found)
-        return ranks, [{w.code: w.count for w in each} for each in rank_warnings(found, ranks)]
-
-    return of
-
-
-def test_ranks_from_distributed_info_before_the_name(ranks_of):
-    ranks, warnings = ranks_of(("rank9.json", {"rank": 1, "world_size": 2}), ("rank7.json", {"rank": 0}))
-    assert (ranks, warnings) == ([1, 0], [{}, {}])
-
-
-def test_a_rank_is_from_the_file_or_its_name_and_never_made_up(ranks_of):
-    ranks, warnings = ranks_of(("a_rank1.json.gz", None), ("b.json", None), ("rank-2.json", {"backend": "nccl"}))
-    assert (ranks, warnings) == ([1, None, 2], [{}, {}, {}])
-
-
-def test_unrelated_jobs_in_one_folder_miss_no_ranks_of_each_other(ranks_of):
-    traces = [
-        ("gloo.json", {"rank": 34, "world_size": 300}),
-        ("nccl.json", {"rank": 0, "world_size": 16}),
-        ("alone.json", {"rank": 0, "world_size": 1}),
-        ("a.json", {"rank": 0}),
-        ("b.json", {"rank": 0}),
-        ("other/c.json", {"rank": 1, "world_size": 16}),
-        ("one_rank0.json", None),
-        ("two_rank1.json", None),
-    ]
-    ranks, warnings = ranks_of(*traces)
-    assert ranks == [34, 0, None, 0, 0, 1, 0, 1]
-    assert warnings == [{}] * len(traces)
-
-
-def test_files_that_differ_in_the_rank_alone_are_a_set(ranks_of):
-    assert ranks_of(("a_rank0.json", None), ("a_rank2.json", None), ("b_rank1.json", None)) == (
-        [0, 2, 1],
-        [{"missing_rank": 1}, {"missing_rank": 1}, {}],
-    )
-
-
-def test_missing_and_duplicate_ranks(ranks_of):
-    traces = [(name, {"rank": rank, "world_size": 4}) for name, rank in (("a", 0), ("b", 2), ("c", 2))]
-    ranks, warnings = ranks_of(*traces)
-    assert ranks == [0, 2, 2]
-    both = {"missing_rank": 2, "duplicate_rank": 2}
-    assert warnings == [{"missing_rank": 2}, both, both]
-
-
-def test_a_single_trace_has_the_rank_that_it_says_and_lacks_no_other(ranks_of):
-    assert ranks_of(("a.json", None), ("b.json", None)) == ([None, None], [{}, {}])
-    assert ranks_of(("rank5.json", {"rank": 5, "world_size": 8})) == ([5], [{}])
-
-
 def test_the_json_has_the_rank_of_the_text(run, tmp_path):
     path = write(tmp_path / "a.json", forward(), distributedInfo={"rank": 3, "world_size": 4})
     named = write(tmp_path / "b_rank7.json", forward())
@@ -304,32 +240,11 @@ def test_a_glob_that_matches_nothing_says_so(run, tmp_path, more):
     assert run(path, "--annotation", "step", *more)[2] == []
 
 
-NAMES = [
-    f"void at::native::{kind}elementwise_kernel<4, at::native::{functor}<float>, std::array<char*, 2ul> >(int, "
-    f"at::native::{functor}<float>, std::array<char*, 2ul>)::{{lambda(int)#1}}"
-    for kind in ("vectorized_", "")
-    for functor in ("AddFunctor", "MulFunctor")
-] + [f"void cutlass::Kernel<cutlass_80_tensorop_gemm_{tile}_tn>(Params)" for tile in ("64x64", "128x64")]
-
-
-@pytest.mark.parametrize("room", [24, 53, 72])
-def test_kernels_can_be_told_apart_by_their_labels(room):
-    shown = labels(NAMES, room)
-    assert len(set(shown)) == len(NAMES)
-    assert all(len(label) <= room for label in shown)
-    if room > 24:
-        assert shown[:2] == ["vectorized_elementwise_kernel · Add", "vectorized_elementwise_kernel · Mul"]
-        assert "64x64" in shown[4]
-        assert "128x64" in shown[5]
-
-
-def test_labels_of_one_name_are_numbered():
-    assert labels(["k<1>(int)", "k<1>(int)"], 24) != labels(["k<1>(int)"], 24) * 2
-
-
 def test_the_labels_are_those_of_the_table(run, tmp_path):
-    events = [kernel(name, 10 * place, 5, None) for place, name in enumerate(NAMES)]
-    _, lines, _ = run(write(tmp_path / "made.json", events))
+    name = (
+        "void at::native::vectorized_elementwise_kernel<4, at::native::MulFunctor<float>, std::array<char*, 2ul> >(int)"
+    )
+    _, lines, _ = run(write(tmp_path / "made.json", [kernel(name, 10, 5, None)]))
     assert any(line.startswith("vectorized_elementwise_kernel · Mul ") for line in lines)
 
 
