@@ -65,6 +65,7 @@ def test_the_panel_of_a_failed_case_has_what_it_wrote_last_folded(open_page, fai
     shown = log.locator("pre").inner_text().splitlines()
     assert shown == [*LINES[:-1], "RuntimeError: <script>window.hurt = 1</script>[U+202E]"]
     assert page.evaluate("window.hurt") is None
+    assert log.locator("pre").evaluate("pre => pre.scrollWidth <= pre.clientWidth")  # long lines are broken
     assert page.evaluate("document.scrollingElement.scrollWidth") <= width
 
 
