@@ -77,7 +77,7 @@ def _one_row(group: Sequence[Finding]) -> str:
     """All that the same peer is faster than, the slowest first."""
     slowest_first = sorted(group, key=lambda finding: -(finding.time_us or 0.0))
     each = ", ".join(f"{finding.case} {finding.subject}" for finding in slowest_first)
-    return f"{in_cases(group)} take more device time than {group[0].theme} for the same work: {each}."
+    return f"{in_cases(group)} take more device time than {group[0].theme} for the same work. They are {each}."
 
 
 @rule(
