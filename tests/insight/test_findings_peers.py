@@ -96,7 +96,7 @@ def test_all_that_one_case_is_faster_than_are_one_row(recorded_facts: Facts, rec
     assert finding.time_us == pytest.approx(on_device(recorded_h200, finding.case) - least)
     assert finding.text.startswith(
         f"7 cases take more device time than sdpa-auto-eager ({duration(least)}, error against float64 0.0020) for the "
-        "same work: sdpa-math-eager "
+        "same work. They are sdpa-math-eager "
     )
     for slower, error in (("sdpa-math-eager", "0.0016"), ("attention-inplace-eager", "0.0036")):
         assert f"{slower} {on_device(recorded_h200, slower) / least:.1f} x (error {error})" in finding.text
