@@ -66,3 +66,21 @@ def test_the_words_behind_a_strip_keep_to_one_line_inside_the_page(open_page, un
     for lines, right, text in boxes:
         assert lines < 1.5, text
         assert right <= main, text
+
+
+@pytest.mark.parametrize("how", ["load", "click"])
+def test_a_link_to_what_stands_below_the_comparison_meets_it(open_page, uneven, how):
+    page = open_page(uneven, "#runs" if how == "load" else "", height=400)  # which scrolls smoothly
+    if how == "click":
+        page.locator(".bar nav a[href='#runs']").click()
+    page.wait_for_selector("#compare-body .compare-title", state="attached")
+    page.wait_for_function(
+        """() => {
+            const top = document.querySelector("#runs").getBoundingClientRect().top;
+            const room = document.querySelector(".bar").offsetHeight;
+            const still = window.lastTop === top;
+            window.lastTop = top;
+            return still && room <= top && top <= room + 40;
+        }""",
+        polling=100,
+    )

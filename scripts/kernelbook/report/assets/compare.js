@@ -214,6 +214,24 @@ function firstPair(cells) {
   return [a, slow ?? listed.find(([, number]) => number !== a)[1]];
 }
 
+// The first comparison, made where a reader comes near it; what is below it and in sight stays where it is.
+function firstComparison() {
+  const section = $("#compare");
+  const kept = section.getBoundingClientRect().top < 0 ? section.nextElementSibling : null;
+  const before = kept?.getBoundingClientRect().top;
+  showComparison(false);
+  if (kept) scrollBy({ top: kept.getBoundingClientRect().top - before, behavior: "instant" });
+}
+
+// A link to what stands below the comparison would miss it if that grew on the way.
+function jumpBelow(build) {
+  const aim = document.getElementById(location.hash.slice(1));
+  const section = $("#compare");
+  if (!aim || section.contains(aim)) return;
+  const below = section.compareDocumentPosition(aim) & Node.DOCUMENT_POSITION_FOLLOWING;
+  if (below && build()) aim.scrollIntoView();
+}
+
 function startCompare() {
   const cells = index.cells.map((cell, number) => [cell, number]).filter(([cell]) => usable(cell));
   if (cells.length < 2) return;
@@ -244,15 +262,18 @@ function startCompare() {
     copy(location.href.split("#")[0] + compareHash(a, b), "Link", event.target);
   });
   $("#compare-tools").hidden = false;
-  const lazy = new IntersectionObserver(
-    (entries) => {
-      if (!entries.some((entry) => entry.isIntersecting)) return;
-      lazy.disconnect();
-      if (!$(".compare-title")) showComparison(false);
-    },
-    { rootMargin: "400px" },
-  );
+  const build = () => {
+    lazy.disconnect();
+    if ($(".compare-title")) return false;
+    firstComparison();
+    return true;
+  };
+  const lazy = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && build(), {
+    rootMargin: "400px",
+  });
   lazy.observe($("#compare"));
+  addEventListener("hashchange", () => jumpBelow(build));
+  jumpBelow(build);
 }
 
 function openComparison(hash) {
