@@ -21,7 +21,7 @@ from kernelbook.config import load_config
 from kernelbook.edition import collect
 from kernelbook.plan import Plan, make_plan
 from kernelbook.probe import probe
-from kernelbook.report import render_report
+from kernelbook.report.rendering import render_report
 
 ROOT = Path(__file__).resolve().parent.parent
 EDITION = "example"

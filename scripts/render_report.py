@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernelbook.command import run
-from kernelbook.report import EditionError, render_report
+from kernelbook.report.load import EditionError
+from kernelbook.report.rendering import render_report
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -11,7 +11,7 @@ import made_edition
 import pytest
 from patience import LONG
 
-from kernelbook.report import render_report
+from kernelbook.report.rendering import render_report
 
 HERE = Path(__file__).parent
 CREATED = "2026-11-29T15:00:00Z"

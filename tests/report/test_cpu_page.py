@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kernelbook.report import render_report
+from kernelbook.report.rendering import render_report
 
 pytestmark = pytest.mark.browser
 

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kernelbook.report import render_report, text
+from kernelbook.report import text
 from kernelbook.report.load import read_edition
+from kernelbook.report.rendering import render_report
 
 CREATED = "2026-11-29T15:00:00Z"
 LINES = [

@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from kernelbook.findings import Finding
-from kernelbook.report import render_report, story, text
+from kernelbook.report import story, text
 from kernelbook.report.load import read_edition
+from kernelbook.report.rendering import render_report
 from kernelbook.report.views import case_views
 
 CREATED = "2026-11-29T15:00:00Z"

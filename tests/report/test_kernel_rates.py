@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kernelbook.report import render_report
+from kernelbook.report.rendering import render_report
 
 CREATED = "2026-11-29T15:00:00Z"
 MATH = "sdpa-math-eager"

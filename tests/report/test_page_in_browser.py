@@ -11,7 +11,7 @@ import xml.etree.ElementTree as ET
 import made_edition
 import pytest
 
-from kernelbook.report import render_report
+from kernelbook.report.rendering import render_report
 
 pytestmark = pytest.mark.browser
 

@@ -7,7 +7,7 @@ import dataclasses
 import made_edition
 import pytest
 
-from kernelbook.report import render_report
+from kernelbook.report.rendering import render_report
 
 pytestmark = pytest.mark.browser
 

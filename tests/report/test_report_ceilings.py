@@ -13,8 +13,8 @@ import pytest
 
 from kernelbook.cost_model import Ceiling
 from kernelbook.insight_tables import CEILINGS, COSTS
-from kernelbook.report import render_report
 from kernelbook.report.ceilings import lines
+from kernelbook.report.rendering import render_report
 from kernelbook.trust import Trust
 
 COMPUTE = Ceiling("h200", "compute", 813.8e12, "matmul-add", "nvjet", "bfloat16", 989e12, 0.8229, "a data sheet")

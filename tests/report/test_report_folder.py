@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import render_report as command
-from kernelbook.report import EditionError, render_report
+from kernelbook.report.load import EditionError
+from kernelbook.report.rendering import render_report
 
 
 def test_folder_holds_the_page_its_twin_the_summary_and_the_tables(report):

@@ -7,8 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kernelbook.report import render_report, strips
+from kernelbook.report import strips
 from kernelbook.report.load import read_edition
+from kernelbook.report.rendering import render_report
 
 CASE = "attention-inplace-eager"
 FILL = 3  # place of masked_fill in it, 366 µs long in the forward that is drawn

@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from kernelbook.comparability import Setting, refusal
-from kernelbook.report import page_data, render_report, story
+from kernelbook.report import page_data, story
 from kernelbook.report.load import read_edition
+from kernelbook.report.rendering import render_report
 
 CASE = "attention-naive-eager"
 

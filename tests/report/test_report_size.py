@@ -15,7 +15,7 @@ import made_edition
 import pytest
 from patience import LONG, best_of, seconds
 
-from kernelbook.report import render_report
+from kernelbook.report.rendering import render_report
 
 LIMIT_BYTES = 8_000_000
 LIMIT_RENDER_S = 20.0

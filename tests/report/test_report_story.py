@@ -9,8 +9,9 @@ import made_edition
 import pytest
 
 from kernelbook.case_facts import Activity
-from kernelbook.report import render_report, story
+from kernelbook.report import story
 from kernelbook.report.load import read_edition
+from kernelbook.report.rendering import render_report
 from kernelbook.trade_off import computed_in
 
 CREATED = "2026-11-29T15:00:00Z"

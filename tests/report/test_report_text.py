@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from kernelbook import units
-from kernelbook.report import page, page_data, render_report, text
+from kernelbook.report import page, page_data, text
+from kernelbook.report.rendering import render_report
 
 NASTY = st.text(alphabet=st.sampled_from("ab|`<>&\\*_[]()!#~$\n\r\t\u202e\u2066\u200f\"'=+-@ :/www."), max_size=40)
 MARKDOWN = MarkdownIt("gfm-like", {"linkify": False})

@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from kernelbook.findings import Finding
-from kernelbook.report import render_report, story, trust
+from kernelbook.report import story, trust
 from kernelbook.report.load import read_edition
 from kernelbook.report.model import CaseRun, CaseSpec, Drawn, Edition
+from kernelbook.report.rendering import render_report
 from kernelbook.sdpa_backends import SCHEMA as ANSWERS
 from kernelbook.sdpa_backends import Answer
 from kernelbook.trust import SCHEMA, Trust

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kernelbook.report import render_report, text
+from kernelbook.report import text
+from kernelbook.report.rendering import render_report
 
 CREATED = "2026-11-29T15:00:00Z"
 OWN = "../my <models>/toy.py:tiny"

@@ -1,0 +1,48 @@
+"""Rendering: every file of a report, written beside and then put in its place."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from kernelbook.report import markdown, page, summary, traces
+from kernelbook.report.load import read_edition, read_tables
+from kernelbook.report.tables import write_tables
+
+
+def render_report(edition_dir: Path, output: Path, created_utc: str | None = None) -> None:
+    """Render the edition in `edition_dir` into the folder `output`, replacing what is there.
+
+    All is written beside first and then put in place, so that a reader never sees half a report.
+    `created_utc` replaces the edition's own time where the same input must give the same bytes.
+    Raises EditionError if the edition folder cannot be read.
+    """
+    loaded = read_tables(edition_dir)
+    edition = read_edition(edition_dir, loaded)
+    created = created_utc or edition.created_utc
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{output.name}-", dir=output.parent) as scratch:
+        made = Path(scratch) / "report"
+        made.mkdir(mode=0o755)
+        (made / "figures").mkdir()
+        links = traces.place(edition, made)
+        (made / "index.html").write_text(page.render(edition, created, links), encoding="utf-8")
+        (made / "report.md").write_text(markdown.render(edition, created, made), encoding="utf-8")
+        (made / "summary.json").write_text(summary.dumps(summary.summary(edition, created)), encoding="utf-8")
+        write_tables(loaded, made / "tables")
+        _put_in_place(made, output, Path(scratch) / "old")
+
+
+def _put_in_place(made: Path, output: Path, aside: Path) -> None:
+    if output.is_symlink() or output.is_file():
+        output.unlink()
+    elif output.exists():
+        output.rename(aside)
+    try:
+        made.rename(output)
+    except OSError:
+        if aside.exists():
+            aside.rename(output)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
