@@ -6,8 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import pyarrow.compute as pc
+import numpy as np
+import pyarrow as pa
 
 from kernelbook.recorded import trace_head
 from kernelbook.trace import TraceReading
@@ -68,18 +70,18 @@ def _graphs(reading: TraceReading) -> Iterator[Note]:
 
 
 def _driver(reading: TraceReading) -> Iterator[Note]:
-    kernels = reading.device_use.filter(pc.equal(reading.device_use["category"], "kernel"))
-    apis = [api for api in kernels["launch_api"].to_pylist() if api and DRIVER_LAUNCH.match(api)]
+    used = _tally(reading.device_use, "category", "launch_api").items()
+    apis = {api: n for (category, api), n in used if category == "kernel" and api and DRIVER_LAUNCH.match(api)}
     if apis:
-        what = "1 kernel was" if len(apis) == 1 else f"{len(apis)} kernels were"
-        text = f"{what} launched through the driver ({', '.join(sorted(set(apis)))})"
+        number = sum(apis.values())
+        what = "1 kernel was" if number == 1 else f"{number} kernels were"
+        text = f"{what} launched through the driver ({', '.join(sorted(apis))})"
         who = "Triton and other compilers at run time do so, and libraries for their newest kernels (cuBLAS, cuDNN)"
-        yield _note("driver_launches", len(apis), f"{text}: {who}")
+        yield _note("driver_launches", number, f"{text}: {who}")
 
 
 def _streams(reading: TraceReading) -> Iterator[Note]:
-    used = reading.device_use.group_by(["device", "stream"]).aggregate([])
-    pairs = {(row["device"], row["stream"]) for row in used.to_pylist()}
+    pairs = _tally(reading.device_use, "device", "stream")
     if len(pairs) > 1:
         devices = len({device for device, _ in pairs})
         where = f"{len(pairs)} streams" + (f" of {devices} devices" if devices > 1 else "")
@@ -91,6 +93,25 @@ def _steps(reading: TraceReading) -> Iterator[Note]:
         spans = plural(reading.steps, "ProfilerStep# span", "ProfilerStep# spans")
         text = f"the trace has {spans} and no range: the profiler's steps are not ranges, record_function makes them"
         yield _note("steps_alone", reading.steps, text)
+
+
+def _tally(table: pa.Table, *names: str) -> dict[tuple[Any, ...], int]:
+    """How many rows have each combination of values in these columns.
+
+    By codes, since Arrow's own ways (group_by, to_numpy, a column compared with a value) import pandas, which takes
+    longer than to read a small trace.
+    """
+    if not table.num_rows:
+        return {}
+    encoded = [table[name].combine_chunks().dictionary_encode("encode") for name in names]
+    shape = [len(column.dictionary) for column in encoded]
+    codes = [np.frombuffer(column.indices.buffers()[1], np.int32, table.num_rows) for column in encoded]
+    counts = np.bincount(np.ravel_multi_index(codes, shape))
+    places = np.flatnonzero(counts)
+    values = [column.dictionary.to_pylist() for column in encoded]
+    rows = zip(*np.unravel_index(places, shape), strict=True)
+    named = [tuple(known[code] for known, code in zip(values, row, strict=True)) for row in rows]
+    return dict(zip(named, counts[places].tolist(), strict=True))
 
 
 def _note(code: str, count: int, message: str) -> Note:
