@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kernelbook.case_facts import CaseFacts, Forward, median, median_of_processes
+from kernelbook.case_facts import CaseFacts, Forward, median_of_processes
 from kernelbook.units import duration
 
 #: Times that differ by more than this share are explained: busy against unprofiled, profiled against unprofiled.
@@ -56,7 +56,7 @@ def bounds_by_process(facts: CaseFacts) -> dict[int, str]:
     The processes of a case may disagree, above all where they ran on GPUs with unlike CPUs beside them.
     """
     return {
-        process.process: _bound(median(process.forward_times_us), process.device_busy_us, process.cpu_time_us)
+        process.process: _bound(process.forward_time_us, process.device_busy_us, process.cpu_time_us)
         for process in facts.processes
         if process.merged
     }

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kernelbook.case_facts import YARDSTICK, CaseFacts, median
+from kernelbook.case_facts import YARDSTICK, CaseFacts
 from kernelbook.clock import bounds_by_process
 from kernelbook.comparability import refusal
 from kernelbook.comparisons import Comparison, step_text
@@ -115,7 +115,7 @@ def _held_up(facts: CaseFacts, others: Sequence[CaseFacts]) -> str:
 
 def _forward_times(facts: CaseFacts) -> list[float]:
     """The median unprofiled forward of each of its processes, µs."""
-    known = (median(process.forward_times_us) for process in facts.processes if process.merged)
+    known = (process.forward_time_us for process in facts.processes if process.merged)
     return [time for time in known if time is not None]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from kernelbook.case_facts import Activity, CaseFacts, median
+from kernelbook.case_facts import Activity, CaseFacts
 from kernelbook.kernel_names import UNKNOWN, same_type
 from kernelbook.units import duration, error
 
@@ -61,7 +61,7 @@ def _slower(facts: CaseFacts, fastest: CaseFacts) -> str:
 def _range(facts: CaseFacts) -> tuple[float, float] | None:
     """The least and the largest median of its processes; None of fewer than two."""
     merged = [process for process in facts.processes if process.merged and process.forward_times_us]
-    medians = [median(process.forward_times_us) or 0.0 for process in merged]
+    medians = [process.forward_time_us or 0.0 for process in merged]
     return (min(medians), max(medians)) if len(medians) > 1 else None
 
 

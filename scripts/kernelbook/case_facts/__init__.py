@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelbook.case_facts.medians import median, median_durations_us, median_of_processes, spread
+from kernelbook.case_facts.medians import median, median_durations_us, median_of_processes, medians_by_process, spread
 from kernelbook.case_facts.merging import FAILED_PROCESSES, MergedCase, merge_processes
 from kernelbook.case_facts.model import (
     YARDSTICK,
@@ -36,6 +36,7 @@ __all__ = [
     "median",
     "median_durations_us",
     "median_of_processes",
+    "medians_by_process",
     "merge_processes",
     "spread",
 ]

@@ -19,12 +19,17 @@ def median(values: Iterable[float | None]) -> float | None:
     return statistics.median(known) if known else None
 
 
-def median_of_processes(values: Iterable[tuple[int, float | None]]) -> float | None:
-    """The median of (process, value) over the values of each process, and of that over the processes."""
+def medians_by_process(values: Iterable[tuple[int, float | None]]) -> dict[int, float | None]:
+    """Process -> the median of its values, of (process, value) in any order."""
     by_process: dict[int, list[float | None]] = {}
     for process, value in values:
         by_process.setdefault(process, []).append(value)
-    return median(median(of_one) for of_one in by_process.values())
+    return {process: median(of_one) for process, of_one in by_process.items()}
+
+
+def median_of_processes(values: Iterable[tuple[int, float | None]]) -> float | None:
+    """The median of (process, value) over the values of each process, and of that over the processes."""
+    return median(medians_by_process(values).values())
 
 
 def spread(values: Iterable[float | None]) -> float | None:

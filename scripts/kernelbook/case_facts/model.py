@@ -148,6 +148,11 @@ class Process:
     merged: bool = True
     gpu_id: str | None = None
 
+    @property
+    def forward_time_us(self) -> float | None:
+        """The median of its unprofiled forwards."""
+        return median(self.forward_times_us)
+
 
 @dataclass(frozen=True)
 class Note:
@@ -271,11 +276,10 @@ class CaseFacts:
     @cached_property
     def usual_self_us(self) -> Mapping[tuple[str, str], float]:
         """(category, name) -> self time of one call of it: the median over forwards, and of that over processes."""
-        found: dict[tuple[str, str], dict[int, list[float]]] = {}
+        found: dict[tuple[str, str], list[tuple[int, float]]] = {}
         for total in self.call_totals:
-            by_process = found.setdefault((total.category, total.name), {})
-            by_process.setdefault(total.process, []).append(total.self_us / total.count)
-        return {key: median(map(median, by_process.values())) or 0.0 for key, by_process in found.items()}
+            found.setdefault((total.category, total.name), []).append((total.process, total.self_us / total.count))
+        return {key: median_of_processes(values) or 0.0 for key, values in found.items()}
 
     def note(self, code: str) -> Note | None:
         """The warning of that code, if there was one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from kernelbook.case_facts import Activity, CallTotal, CaseFacts, median
+from kernelbook.case_facts import Activity, CallTotal, CaseFacts, median, medians_by_process
 from kernelbook.clock import bound_of
 from kernelbook.findings.registry import CPU, DEVICE, NOTE, RECOVERABLE, SPENT, Finding, Scene
 from kernelbook.kernel_names import UNKNOWN
@@ -72,12 +72,12 @@ def span_of(times_us: Iterable[float | None]) -> Span | None:
 
 def forward_span(facts: CaseFacts) -> Span | None:
     """Unprofiled forward time over the merged processes."""
-    return span_of(median(process.forward_times_us) for process in facts.processes if process.merged)
+    return span_of(process.forward_time_us for process in facts.processes if process.merged)
 
 
 def cpu_span(facts: CaseFacts) -> Span | None:
     """CPU time of a forward under the profiler, over the merged processes."""
-    return span_of(process_medians({(f.process, f.index): f.cpu_time_us for f in facts.forwards}).values())
+    return span_of(medians_by_process((f.process, f.cpu_time_us) for f in facts.forwards).values())
 
 
 def device_span(facts: CaseFacts) -> Span | None:
@@ -95,7 +95,7 @@ def idle_by_process(facts: CaseFacts) -> dict[int, float]:
     """Process -> that idle time, of the merged ones that have both figures."""
     idle = {}
     for process in facts.processes:
-        whole, busy = median(process.forward_times_us), process.device_busy_us
+        whole, busy = process.forward_time_us, process.device_busy_us
         if process.merged and whole is not None and busy is not None:
             idle[process.process] = max(whole - busy, 0.0)
     return idle
@@ -103,10 +103,8 @@ def idle_by_process(facts: CaseFacts) -> dict[int, float]:
 
 def process_medians(figures: Mapping[tuple[int, int], float]) -> dict[int, float]:
     """Process -> the median of its forwards; ``figures`` has those by (process, index)."""
-    by_process: dict[int, list[float]] = {}
-    for (process, _), figure in figures.items():
-        by_process.setdefault(process, []).append(figure)
-    return {process: median(of_it) or 0.0 for process, of_it in by_process.items()}
+    usual = medians_by_process((process, figure) for (process, _), figure in figures.items())
+    return {process: time or 0.0 for process, time in usual.items()}
 
 
 # --- device time -----------------------------------------------------------------------------------------------------
