@@ -7,7 +7,8 @@ folder that say inside that they are ranks of as many on the same kind of device
 Ranges are record_function's; ProfilerStep#N spans are the profiler's own and are not among them.
 
 --json prints one object a line for each trace. Times are in microseconds; null is what the file does not tell, as is
-every device figure of a file without device activities. Its keys, in this order:
+every device figure of a file without device activities. Its schema is scripts/kernelbook/trace/trace.schema.json. Its
+keys, in this order:
   schema     1; keys are only ever added at the end
   source     the file, as it was given
   device     name of the first device

@@ -21,7 +21,10 @@ def made():
     return reference_pages(ROOT)
 
 
-@pytest.mark.parametrize("name", ["config.md", "guesses.md", "findings.md", "tables.md", "summary.md", "commands.md"])
+PAGES = ["config.md", "guesses.md", "findings.md", "tables.md", "summary.md", "trace-json.md", "commands.md"]
+
+
+@pytest.mark.parametrize("name", PAGES)
 def test_a_generated_page_is_current(made, name):
     if name == "commands.md" and sys.version_info[:2] != (3, 11):
         pytest.skip("argparse words its help differently in other versions of Python")

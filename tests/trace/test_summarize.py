@@ -18,39 +18,8 @@ from patience import LONG
 import summarize_trace
 
 COMMAND = Path(summarize_trace.__file__)
-INTEGER, NUMBER = {"type": ["integer", "null"]}, {"type": ["number", "null"]}
-
-
-def exactly(**properties):
-    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
-
-
-def rows(**properties):
-    return {"type": "array", "items": exactly(**properties)}
-
-
-TEXT, WHOLE, TIME, FLAG = {"type": "string"}, {"type": "integer"}, {"type": "number"}, {"type": "boolean"}
-COUNTS = {"kernels": INTEGER, "memcpys": INTEGER, "memsets": INTEGER, "launches": INTEGER}
-DEVICE = {"device_time_us": NUMBER, "device_busy_us": NUMBER}
-OP_TIMES = {"cpu_time_us": TIME, "self_cpu_time_us": TIME, "device_time_us": NUMBER, "self_device_time_us": NUMBER}
-SCHEMA = exactly(
-    schema={"const": 1},
-    source=TEXT,
-    device={"type": ["string", "null"]},
-    truncated=FLAG,
-    warnings=rows(code=TEXT, count=WHOLE, message=TEXT),
-    totals=exactly(**COUNTS, attributed=INTEGER, unattributed=INTEGER, **DEVICE),
-    ranges=rows(annotation=TEXT, index=WHOLE, **COUNTS, cpu_time_us=TIME, **DEVICE, inferred=FLAG),
-    kernels=rows(
-        name=TEXT,
-        category={"enum": ["kernel", "memcpy", "memset"]},
-        count=WHOLE,
-        **dict.fromkeys(("total_us", "median_us", "min_us", "max_us"), TIME),
-    ),
-    ops=rows(name=TEXT, count=WHOLE, **OP_TIMES, kernels=INTEGER),
-    rank=INTEGER,
-    notes=rows(code=TEXT, count=WHOLE, message=TEXT),
-)
+SCHEMA = json.loads((COMMAND.parent / "kernelbook/trace/trace.schema.json").read_text(encoding="utf-8"))
+jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
 def refuse(word):
@@ -267,6 +236,8 @@ def test_help_has_an_example():
 
 def keys_of(schema):
     """Every key that an object of the schema may have, at any depth."""
+    if "$ref" in schema:
+        schema = SCHEMA["$defs"][schema["$ref"].removeprefix("#/$defs/")]
     for key, part in schema.get("properties", {}).items():
         yield key
         yield from keys_of(part)

@@ -8,7 +8,7 @@ from pathlib import Path
 from kernelbook.reference.commands import commands_page
 from kernelbook.reference.config import config_page, guesses_page
 from kernelbook.reference.findings import findings_page
-from kernelbook.reference.summary import summary_page
+from kernelbook.reference.summary import summary_page, trace_page
 from kernelbook.reference.tables import tables_page
 
 NOTE = "<!-- Made by scripts/reference_docs.py; change what it is made from instead. -->\n"
@@ -23,6 +23,7 @@ def reference_pages(home: Path) -> Mapping[str, str]:
         "tables.md": tables_page(home),
         "findings.md": findings_page(),
         "summary.md": summary_page(home / "scripts"),
+        "trace-json.md": trace_page(home / "scripts"),
         "commands.md": commands_page(home / "scripts"),
     }
     return {name: NOTE + text for name, text in pages.items()}
