@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernelbook.command import run
-from kernelbook.edition import collect
+from kernelbook.edition.collect import collect
 
 
 def main(argv: Sequence[str] | None = None) -> int:

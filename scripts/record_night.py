@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     edition = read_edition(args.edition_dir)
     tables = night_tables(edition, args.lines)
-    night = edition.facts["edition"]
+    night = edition.about["edition"]
     Store(args.history).add_night(night, tables)
     rows = {name: len(table) for name, table in tables.items()}
     if args.receipt:

@@ -18,7 +18,7 @@ import yaml
 from kernelbook.case_tables import Origin, tables_of, write_tables
 from kernelbook.command import run
 from kernelbook.config import load_config
-from kernelbook.edition import collect
+from kernelbook.edition.collect import collect
 from kernelbook.plan import Plan, make_plan
 from kernelbook.probe import probe
 from kernelbook.report.rendering import render_report

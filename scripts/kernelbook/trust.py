@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kernelbook.case_facts import CaseFacts, median, spread
+from kernelbook.case_facts import CaseFacts, is_restless, median, spread
 from kernelbook.clock import Clock, bounds_by_process
 from kernelbook.process_state import IDLE, ProcessState, process_state
 from kernelbook.units import quantile
@@ -23,9 +23,6 @@ Key = tuple[str, str]
 WITHIN = 0.02
 #: The same for times on the CPU, which differ more from process to process.
 CPU_WITHIN = 0.2
-#: Forward times are restless where their 95th percentile is above so many times their 5th: other work on the machine
-#: takes turns with them, and their median says little.
-RESTLESS_FROM = 5.0
 NONE = "none"
 TYPES = {"str": pa.string(), "float": pa.float64(), "int": pa.int64(), "bool": pa.bool_()}
 
@@ -39,10 +36,9 @@ class Trust:
     over device busy time. ``bound``: see `clock.bound_of`; ``bound_processes``: in how many of them that is so.
     ``overhead_share``: how much longer a forward takes under the profiler.
     ``falling_processes``: those of the ``checked_processes`` whose first timed forwards were still slower than the
-    later ones. ``restless``: whether the 95th percentile of the forward times of all processes is above 5 times the 5th
-    (`RESTLESS_FROM`). Clocks are the lowest of all processes. First calls are medians over the processes that found the
-    cache in one state; in an unknown state it held something, of which nobody counted what was used. Texts that list
-    are "none" where there was something to read and nothing in it.
+    later ones. ``restless``: see `case_facts.is_restless`. Clocks are the lowest of all processes. First calls are
+    medians over the processes that found the compile cache in one state; in an unknown state the cache held something,
+    but hits were not counted. Texts that list are "none" where there was something to read and nothing in it.
     """
 
     run: str
@@ -135,13 +131,6 @@ def trust_of(facts: CaseFacts, clock: Clock, states: Sequence[ProcessState]) -> 
         flush_l2=_first(state.flush_l2 for state in ok),
         forward_timer=_first(state.timer for state in ok),
     )
-
-
-def is_restless(p05_us: float | None, p95_us: float | None) -> bool | None:
-    """Whether forward times with these percentiles, in µs, are restless (`RESTLESS_FROM`); None of none."""
-    if p05_us is None or p95_us is None:
-        return None
-    return p95_us > RESTLESS_FROM * p05_us
 
 
 def busy_ratio(facts: CaseFacts) -> float | None:

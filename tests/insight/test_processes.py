@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kernelbook import edition
 from kernelbook.case_facts import case_facts, merge_processes
-from kernelbook.edition import RUN_COLUMNS
+from kernelbook.edition import collect
+from kernelbook.edition.collect import RUN_COLUMNS
 
 
 def row(process: int, times: tuple[float, ...] = (100.0, 101.0, 102.0), **more: Any) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def test_a_run_is_of_no_one_gpu(tmp_path) -> None:
     }
     cases = pa.Table.from_pylist([row(1) | known | {"device": "NVIDIA H200", "device_properties": None}])
     run = {"name": "r", "kind": "host", "description": "", "where": ""}
-    assert edition._run_facts(run, tmp_path, cases, None)["environment"] == {"cpu": "x"}
+    assert collect._run_facts(run, tmp_path, cases, None)["environment"] == {"cpu": "x"}
 
 
 def test_warnings_of_all_processes_are_there_once() -> None:

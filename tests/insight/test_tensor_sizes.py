@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kernelbook.case_facts import CaseFacts
+from kernelbook.case_facts import Activity, CaseFacts
 from kernelbook.reference.tables import edition_tables
-from kernelbook.report.model import Drawn
 from kernelbook.report.names import of_activity
 from kernelbook.tensor_sizes import conversions, sizes_of, tensor_sizes
 
@@ -69,7 +68,7 @@ def test_the_report_says_both_types_where_they_are_known() -> None:
         "void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::"
         "{lambda(float)#1}, at::native::memory::LoadWithCast<1>, at::native::memory::StoreWithCast<1> >(int)"
     )
-    unknown = Drawn(0, "kernel", name, 0.0, 1.0)
+    unknown = Activity(0, "kernel", name, 0.0, 1.0)
     assert (of_activity(unknown).what, of_activity(unknown).precision) == ("converts to fp32", "")
     known = of_activity(replace(unknown, converts="bf16 to fp32"))
     assert (known.what, known.precision) == ("converts bf16 to fp32", "")

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kernelbook.case_tables import Origin, tables_of
-from kernelbook.edition import Edition
+from kernelbook.edition.files import EditionFiles
 from kernelbook.history.record import RecordError, night_tables, read_edition, sm_clock
 
 KERNELS = {"mlp-eager": 5, "mlp-compile": 4, "linear-eager": 1, "sdpa-math-eager": 20}
@@ -20,12 +20,12 @@ KERNELS = {"mlp-eager": 5, "mlp-compile": 4, "linear-eager": 1, "sdpa-math-eager
 
 def edition_of(
     tables: dict[str, list[pa.Table]], runs: list[dict[str, Any]], name: str, left_out: list | None = None
-) -> Edition:
+) -> EditionFiles:
     joined = {
         ("cases" if key == "case" else key): pa.concat_tables(parts, promote_options="default")
         for key, parts in tables.items()
     }
-    return Edition({"edition": name, "runs": runs, "left_out": left_out or []}, joined)
+    return EditionFiles({"schema": 1, "edition": name, "runs": runs, "left_out": left_out or []}, joined)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from kernelbook.report.model import CaseRun, CaseSpec, Run
+from kernelbook.case_facts import CaseFacts
+from kernelbook.edition.model import ConfiguredCase, Run
 from kernelbook.report.ranges import KERNELS, range_lines, whole_files
 from kernelbook.report.sweeps import FILE, chart, sweeps
 
@@ -52,11 +53,11 @@ def test_a_bare_trace_has_its_longest_kernels_and_says_how_many_more():
 def swept():
     def made(times, kernels, parameter="batch"):
         specs = [
-            CaseSpec(f"mlp-{n}", "mlp", sweep={"of": "mlp", "parameter": parameter, "value": n})
+            ConfiguredCase(f"mlp-{n}", "mlp", sweep={"of": "mlp", "parameter": parameter, "value": n})
             for n in range(len(times))
         ]
         rows = {
-            ("h200", spec.case): CaseRun("h200", spec.case, "ok", kernels=count, device_time_us=t, forward_time_us=t)
+            ("h200", spec.case): CaseFacts("h200", spec.case, "ok", kernels=count, device_time_us=t, forward_time_us=t)
             for spec, t, count in zip(specs, times, kernels, strict=True)
             if t is not None
         }

@@ -419,7 +419,7 @@ def _measured(rows: dict, folder: Path, run: str, made: Made, factor: float, for
             keys
             | {"annotation": made.annotation, "index": index, "representative": shown}
             | times
-            | {"device_time_us": sum(a["duration_us"] for a in acts)}
+            | {"device_time_us": sum(a["duration_us"] for a in acts), "device_busy_us": None, "forward": True}
         )
     total = sum(a["duration_us"] for a in acts)
     times = [total + 20 + (i * 7919 % 13) for i in range(30)]

@@ -8,8 +8,8 @@ import json
 import made_edition
 import pytest
 
+from kernelbook.edition.read import read_edition
 from kernelbook.report import views
-from kernelbook.report.load import read_edition
 from kernelbook.report.rendering import render_report
 
 CREATED = "2026-11-29T15:00:00Z"

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kernelbook.edition.read import read_edition
 from kernelbook.findings import Finding
 from kernelbook.report import story, text
-from kernelbook.report.load import read_edition
 from kernelbook.report.rendering import render_report
 from kernelbook.report.views import case_views
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import made_edition
 import pytest
 
+from kernelbook.edition.model import Edition
+from kernelbook.edition.read import read_edition
 from kernelbook.findings import Finding
 from kernelbook.report import markdown, page, story
-from kernelbook.report.load import read_edition
-from kernelbook.report.model import Edition
 from kernelbook.report.story import RunTally
 
 CREATED = "2026-11-29T15:00:00Z"

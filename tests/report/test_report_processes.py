@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kernelbook.case_facts import Process
 from kernelbook.comparability import Setting, refusal
+from kernelbook.edition.read import read_edition
 from kernelbook.report import page_data, story
-from kernelbook.report.load import read_edition
 from kernelbook.report.rendering import render_report
 
 CASE = "attention-naive-eager"
@@ -92,8 +93,8 @@ def test_a_process_of_another_gpu_is_in_no_figure_of_the_report(tmp_path):
     alone = read_edition(made_edition.build(tmp_path / "alone")).case_runs[0]
     same = ("device_time_us", "forward_time_us", "forward_p05_us", "forward_p95_us", "samples")
     assert all(getattr(row, name) == getattr(alone, name) for name in same)
-    assert [warned.code for warned in row.warnings] == ["other_machine"]
-    assert "NVIDIA A100" in row.warnings[0].message
+    assert [warned.code for warned in row.notes] == ["other_machine"]
+    assert "NVIDIA A100" in row.notes[0].message
 
 
 def test_the_interval_shown_is_that_of_the_samples_drawn(edition_dir):
@@ -111,8 +112,9 @@ def test_a_median_is_that_of_the_processes_medians(edition_dir):
     edition = read_edition(edition_dir)
     first = edition.case_runs[0]
     # by hand: the processes' medians are 10, 20 and 90, of which 20 is the middle; of all 15 samples 90 is
-    samples = ((1, (10.0,) * 3), (2, (20.0,) * 3), (3, (90.0,) * 9))
-    edition = replace(edition, case_runs=(replace(first, samples=samples), *edition.case_runs[1:]))
+    samples = {1: (10.0,) * 3, 2: (20.0,) * 3, 3: (90.0,) * 9}
+    processes = tuple(Process(number, "ok", forward_times_us=times) for number, times in samples.items())
+    edition = replace(edition, case_runs=(replace(first, processes=processes), *edition.case_runs[1:]))
     workload = next(spec.workload for spec in edition.cases if spec.case == first.case)
     spread = next(spread for spread in spreads(edition, workload) if spread.row.key == first.key)
     assert (spread.median, spread.low, spread.high) == (20.0, 10.0, 90.0)

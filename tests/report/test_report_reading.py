@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 
 import jsonschema
 import made_edition
@@ -12,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from kernelbook.case_facts import Note
+from kernelbook.edition.read import read_edition
 from kernelbook.expectations import Judgement
 from kernelbook.findings import Finding
-from kernelbook.report import figures, markdown, page, spreads, story, strips, traces
+from kernelbook.report import figures, markdown, page, page_data, spreads, story, strips, traces
 from kernelbook.report.also import also
 from kernelbook.report.families import FAMILIES, contrast, family_of
-from kernelbook.report.load import read_edition
 from kernelbook.report.views import case_views, guess_lines
 
 
@@ -27,12 +28,17 @@ def edition(edition_dir):
 
 
 def test_one_forward_is_drawn_on_a_clock_of_its_own(edition):
-    row = edition.by_key()["h200", "attention-inplace-eager"]
-    assert [act.category for act in row.activities] == ["memset", "kernel", "kernel", "kernel", "kernel", "kernel"]
+    index, blocks = page_data.build(edition, {}, {})
+    index = json.loads(index)
+    cell = next(i for i, c in enumerate(index["cells"]) if (c["run"], c["case"]) == ("h200", "attention-inplace-eager"))
+    block = json.loads(blocks[cell])
+    drawn = [dict(zip(index["columns"]["activity"], row, strict=True)) for row in block["activities"]]
+    calls = [dict(zip(index["columns"]["call"], row, strict=True)) for row in block["calls"]]
+    assert [act["category"] for act in drawn] == ["memset", "kernel", "kernel", "kernel", "kernel", "kernel"]
     # made_edition starts the first launch 5 + 5.5 + 4 + ... µs into the forward and the device 30 µs into it
-    assert row.activities[0].start_us == pytest.approx(30.0)
-    assert row.calls[0].name == "aten::transpose"
-    assert row.calls[0].start_us == pytest.approx(5.0)
+    assert drawn[0]["start"] == pytest.approx(30.0)
+    assert index["names"][calls[0]["name"]] == "aten::transpose"
+    assert calls[0]["start"] == pytest.approx(5.0)
 
 
 def test_times_are_medians_over_processes_and_missing_ones_stay_missing(tmp_path):
@@ -47,7 +53,7 @@ def test_times_are_medians_over_processes_and_missing_ones_stay_missing(tmp_path
     pq.write_table(pa.Table.from_pylist([first | {"forward_time_us": 20.0}, *more, *others]), folder / "cases.parquet")
     row = read_edition(folder).by_key()[first["run"], first["case"]]
     assert row.forward_time_us == 25.0
-    assert row.processes == 6
+    assert len(row.processes) == 6
     published = read_edition(folder).by_key()["a100-published", "linear-eager"]
     assert published.device_time_us is None
 
@@ -200,9 +206,13 @@ def test_figures_are_the_same_bytes_each_time(edition):
     assert figures.spreads_svg(shown) == figures.spreads_svg(shown)
 
 
+def trace_sizes(edition) -> list[int]:
+    return sorted(Path(row.trace_path).stat().st_size for row in edition.case_runs if row.trace_path)
+
+
 def test_large_traces_lie_beside_the_page_and_small_ones_inside(edition, tmp_path):
-    sizes = sorted(row.trace.stat().st_size for row in edition.case_runs if row.trace)
-    links = traces.place(edition, tmp_path, each=sizes[-1] - 1)
+    sizes = trace_sizes(edition)
+    links = traces.place(edition, tmp_path, tmp_path, each=sizes[-1] - 1)
     outside = [link["href"] for link in links.values() if "href" in link]
     assert len(outside) == 1
     assert (tmp_path / outside[0]).stat().st_size == sizes[-1]
@@ -210,20 +220,20 @@ def test_large_traces_lie_beside_the_page_and_small_ones_inside(edition, tmp_pat
 
 
 def test_the_page_has_a_limit_for_all_traces_together(edition, tmp_path):
-    sizes = sorted(row.trace.stat().st_size for row in edition.case_runs if row.trace)
-    links = traces.place(edition, tmp_path, page=sizes[0] + sizes[1])
+    sizes = trace_sizes(edition)
+    links = traces.place(edition, tmp_path, tmp_path, page=sizes[0] + sizes[1])
     assert sum("gz" in link for link in links.values()) == 2
 
 
 def test_a_warning_that_a_finding_tells_for_many_cases_is_not_repeated_beside_each(edition):
     row = next(row for row in edition.case_runs if row.status == "ok")
-    noted = dataclasses.replace(row, warnings=(Note("slow_first", 1, "slow"), Note("damaged", 1, "cut")))
+    noted = dataclasses.replace(row, notes=(Note("slow_first", 1, "slow"), Note("damaged", 1, "cut")))
     cases = f"another, {row.case}"
     found = Finding("slow-first", "info", None, None, "", "", "told once", run=row.run, case="another", cases=cases)
     codes = lambda findings: [w.code for w in story.warnings(dataclasses.replace(edition, findings=findings), noted)]  # noqa: E731
     assert codes((found,)) == ["damaged"]
-    early = dataclasses.replace(row, warnings=(Note("before_window", 9, "9 of them"),))
+    early = dataclasses.replace(row, notes=(Note("before_window", 9, "9 of them"),))
     once = dataclasses.replace(edition, findings=(dataclasses.replace(found, rule="before-window"),))
-    assert story.warnings(once, early) == early.warnings  # how many they are, the finding does not tell
+    assert story.warnings(once, early) == early.notes  # how many they are, the finding does not tell
     assert codes((dataclasses.replace(found, run="elsewhere"),)) == ["slow_first", "damaged"]
     assert codes((dataclasses.replace(found, cases=None),)) == ["slow_first", "damaged"]

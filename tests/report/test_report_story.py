@@ -9,8 +9,8 @@ import made_edition
 import pytest
 
 from kernelbook.case_facts import Activity
+from kernelbook.edition.read import read_edition
 from kernelbook.report import story
-from kernelbook.report.load import read_edition
 from kernelbook.report.rendering import render_report
 from kernelbook.trade_off import computed_in
 

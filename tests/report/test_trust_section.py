@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kernelbook.case_facts import Activity, CaseFacts, Forward
+from kernelbook.edition.model import ConfiguredCase, Edition
+from kernelbook.edition.read import read_edition
 from kernelbook.findings import Finding
 from kernelbook.report import story, trust
-from kernelbook.report.load import read_edition
-from kernelbook.report.model import CaseRun, CaseSpec, Drawn, Edition
 from kernelbook.report.rendering import render_report
 from kernelbook.sdpa_backends import SCHEMA as ANSWERS
 from kernelbook.sdpa_backends import Answer
@@ -240,11 +241,11 @@ def test_the_section_does_not_make_a_phone_scroll_sideways(open_page, told) -> N
 
 
 def test_ceilings_are_in_no_ranking() -> None:
-    specs = (CaseSpec("ceiling-matmul", "ceiling"), CaseSpec("linear-eager", "linear"))
-    act = Drawn(0, "kernel", "k", 0.0, 1000.0)
+    specs = (ConfiguredCase("ceiling-matmul", "ceiling"), ConfiguredCase("linear-eager", "linear"))
+    act = Activity(0, "kernel", "k", 0.0, 1000.0)
     rows = (
-        CaseRun("h200", "ceiling-matmul", "ok", activities=(act,)),
-        CaseRun("h200", "linear-eager", "ok", activities=(replace(act, duration_us=2.0),)),
+        CaseFacts("h200", "ceiling-matmul", forwards=(Forward(1, 0, 1.0, activities=(act,)),)),
+        CaseFacts("h200", "linear-eager", forwards=(Forward(1, 0, 1.0, activities=(replace(act, duration_us=2.0),)),)),
     )
     found = tuple(
         Finding("rule", "high", time_us, None, "", "", "text", run="h200", case=case)

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from kernelbook.case_tables import Origin, tables_of
-from kernelbook.edition import collect
+from kernelbook.edition.collect import collect
 from kernelbook.measurement import MeasurementError, load_measurement
 
 RECORDED = "resources/recorded/h200-torch2.11/linear-eager/1"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kernelbook.case_facts.medians import median, median_durations_us, median_of_processes, medians_by_process, spread
 from kernelbook.case_facts.merging import FAILED_PROCESSES, MergedCase, merge_processes
 from kernelbook.case_facts.model import (
+    RESTLESS_FROM,
     YARDSTICK,
     Activity,
     Call,
@@ -13,12 +14,14 @@ from kernelbook.case_facts.model import (
     Forward,
     Note,
     Process,
+    is_restless,
     label,
 )
-from kernelbook.case_facts.tables import activity_of, call_totals, calls_of, case_facts
+from kernelbook.case_facts.tables import call_totals, case_facts, representative
 
 __all__ = [
     "FAILED_PROCESSES",
+    "RESTLESS_FROM",
     "YARDSTICK",
     "Activity",
     "Call",
@@ -28,15 +31,15 @@ __all__ = [
     "MergedCase",
     "Note",
     "Process",
-    "activity_of",
     "call_totals",
-    "calls_of",
     "case_facts",
+    "is_restless",
     "label",
     "median",
     "median_durations_us",
     "median_of_processes",
     "medians_by_process",
     "merge_processes",
+    "representative",
     "spread",
 ]

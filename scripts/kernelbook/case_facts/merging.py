@@ -89,6 +89,7 @@ def _process(row: Row, merged: bool) -> Process:
         cpu_time_us=row.get("cpu_time_us"),
         merged=merged,
         gpu_id=row.get("gpu_id"),
+        log_tail=tuple(row.get("log_tail") or ()) if row["status"] == "failed" else (),
     )
 
 

@@ -18,6 +18,8 @@ from kernelbook.kernel_names import KernelName, decode_activity
 
 #: The workload whose cases measure what a device can do: others are measured by them.
 YARDSTICK = "ceiling"
+#: Ratio of the 95th to the 5th percentile of forward times above which other work on the machine must have interfered.
+RESTLESS_FROM = 5.0
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,8 @@ class Activity:
     """One kernel, memcpy or memset of a forward; ``position`` counts in start order inside the forward.
 
     ``start_us`` and ``launch_start_us`` are on the trace's clock, which starts with the earliest event of the file.
+    ``tensor_sizes``: elements of the tensors that its op takes, largest first. ``converts``: of a copy that changes the
+    element type, `bf16 to fp32`. Both are known for the representative forward alone, where shapes were recorded.
     """
 
     position: int
@@ -47,6 +51,9 @@ class Activity:
     occupancy_percent: float | None = None
     bytes: int | None = None
     graph: bool = False
+    correlation: int | None = None
+    tensor_sizes: tuple[int, ...] = ()
+    converts: str | None = None
 
     @property
     def decoded(self) -> KernelName:
@@ -136,6 +143,7 @@ class Process:
 
     ``merged``: whether its figures are in those of the case; not where it failed or ran on another machine.
     ``gpu_id``: which GPU of its kind it ran on, None where unknown.
+    ``log_tail``: the last lines that a failed one wrote.
     """
 
     process: int
@@ -147,6 +155,7 @@ class Process:
     cpu_time_us: float | None = None
     merged: bool = True
     gpu_id: str | None = None
+    log_tail: tuple[str, ...] = ()
 
     @property
     def forward_time_us(self) -> float | None:
@@ -194,6 +203,11 @@ class CaseFacts:
     device_time_us: float | None = None
     device_busy_us: float | None = None
     forward_time_us: float | None = None
+    forward_p05_us: float | None = None
+    forward_p95_us: float | None = None
+    first_call_us: float | None = None
+    inductor_cache: str | None = None
+    warmup: int | None = None
     peak_memory_bytes: int | None = None
     input_bytes: int | None = None
     output_bytes: int | None = None
@@ -220,6 +234,26 @@ class CaseFacts:
         same = ("run", "workload", "device", "device_type", "threads", "driver", "dtype", "timer")
         params = json.dumps(dict(self.params), sort_keys=True)
         return Setting(**{name: getattr(self, name) for name in same}, params=params)
+
+    @property
+    def bad_processes(self) -> tuple[Process, ...]:
+        """Processes that failed or were unsupported."""
+        return tuple(process for process in self.processes if process.status != "ok")
+
+    @property
+    def samples(self) -> tuple[tuple[int, tuple[float, ...]], ...]:
+        """(process, unprofiled forward times in µs) of each merged process that has any."""
+        return tuple((p.process, p.forward_times_us) for p in self.processes if p.merged and p.forward_times_us)
+
+    @property
+    def first_forwards(self) -> tuple[Forward, ...]:
+        """The profiled forwards of the first process that has any."""
+        return tuple(f for f in self.forwards if f.process == self.forwards[0].process)
+
+    @property
+    def restless(self) -> bool:
+        """Whether the forward times vary so much that their median says little (`is_restless`)."""
+        return bool(is_restless(self.forward_p05_us, self.forward_p95_us))
 
     @property
     def gpus(self) -> tuple[str, ...]:
@@ -284,6 +318,13 @@ class CaseFacts:
     def note(self, code: str) -> Note | None:
         """The warning of that code, if there was one."""
         return next((note for note in self.notes if note.code == code), None)
+
+
+def is_restless(p05_us: float | None, p95_us: float | None) -> bool | None:
+    """Whether the 95th percentile of forward times (µs) is above `RESTLESS_FROM` times the 5th; None if unknown."""
+    if p05_us is None or p95_us is None:
+        return None
+    return p95_us > RESTLESS_FROM * p05_us
 
 
 def label(category: str, name: str) -> str:

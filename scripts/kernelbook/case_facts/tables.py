@@ -63,11 +63,10 @@ def _facts(
         [row for row in part if row["process"] in merged] for part in (ranges, activities, totals)
     )
     forwards = _forwards(ranges, activities)
-    chosen = _chosen(activities, forwards)
+    chosen = representative(forward for forward in forwards if forward.process == forwards[0].process)
+    place = (chosen.process, chosen.index) if chosen else None
     return CaseFacts(
-        run=first["run"],
-        case=first["case"],
-        **{name: first.get(name) for name in _OWN},
+        **{name: value for name, value in first.items() if name in _COLUMNS},
         params=_parsed(first.get("params"), {}),
         threads=case.setting.threads,
         timer=case.setting.timer,
@@ -75,29 +74,29 @@ def _facts(
         notes=case.notes,
         processes=case.processes,
         forwards=forwards,
-        calls=calls_of(row for row in calls if (row["process"], row["index"]) == chosen),
+        calls=calls_of(row for row in calls if (row["process"], row["index"]) == place),
         call_totals=tuple(CallTotal(**{f.name: row.get(f.name) for f in fields(CallTotal)}) for row in totals),
-        chosen=chosen,
+        chosen=place,
     )
 
 
-def _chosen(rows: Sequence[Mapping[str, Any]], forwards: Sequence[Forward]) -> tuple[int, int] | None:
-    """The forward marked as representative; without a mark, of the first process the one of median time."""
-    marked = next(((row["process"], row["index"]) for row in rows if row.get("representative")), None)
-    if marked or not forwards:
-        return marked
-    first = [f for f in forwards if f.process == forwards[0].process]
-    ordered = sorted(first, key=lambda f: (f.cpu_time_us if f.device_time_us is None else f.device_time_us, f.index))
-    middle = ordered[(len(ordered) - 1) // 2]
-    return middle.process, middle.index
+def representative(forwards: Iterable[Forward]) -> Forward | None:
+    """The forward that stands for the others: of those with the commonest activities, the one of median time.
+
+    That is device time, or CPU time where no device was used. None if there are no forwards.
+    """
+    alike: dict[tuple[tuple[str, str], ...], list[Forward]] = {}
+    for forward in forwards:
+        alike.setdefault(tuple((a.category, a.name) for a in forward.activities), []).append(forward)
+    commonest = max(alike.values(), key=len, default=[])
+    ordered = sorted(
+        commonest, key=lambda f: (f.cpu_time_us if f.device_time_us is None else f.device_time_us, f.index)
+    )
+    return ordered[(len(ordered) - 1) // 2] if ordered else None
 
 
-_OWN = (
-    *("status", "reason", "workload", "variant", "mode", "dtype", "annotation", "trace_path"),
-    *("device", "device_type", "capability", "driver", "kernels", "memcpys", "memsets", "launches"),
-    *("peak_memory_bytes", "input_bytes", "output_bytes", "flops", "relative_error"),
-    *("cpu_time_us", "device_time_us", "device_busy_us", "forward_time_us"),
-)
+#: The fields of CaseFacts that are columns of the table `cases` as they stand; the others are made from several rows.
+_COLUMNS = {field.name for field in fields(CaseFacts)} - {"params", "device_properties", "forwards"}
 
 
 def _parsed(text: str | None, default: Any) -> Any:
@@ -124,10 +123,10 @@ def _forwards(ranges: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, A
     )
 
 
-def activity_of(row: Mapping[str, Any], kind: type[Activity] = Activity) -> Any:
-    """A row of the table ``activities`` as an activity, or as one of a kind that has more of its columns."""
-    known = {f.name: row.get(f.name) for f in fields(kind) if row.get(f.name) is not None}
-    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in known.items()})
+def activity_of(row: Mapping[str, Any]) -> Activity:
+    """A row of the table ``activities``."""
+    known = {f.name: row.get(f.name) for f in fields(Activity) if row.get(f.name) is not None}
+    return Activity(**{name: tuple(value) if isinstance(value, list) else value for name, value in known.items()})
 
 
 def calls_of(rows: Iterable[Mapping[str, Any]]) -> tuple[Call, ...]:

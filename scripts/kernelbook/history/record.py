@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from kernelbook.case_facts import CaseFacts, case_facts, representative
+from kernelbook.edition.files import read_files
 from kernelbook.history.nights import night_date
 from kernelbook.history.schema import SCHEMA, series_id, short_id, table_of
 
@@ -20,6 +21,7 @@ MEASURED = ("host", "container")
 """Kinds of runs that are measured in the night; recorded and published ones never change."""
 Key = tuple[str, str, int]
 Names = Mapping[Key, tuple[str, ...]]
+PARTS = ("ranges", "activities", "calls")
 
 
 class RecordError(ValueError):
@@ -27,67 +29,63 @@ class RecordError(ValueError):
 
 
 @dataclass(frozen=True)
-class EditionTables:
-    """What the history takes of an edition: `facts` is edition.json, `cases` has a row a run, case and process."""
+class Recorded:
+    """The parts of an edition that the history keeps. `about` is edition.json, `rows` the table `cases`.
 
-    facts: Mapping[str, Any]
-    cases: list[dict[str, Any]]
-    kernels: Names  # kernel names of one forward, in launch order
-    ops: Names  # op names of one forward, in call order; of the process that stands for its case
-
-
-def read_edition(folder: Path) -> EditionTables:
-    """Read edition.json, cases.parquet, activities.parquet and calls.parquet of results/<edition>/edition.
-
-    Raises RecordError where one of them is missing or damaged.
+    `kernels`: kernel names of each process's representative forward, in launch order. `ops`: op names in call order, of
+    the representative forward of each case.
     """
+
+    about: Mapping[str, Any]
+    rows: list[dict[str, Any]]
+    kernels: Names
+    ops: Names
+
+
+def read_edition(folder: Path) -> Recorded:
+    """Read results/<edition>/edition; raises RecordError where it is missing or damaged."""
     try:
-        facts = json.loads((folder / "edition.json").read_text(encoding="utf-8"))
-        cases = pq.read_table(folder / "cases.parquet").to_pylist()
-        kernels = _names_of_one_forward(folder / "activities.parquet", "kernel")
-        ops = _names_of_one_forward(folder / "calls.parquet", "op")
-    except (OSError, ValueError, pa.ArrowException) as error:
+        files = read_files(folder)
+        rows = files.tables["cases"].to_pylist()
+        cases = case_facts({name: files.tables[name] for name in ("cases", *PARTS) if name in files.tables})
+    except (OSError, ValueError, LookupError, pa.ArrowException) as error:
         raise RecordError(f"{folder}: is no readable edition ({error}): make its report first") from error
-    return EditionTables(facts, cases, kernels, ops)
+    return Recorded(files.about, rows, dict(_kernels(cases.values())), dict(_ops(cases.values())))
 
 
-def _names_of_one_forward(path: Path, category: str) -> Names:
-    """Names of one category, by process, in the order of the forward that most forwards were like."""
-    columns = ["run", "case", "process", "index", "position", "category", "name"]
-    table = pq.read_table(path)
-    if not set(columns) <= set(table.column_names):
-        return {}  # an edition without a single trace
-    table = table.select(columns).filter(pc.equal(table["category"], category))
-    table = table.sort_by([("index", "ascending"), ("position", "ascending")])
-    forwards: dict[tuple[Key, int], list[str]] = defaultdict(list)
-    lists = (table[name].to_pylist() for name in ("run", "case", "process", "index", "name"))
-    for run, case, process, index, name in zip(*lists, strict=True):
-        forwards[(run, case, int(process)), index].append(name)
-    like: dict[Key, Counter[tuple[str, ...]]] = defaultdict(Counter)
-    for (key, _), names in forwards.items():
-        like[key][tuple(names)] += 1
-    return {key: counts.most_common(1)[0][0] for key, counts in like.items()}
+def _kernels(cases: Iterable[CaseFacts]) -> Iterator[tuple[Key, tuple[str, ...]]]:
+    for case in cases:
+        for process, forwards in groupby(case.forwards, key=lambda forward: forward.process):
+            chosen = representative(forwards)
+            if chosen and chosen.kernels:
+                yield (*case.key, process), tuple(activity.name for activity in chosen.kernels)
 
 
-def night_tables(edition: EditionTables, lines: Mapping[str, str] | None = None) -> dict[str, pa.Table]:
+def _ops(cases: Iterable[CaseFacts]) -> Iterator[tuple[Key, tuple[str, ...]]]:
+    for case in cases:
+        if case.chosen and case.ops:
+            yield (*case.key, case.chosen[0]), tuple(op.name for op in case.ops)
+
+
+def night_tables(edition: Recorded, lines: Mapping[str, str] | None = None) -> dict[str, pa.Table]:
     """One table a measured run, ready for the history; `lines`: run -> the name its series go on under.
 
     A run that was left out is one row without a case. Raises RecordError for an edition that is no night or measured
     nothing.
     """
-    name = edition.facts["edition"]
+    name = edition.about["edition"]
     try:
         night = night_date(name)
     except ValueError as error:
         raise RecordError(str(error)) from error
-    measured = {run["run"] for run in edition.facts["runs"] if run["kind"] in MEASURED}
+    measured = {run["run"] for run in edition.about["runs"] if run["kind"] in MEASURED}
     if not measured:
         raise RecordError(f"{name}: no run of this edition was measured: nothing to record; see runs in config.yaml")
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for case in edition.cases:
+    for case in edition.rows:
         if case["run"] in measured:
             rows[case["run"]].append(_row(case, edition))
-    for left in edition.facts["left_out"]:
+    for left in edition.about["left_out"]:
         rows[left["run"]] = [{"status": "left out", "reason": left["reason"]}]
     for run, found in rows.items():
         for row in found:
@@ -96,7 +94,7 @@ def night_tables(edition: EditionTables, lines: Mapping[str, str] | None = None)
     return {run: table_of(found) for run, found in rows.items()}
 
 
-def _row(case: Mapping[str, Any], edition: EditionTables) -> dict[str, Any]:
+def _row(case: Mapping[str, Any], edition: Recorded) -> dict[str, Any]:
     key = (case["run"], case["case"], int(case["process"]))
     row = {name: case.get(name) for name in SCHEMA.names}  # `kernels` is a count there
     row["params"] = json.dumps(_parsed(case.get("params"), {}), sort_keys=True)

@@ -13,7 +13,7 @@ import yaml
 
 from kernelbook.case_tables import Origin, tables_of, write_tables
 from kernelbook.config import load_config
-from kernelbook.edition import collect
+from kernelbook.edition.collect import collect
 from kernelbook.plan import make_plan
 from kernelbook.reference.markdown import table
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from kernelbook.case_facts import CaseFacts
+from kernelbook.edition.model import Edition
 from kernelbook.report import figures, text, views
-from kernelbook.report.model import CaseRun, Edition
 from kernelbook.report.sweeps import FILE, chart
 from kernelbook.report.templating import context, environment
 from kernelbook.report.text import Markdown, slug
@@ -26,8 +27,8 @@ def render(edition: Edition, created_utc: str, output: Path) -> str:
     return env.get_template("report.md.j2").render(given)
 
 
-def _total(row: CaseRun) -> float:
-    return sum(act.usual_us for act in row.activities)
+def _total(row: CaseFacts) -> float:
+    return sum(act.duration_us for act in row.activities)
 
 
 def _figures(work: views.WorkloadView, folder: Path) -> list[tuple[str, Markdown]]:

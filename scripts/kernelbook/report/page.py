@@ -11,9 +11,9 @@ from typing import Any
 
 from markupsafe import Markup
 
+from kernelbook.edition.model import Edition
 from kernelbook.report import page_data, story, sweeps, text
 from kernelbook.report.families import FAMILIES
-from kernelbook.report.model import Edition
 from kernelbook.report.templating import BROKEN_SEEN, context, environment
 from kernelbook.report.traces import Links
 

@@ -9,11 +9,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kernelbook.case_facts import Call
+from kernelbook.case_facts import Activity, Call, CaseFacts
 from kernelbook.comparability import Setting, refusal
+from kernelbook.cost_model import KernelCost
+from kernelbook.edition.model import Edition
+from kernelbook.kernel_names import built_for
 from kernelbook.report import names
 from kernelbook.report.families import FAMILIES, family_of
-from kernelbook.report.model import CaseRun, Drawn, Edition
 
 ACTIVITY = (
     "name",
@@ -97,7 +99,12 @@ def build(
     """
     table = Names()
     kernels: dict[int, list[Any]] = {}
-    blocks = [_block(row, table, kernels, traces.get(row.key)) for row in edition.case_runs]
+    capabilities = {run.run: run.capability for run in edition.runs}
+    blocks = [
+        _block(row, table, kernels, traces.get(row.key))
+        | {"activities": _activities(row, edition.kernel_costs.get(row.key, {}), capabilities.get(row.run), table)}
+        for row in edition.case_runs
+    ]
     index = {
         "columns": {"activity": ACTIVITY, "call": CALL, "shown": SHOWN},
         "names": table.listed,
@@ -128,7 +135,7 @@ def refusals(settings: Sequence[Setting]) -> tuple[list[int], list[str], list[li
     return [numbers[setting] for setting in settings], reasons.listed, table
 
 
-def _cell(row: CaseRun) -> dict[str, Any]:
+def _cell(row: CaseFacts) -> dict[str, Any]:
     return {
         "run": row.run,
         "case": row.case,
@@ -151,7 +158,7 @@ def _round(value: float | None) -> float | None:
 
 
 def _block(
-    row: CaseRun, table: Names, kernels: dict[int, list[Any]], trace: Mapping[str, Any] | None
+    row: CaseFacts, table: Names, kernels: dict[int, list[Any]], trace: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     for act in row.activities:
         number = table.number(act.name)
@@ -160,35 +167,51 @@ def _block(
             said = [known.short, known.what, known.sentence, known.precision, known.details]
             kernels[number] = [*said, ",".join(known.ops)]
     return {
-        "activities": [_activity(act, table) for act in row.activities],
         "calls": [_call(call, table, on_device=row.kernels is not None) for call in row.calls],
         "samples": [[process, [_round(v) for v in values]] for process, values in row.samples],
-        "forwards": [[_round(cpu), _round(device)] for cpu, device in row.forwards],
+        "forwards": [[_round(each.cpu_time_us), _round(each.device_time_us)] for each in row.first_forwards],
         "trace": trace,
     }
 
 
-def _activity(act: Drawn, table: Names) -> list[Any]:
+def _activities(
+    row: CaseFacts, costs: Mapping[int, KernelCost], capability: str | None, table: Names
+) -> list[list[Any]]:
+    """The activities of the representative forward, on a clock that starts with it."""
+    forward = row.representative
+    if forward is None:
+        return []
+    zero = forward.start_us or 0.0
+    return [
+        _activity(act, median.duration_us, zero, costs.get(act.position), built_for(act.decoded, capability), table)
+        for act, median in zip(forward.activities, row.activities, strict=True)
+    ]
+
+
+def _activity(
+    act: Activity, median_us: float, zero: float, cost: KernelCost | None, built: str | None, table: Names
+) -> list[Any]:
     facts = {name: getattr(act, name) for name in FACTS}
     family = FAMILIES.index(family_of(act.category, act.family))
+    share = cost.share_of_roof if cost else None
     return [
         table.number(act.name),
         family,
         act.category,
-        _round(act.start_us),
+        _round(act.start_us - zero),
         _round(act.duration_us),
         act.device,
         act.stream,
         table.number(act.op),
         table.number(act.op_path),
         act.correlation,
-        _round(act.launch_start_us),
+        None if act.launch_start_us is None else _round(act.launch_start_us - zero),
         {name: value for name, value in facts.items() if value is not None},
-        _round(act.usual_us),
-        _round(act.gb_per_s),
-        None if act.share_of_roof is None else round(act.share_of_roof, 4),
-        act.roof,
-        table.number(act.built_for),
+        _round(median_us),
+        _round(cost.gb_per_s if cost else None),
+        None if share is None else round(share, 4),
+        cost.roof if cost else None,
+        table.number(built),
         act.tensor_sizes,
         table.number(act.converts),
     ]

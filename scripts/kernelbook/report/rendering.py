@@ -6,8 +6,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from kernelbook.edition.read import read_edition
 from kernelbook.report import markdown, page, summary, traces
-from kernelbook.report.load import read_edition, read_tables
 from kernelbook.report.tables import write_tables
 
 
@@ -18,19 +18,18 @@ def render_report(edition_dir: Path, output: Path, created_utc: str | None = Non
     `created_utc` replaces the edition's own time where the same input must give the same bytes.
     Raises EditionError if the edition folder cannot be read.
     """
-    loaded = read_tables(edition_dir)
-    edition = read_edition(edition_dir, loaded)
+    edition = read_edition(edition_dir)
     created = created_utc or edition.created_utc
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{output.name}-", dir=output.parent) as scratch:
         made = Path(scratch) / "report"
         made.mkdir(mode=0o755)
         (made / "figures").mkdir()
-        links = traces.place(edition, made)
+        links = traces.place(edition, edition_dir, made)
         (made / "index.html").write_text(page.render(edition, created, links), encoding="utf-8")
         (made / "report.md").write_text(markdown.render(edition, created, made), encoding="utf-8")
         (made / "summary.json").write_text(summary.dumps(summary.summary(edition, created)), encoding="utf-8")
-        write_tables(loaded, made / "tables")
+        write_tables(edition.tables, made / "tables")
         _put_in_place(made, output, Path(scratch) / "old")
 
 

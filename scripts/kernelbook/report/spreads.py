@@ -5,7 +5,8 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass
 
-from kernelbook.report.model import CaseRun, Edition, Run
+from kernelbook.case_facts import CaseFacts
+from kernelbook.edition.model import Edition, Run
 from kernelbook.units import quantile
 
 REACH = 4.0  # times the usual interval: one restless case must not flatten all the others
@@ -20,7 +21,7 @@ class Spread:
     quantiles of all samples together.
     """
 
-    row: CaseRun
+    row: CaseFacts
     run: Run
     values: tuple[float, ...]
     first: tuple[float, ...]
@@ -45,7 +46,7 @@ def spreads(edition: Edition, workload: str) -> tuple[Spread, ...]:
     return tuple(_spread(row, run) for row, run in pairs if row and any(values for _, values in row.samples))
 
 
-def _spread(row: CaseRun, run: Run) -> Spread:
+def _spread(row: CaseFacts, run: Run) -> Spread:
     values = [value for _, listed in row.samples for value in listed]
     first = tuple(listed[0] for _, listed in row.samples if listed)
     median = statistics.median(statistics.median(listed) for _, listed in row.samples if listed)

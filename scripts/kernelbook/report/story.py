@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kernelbook.case_facts import FAILED_PROCESSES, Note
+from kernelbook.case_facts import FAILED_PROCESSES, Activity, CaseFacts, Note
 from kernelbook.comparability import refusal
+from kernelbook.edition.model import Edition, Run
 from kernelbook.expectations import Judgement
 from kernelbook.findings import Finding
 from kernelbook.report import text
-from kernelbook.report.model import CaseRun, Drawn, Edition, Run
 from kernelbook.trade_off import computed_in
 
 
@@ -61,8 +61,8 @@ class Headline:
     run: Run
     fast_us: float
     slow_us: float
-    fast: CaseRun
-    slow: CaseRun
+    fast: CaseFacts
+    slow: CaseFacts
 
     @property
     def ratio(self) -> float:
@@ -83,7 +83,7 @@ class Headline:
         return any(known)
 
 
-def inside(row: CaseRun) -> str:
+def inside(row: CaseFacts) -> str:
     """` (fp32 inside)` where most of the time of matrix products goes in another precision than the inputs have."""
     other = computed_in(row.setting.dtype, row.activities)
     return f" ({other} inside)" if other else ""
@@ -123,7 +123,7 @@ def verdict(edition: Edition) -> Verdict:
         broken,
         tuple(why.most_common()),
         failed=sum(row.status == "failed" for row in edition.case_runs),
-        in_part=sum(row.status == "ok" and bool(row.bad) for row in edition.case_runs),
+        in_part=sum(row.status == "ok" and bool(row.bad_processes) for row in edition.case_runs),
     )
 
 
@@ -148,7 +148,7 @@ def asks_headline(edition: Edition) -> bool:
     return any(row.case in edition.headline for row in edition.case_runs)
 
 
-def _headline_rows(edition: Edition) -> Iterator[tuple[Run, CaseRun, CaseRun]]:
+def _headline_rows(edition: Edition) -> Iterator[tuple[Run, CaseFacts, CaseFacts]]:
     rows = edition.by_key()
     for run in edition.runs:
         fast, slow = (rows.get((run.run, case)) for case in reversed(edition.headline))
@@ -166,10 +166,10 @@ def own_findings(edition: Edition) -> tuple[Finding, ...]:
 TOLD_BY = {"slow_first": "slow-first"}
 
 
-def warnings(edition: Edition, row: CaseRun) -> tuple[Note, ...]:
+def warnings(edition: Edition, row: CaseFacts) -> tuple[Note, ...]:
     """The warnings of a case, without those that a finding about it tells."""
     rules = {f.rule for f in edition.findings if f.run == row.run and row.case in (f.case, *_names(f.cases))}
-    return tuple(warned for warned in row.warnings if TOLD_BY.get(warned.code) not in rules)
+    return tuple(warned for warned in row.notes if TOLD_BY.get(warned.code) not in rules)
 
 
 def _names(cases: str | None) -> list[str]:
@@ -229,8 +229,8 @@ def by_weight(findings: Iterable[Finding], limit: int) -> tuple[Weighed, ...]:
 class LongKernel:
     """A device activity that takes much of its forward."""
 
-    row: CaseRun
-    activity: Drawn
+    row: CaseFacts
+    activity: Activity
     share: float
 
 
@@ -240,10 +240,10 @@ def longest(edition: Edition, limit: int = 3) -> tuple[LongKernel, ...]:
     found = []
     for row in rows:
         if row.run == rows[0].run:
-            total = sum(act.usual_us for act in row.activities)
-            act = max(row.activities, key=lambda act: act.usual_us)
-            found.append(LongKernel(row, act, act.usual_us / total if total else 0.0))
-    found.sort(key=lambda long: -long.activity.usual_us)
+            total = sum(act.duration_us for act in row.activities)
+            act = max(row.activities, key=lambda act: act.duration_us)
+            found.append(LongKernel(row, act, act.duration_us / total if total else 0.0))
+    found.sort(key=lambda long: -long.activity.duration_us)
     return tuple(found[:limit])
 
 
@@ -292,8 +292,8 @@ def troubles(edition: Edition) -> tuple[Trouble, ...]:
     for row in edition.case_runs:
         if row.status != "ok":
             found.append(Trouble(row.run, row.case, row.status, row.reason, row.status == "failed"))
-        elif row.bad:
-            said = next(warned.message for warned in row.warnings if warned.code == FAILED_PROCESSES)
+        elif row.bad_processes:
+            said = next(warned.message for warned in row.notes if warned.code == FAILED_PROCESSES)
             status, _, reason = said.partition(": ")
             found.append(Trouble(row.run, row.case, status, reason, bad=True))
     return tuple(found)

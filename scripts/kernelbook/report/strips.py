@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kernelbook.case_facts import CaseFacts
+from kernelbook.edition.model import Edition, Run
 from kernelbook.report import text
 from kernelbook.report.families import FAMILIES, Family, family_of
-from kernelbook.report.model import CaseRun, Edition, Run
 
 # parts of the figure's scale that one letter of a label needs, on a wide screen and on a phone; a capital needs more
 LABEL_FROM = 0.009
@@ -45,7 +46,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Strip:
-    row: CaseRun
+    row: CaseFacts
     run: Run
     total_us: float
     part: float
@@ -103,7 +104,7 @@ def figure(edition: Edition, workload: str) -> Figure | None:
         for run in edition.runs
         if (run.run, spec.case) in rows
     ]
-    drawn = [(row, run, sum(act.usual_us for act in row.activities)) for row, run in pairs if row.activities]
+    drawn = [(row, run, sum(act.duration_us for act in row.activities)) for row, run in pairs if row.activities]
     if not drawn:
         return None
     scale = max(total for _, _, total in drawn) or 1.0
@@ -111,19 +112,19 @@ def figure(edition: Edition, workload: str) -> Figure | None:
     return Figure(workload, strips, scale, legend(strips))
 
 
-def _strip(row: CaseRun, run: Run, total: float, scale: float) -> Strip:
+def _strip(row: CaseFacts, run: Run, total: float, scale: float) -> Strip:
     left, segments = 0.0, []
     for act in row.activities:
-        width = act.usual_us / total if total else 0.0
+        width = act.duration_us / total if total else 0.0
         family = family_of(act.category, act.family)
-        segments.append(Segment(act.position, family, left, width, act.usual_us / scale))
+        segments.append(Segment(act.position, family, left, width, act.duration_us / scale))
         left += width
     return Strip(row, run, total, total / scale, tuple(segments))
 
 
-def alone(row: CaseRun, run: Run) -> Strip:
+def alone(row: CaseFacts, run: Run) -> Strip:
     """The strip of one row, over the whole width."""
-    total = sum(act.usual_us for act in row.activities)
+    total = sum(act.duration_us for act in row.activities)
     return _strip(row, run, total, total or 1.0)
 
 

@@ -6,9 +6,10 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+from kernelbook.case_facts import CaseFacts
+from kernelbook.edition.model import Edition, Run
 from kernelbook.findings import Finding
 from kernelbook.report import story
-from kernelbook.report.model import CaseRun, Edition, Run
 
 SCHEMA = 1
 
@@ -59,15 +60,16 @@ def _run(run: Run) -> dict[str, Any]:
     return {key: getattr(run, key) for key in keys + more}
 
 
-def _case(row: CaseRun) -> dict[str, Any]:
+def _case(row: CaseFacts) -> dict[str, Any]:
     return {
         "run": row.run,
         "case": row.case,
         "status": row.status,
         "reason": row.reason,
-        "processes": row.processes,
+        "processes": len(row.processes),
         "failed_processes": [
-            {"process": process.process, "status": process.status, "reason": process.reason} for process in row.bad
+            {"process": process.process, "status": process.status, "reason": process.reason}
+            for process in row.bad_processes
         ],
         "kernels": row.kernels,
         "memcpys": row.memcpys,
@@ -83,7 +85,7 @@ def _case(row: CaseRun) -> dict[str, Any]:
         "flops": row.flops,
         "relative_error": row.relative_error,
         "kernel_names": [act.name for act in row.activities if act.category == "kernel"],
-        "warnings": [{"code": warned.code, "message": warned.message} for warned in row.warnings],
+        "warnings": [{"code": warned.code, "message": warned.message} for warned in row.notes],
     }
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from kernelbook.case_facts import CaseFacts
+from kernelbook.edition.model import Edition
 from kernelbook.report import text
-from kernelbook.report.model import CaseRun, Edition
 
 WIDTH, LEFT, RIGHT, TOP, TIMES, COUNTS, BOTTOM = 760, 78, 150, 16, 190, 54, 34
 DECADES_FOR_LOG = 1.0
@@ -34,7 +35,7 @@ class Line:
     """One run over the values; None where that value was not measured."""
 
     run: str
-    rows: tuple[CaseRun | None, ...]
+    rows: tuple[CaseFacts | None, ...]
 
     def times(self, name: str) -> list[float | None]:
         """The figure `name` at each value."""

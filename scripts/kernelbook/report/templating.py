@@ -10,10 +10,11 @@ from typing import Any
 import jinja2
 
 from kernelbook import units
+from kernelbook.edition.model import Edition
+from kernelbook.kernel_names import built_for
 from kernelbook.report import ceilings, names, story, text, trust, views
 from kernelbook.report.also import also
 from kernelbook.report.families import family_of
-from kernelbook.report.model import Edition
 
 TEMPLATES = Path(__file__).parent / "templates"
 #: So many broken guesses are shown with what ran instead.
@@ -57,6 +58,7 @@ def context(edition: Edition, created_utc: str) -> dict[str, Any]:
     verdict = story.verdict(edition)
     broken = views.guess_lines(verdict.broken)
     own = story.own_findings(edition)
+    capabilities = {run.run: run.capability for run in edition.runs}
     return {
         "edition": edition,
         "created_utc": created_utc,
@@ -82,5 +84,7 @@ def context(edition: Edition, created_utc: str) -> dict[str, Any]:
         "troubled": story.troubles(edition),
         "lost": story.lost(edition),
         "shown": names.of_activity,
+        "cost_of": lambda row, act: edition.kernel_costs.get(row.key, {}).get(act.position),
+        "built_for": lambda row, act: built_for(act.decoded, capabilities.get(row.run)),
         "family": lambda act: family_of(act.category, act.family),
     }

@@ -11,8 +11,8 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 
+from kernelbook.case_facts import CaseFacts
 from kernelbook.findings import Finding
-from kernelbook.report.model import CaseRun
 from kernelbook.report.ranges import WholeFile
 from kernelbook.units import NOT_AVAILABLE, UNITS, duration, plural, significant
 
@@ -162,14 +162,14 @@ def size(value: float | None) -> str:
     return f"{significant(value)} TiB"
 
 
-def one_time(row: CaseRun) -> str:
+def one_time(row: CaseFacts) -> str:
     """The device time of a forward; without one the unprofiled forward time, marked as such: `forward 22.7 µs`."""
     if row.device_time_us is None and row.forward_time_us is not None:
         return f"forward {duration(row.forward_time_us)}"
     return duration(row.device_time_us)
 
 
-def counts(row: CaseRun | WholeFile) -> str:
+def counts(row: CaseFacts | WholeFile) -> str:
     """`5 kernels + 1 memcpy + 1 memset`, or n/a where the trace held no device activity."""
     if row.kernels is None:
         return NOT_AVAILABLE

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from kernelbook.report.model import CaseRun, Edition
+from kernelbook.edition.model import Edition
 from kernelbook.report.text import slug
 
 EACH_LIMIT = 96 * 1024  # bytes, compressed
@@ -16,31 +16,35 @@ PAGE_LIMIT = 2 * 1024 * 1024  # bytes of all embedded traces together, compresse
 Links = Mapping[tuple[str, str], Mapping[str, str]]
 
 
-def place(edition: Edition, output: Path, each: int = EACH_LIMIT, page: int = PAGE_LIMIT) -> Links:
+def place(edition: Edition, folder: Path, output: Path, each: int = EACH_LIMIT, page: int = PAGE_LIMIT) -> Links:
     """{"gz": base64} of each trace that is embedded, {"href": path} of each that is copied below `output`.
 
-    The smallest are embedded first, until the page's limit is reached.
+    folder: the edition's, from which relative paths of traces count. The smallest traces are embedded first, until the
+    page's limit is reached.
     """
     links: dict[tuple[str, str], Mapping[str, str]] = {}
     left = page
-    for row in sorted((row for row in edition.case_runs if row.trace), key=_size):
-        data = row.trace.read_bytes() if row.trace else b""
+    files = {row.key: _find(folder, row.trace_path) for row in edition.case_runs if row.trace_path}
+    sizes = sorted((file.stat().st_size, key, file) for key, file in files.items() if file)
+    for _, key, file in sizes:
+        data = file.read_bytes()
         if len(data) <= min(each, left) and data[:2] == b"\x1f\x8b":
             left -= len(data)
-            links[row.key] = {"gz": base64.b64encode(data).decode("ascii")}
+            links[key] = {"gz": base64.b64encode(data).decode("ascii")}
         else:
-            links[row.key] = {"href": _beside(row, output)}
+            links[key] = {"href": _copy(file, key, output)}
     return links
 
 
-def _size(row: CaseRun) -> tuple[int, str, str]:
-    return (row.trace.stat().st_size if row.trace else 0), row.run, row.case
+def _find(folder: Path, trace_path: str) -> Path | None:
+    """The trace's file: the path as it stands, or relative to the edition's folder or to its results."""
+    places = (Path(trace_path), folder / trace_path, folder.parent / trace_path)
+    return next((place for place in places if place.is_file()), None)
 
 
-def _beside(row: CaseRun, output: Path) -> str:
-    relative = Path("traces") / slug(row.run) / f"{slug(row.case)}.json.gz"
+def _copy(file: Path, key: tuple[str, str], output: Path) -> str:
+    relative = Path("traces") / slug(key[0]) / f"{slug(key[1])}.json.gz"
     target = output / relative
     target.parent.mkdir(parents=True, exist_ok=True)
-    if row.trace:
-        shutil.copyfile(row.trace, target)
+    shutil.copyfile(file, target)
     return relative.as_posix()

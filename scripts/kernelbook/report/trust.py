@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from kernelbook.case_facts import RESTLESS_FROM
 from kernelbook.clock import DISAGREE_FROM
 from kernelbook.report import text
-from kernelbook.trust import CPU_WITHIN, NONE, RESTLESS_FROM, WITHIN, Trust
+from kernelbook.trust import CPU_WITHIN, NONE, WITHIN, Trust
 
 TIMERS = {"cuda_events": "CUDA events", "wall": "wall clock"}
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
+from kernelbook.case_facts import Activity, CaseFacts
 from kernelbook.clock import Clock
 from kernelbook.cost_model import ForwardCost, GemmCost
+from kernelbook.edition.model import ConfiguredCase, Edition, Run
 from kernelbook.expectations import Judgement
 from kernelbook.findings import Finding
 from kernelbook.report import story, strips
-from kernelbook.report.model import CaseRun, CaseSpec, Drawn, Edition, Run
-from kernelbook.report.ranges import RangeLine, WholeFile
+from kernelbook.report.ranges import RangeLine, WholeFile, range_lines, whole_files
 from kernelbook.report.spreads import Spread, spreads
 from kernelbook.report.sweeps import Sweep, sweeps
 from kernelbook.report.text import slug, titles
@@ -67,7 +69,7 @@ class Seen:
 
     line: GuessLine
     strip: strips.Strip | None = None
-    kernels: tuple[Drawn, ...] = ()
+    kernels: tuple[Activity, ...] = ()
     more: int = 0
 
 
@@ -75,7 +77,7 @@ class Seen:
 class CellView:
     """One case on one run. `number` is that of its data block."""
 
-    row: CaseRun
+    row: CaseFacts
     run: Run
     number: int
     anchor: str
@@ -84,7 +86,7 @@ class CellView:
 
 @dataclass(frozen=True)
 class CaseView:
-    spec: CaseSpec
+    spec: ConfiguredCase
     anchor: str
     cells: tuple[CellView | None, ...]  # in the order of the edition's runs; None where the run has no such case
     guesses: tuple[GuessLine, ...]
@@ -221,8 +223,10 @@ def case_views(edition: Edition) -> tuple[CaseView, ...]:
     judged: dict[str, list[Judgement]] = {}
     for row in edition.judged:
         judged.setdefault(row.case, []).append(row)
+    beside: dict[str, tuple[Any, ...]] = {"ranges": range_lines(edition.tables), "files": whole_files(edition.tables)}
+    beside |= {"costs": edition.costs, "products": edition.products, "clocks": edition.clocks}
 
-    def cell(spec: CaseSpec, run: Run) -> CellView | None:
+    def cell(spec: ConfiguredCase, run: Run) -> CellView | None:
         number = numbers.get((run.run, spec.case))
         if number is None:
             return None
@@ -241,10 +245,7 @@ def case_views(edition: Edition) -> tuple[CaseView, ...]:
                 _beside(row, spec.case)
                 for row in story.ranked(row for row in edition.findings if _is_about(row, spec.case))
             ),
-            **{
-                name: tuple(row for row in getattr(edition, name) if row.case == spec.case)
-                for name in ("costs", "products", "clocks", "ranges", "files")
-            },
+            **{name: tuple(row for row in rows if row.case == spec.case) for name, rows in beside.items()},
         )
         for spec in edition.cases
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pyarrow.parquet as pq
 
 from kernelbook.case_facts import CaseFacts, call_totals, case_facts
 from kernelbook.case_tables import CASE_SCHEMA
+from kernelbook.edition.files import SCHEMA, EditionFiles
 from kernelbook.insight import Insight, judge_edition
 from kernelbook.plan import TABLES
 from kernelbook.probe import utc_now
@@ -22,7 +22,6 @@ from kernelbook.sdpa_backends import backends_table
 from kernelbook.tensor_sizes import conversions, tensor_sizes
 from kernelbook.trust import trust_table
 
-SCHEMA = 1
 FIGURE_SCHEMA = pa.schema(
     [
         *((name, pa.string()) for name in ("run", "case", "figure")),
@@ -31,26 +30,12 @@ FIGURE_SCHEMA = pa.schema(
         ("source", pa.string()),
     ]
 )
+Key = tuple[str, str]
+FORWARD = ("run", "case", "process", "index")
 RUN_COLUMNS = ("device", "device_type", "capability", "driver", "torch", "cuda", "cudnn", "image")
 
 
-@dataclass(frozen=True)
-class Edition:
-    """edition.json and the tables beside it."""
-
-    facts: Mapping[str, Any]
-    tables: Mapping[str, pa.Table]
-
-    def write(self, folder: Path) -> None:
-        """Write edition.json and <table>.parquet into `folder`."""
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, table in self.tables.items():
-            pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
-        text = json.dumps(self.facts, indent=1, sort_keys=True, allow_nan=False)
-        (folder / "edition.json").write_text(text + "\n", encoding="utf-8")
-
-
-def collect(plan: Mapping[str, Any], results: Path) -> Edition:
+def collect(plan: Mapping[str, Any], results: Path) -> EditionFiles:
     """Bring together what the processes of an edition left in `results`, after the plan that made them.
 
     plan: plan.json. Raises FileNotFoundError where a table that the plan names is missing.
@@ -61,7 +46,6 @@ def collect(plan: Mapping[str, Any], results: Path) -> Edition:
     rows = [row for run, figures in published.items() for row in case_rows(run, figures)]
     cases = pa.concat_tables([cases, _rows_table(_of_plan(rows, plan), CASE_SCHEMA)])
     figures = [row for run, found in published.items() for row in figure_rows(run, found)]
-    tables = _with_representatives(tables) | {"call_totals": call_totals(tables["calls"])}
     facts = {
         "schema": SCHEMA,
         "edition": plan["edition"],
@@ -72,12 +56,13 @@ def collect(plan: Mapping[str, Any], results: Path) -> Edition:
         "cases": plan["cases"],
     }
     tables |= {"cases": cases, "published": _rows_table(figures, FIGURE_SCHEMA), "samples": _samples(cases)}
+    tables["call_totals"] = call_totals(tables["calls"])
     known = case_facts(tables)
-    tables["activities"] = _with_operands(_with_medians(tables["activities"], known), known)
+    tables = _with_representatives(tables, known)
     insight = _insight(plan, known)
     clocks = {key: cost.clock for key, cost in insight.costs.items()}
     tables |= {"trust": trust_table(cases, known, clocks), "sdpa_backends": backends_table(cases)}
-    return Edition(facts | {"words": list(insight.words)}, tables | insight.tables())
+    return EditionFiles(facts | {"words": list(insight.words)}, tables | insight.tables())
 
 
 def _insight(plan: Mapping[str, Any], known: Mapping[tuple[str, str], CaseFacts]) -> Insight:
@@ -147,71 +132,41 @@ def _samples(cases: pa.Table) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=pa.schema([*types, ("forward_time_us", pa.float64())]))
 
 
-def _with_representatives(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-    """Mark in `activities` the forward that stands for its case, and keep only its rows in `calls`.
+def _with_representatives(tables: Mapping[str, pa.Table], cases: Mapping[Key, CaseFacts]) -> dict[str, pa.Table]:
+    """`activities` with what is known of the representative forwards, and the rows of those forwards in `calls`.
 
-    That is, of the first process, the forward of median device time (CPU time where no device was used).
+    Columns added: representative, and for the representative forward alone median_duration_us, tensor_sizes, converts.
     """
-    chosen = _representatives(tables["ranges"])
-    marked = _marks(tables["activities"], chosen)
-    activities = tables["activities"].append_column("representative", marked)
-    calls = tables["calls"].filter(_marks(tables["calls"], chosen))
-    return {**tables, "activities": activities, "calls": calls}
-
-
-def _with_medians(activities: pa.Table, known: Mapping[tuple[str, str], CaseFacts]) -> pa.Table:
-    """`activities` with median_duration_us, filled in the forward that stands for its case and in no other."""
-    medians = {key: {a.position: a.duration_us for a in facts.activities} for key, facts in known.items()}
-    return _filled(activities, known, pa.field("median_duration_us", pa.float64()), medians)
-
-
-def _with_operands(activities: pa.Table, known: Mapping[tuple[str, str], CaseFacts]) -> pa.Table:
-    """`activities` with tensor_sizes and converts, filled likewise where shapes and types were recorded."""
-    sizes = {key: tensor_sizes(facts) for key, facts in known.items()}
-    types = {key: {at: " to ".join(pair) for at, pair in conversions(facts).items()} for key, facts in known.items()}
-    activities = _filled(activities, known, pa.field("tensor_sizes", pa.list_(pa.int64())), sizes)
-    return _filled(activities, known, pa.field("converts", pa.string()), types)
-
-
-def _filled(
-    activities: pa.Table,
-    known: Mapping[tuple[str, str], CaseFacts],
-    field: pa.Field,
-    values: Mapping[tuple[str, str], Mapping[int, Any]],
-) -> pa.Table:
-    """`activities` with a column more: (run, case) -> position in the representative forward -> value."""
-    if "index" not in activities.column_names:
-        return activities.append_column(field, pa.nulls(activities.num_rows, field.type))
-    chosen = {key: facts.representative for key, facts in known.items() if facts.representative}
-    of_place = {
-        (*key, forward.process, forward.index, position): value
-        for key, forward in chosen.items()
-        for position, value in values[key].items()
+    chosen = {(*key, *case.chosen) for key, case in cases.items() if case.chosen}
+    activities = tables["activities"]
+    places = [*zip(*_columns(activities, *FORWARD, "position"), strict=True)]
+    operands = _operands(cases)
+    medians = {(*key, *case.chosen, a.position): a.duration_us for key, case in cases.items() if case.chosen
+               for a in case.activities}  # fmt: skip
+    values = {
+        "representative": pa.array([place[:4] in chosen for place in places], pa.bool_()),
+        "median_duration_us": pa.array([medians.get(place) for place in places], pa.float64()),
+        "tensor_sizes": pa.array([operands.get(place, (None, None))[0] for place in places], pa.list_(pa.int64())),
+        "converts": pa.array([operands.get(place, (None, None))[1] for place in places], pa.string()),
     }
-    columns = (activities[name].to_pylist() for name in ("run", "case", "process", "index", "position"))
-    found = [of_place.get(place) for place in zip(*columns, strict=True)]
-    return activities.append_column(field, pa.array(found, field.type))
+    for name, column in values.items():
+        activities = activities.append_column(name, column)
+    calls = tables["calls"]
+    kept = pa.array([place in chosen for place in zip(*_columns(calls, *FORWARD), strict=True)], pa.bool_())
+    return {**tables, "activities": activities, "calls": calls.filter(kept)}
 
 
-def _marks(table: pa.Table, chosen: Mapping[tuple[str, str], tuple[int, int]]) -> pa.Array:
-    if "index" not in table.column_names:
-        return pa.array([False] * table.num_rows, pa.bool_())
-    columns = (table[name].to_pylist() for name in ("run", "case", "process", "index"))
-    marks = [chosen.get((run, case)) == (process, index) for run, case, process, index in zip(*columns, strict=True)]
-    return pa.array(marks, pa.bool_())  # the type is said, since there may be no rows to tell it from
+def _operands(cases: Mapping[Key, CaseFacts]) -> dict[tuple[Any, ...], tuple[tuple[int, ...] | None, str | None]]:
+    """(run, case, process, index, position) -> (tensor sizes, converted types), where shapes were recorded."""
+    found = {}
+    for key, case in cases.items():
+        sizes, types = tensor_sizes(case), conversions(case)
+        for position in sizes.keys() | types.keys() if case.chosen else ():
+            converts = " to ".join(types[position]) if position in types else None
+            found[*key, *case.chosen, position] = sizes.get(position), converts
+    return found
 
 
-def _representatives(ranges: pa.Table) -> dict[tuple[str, str], tuple[int, int]]:
-    """(run, case) -> (process, index) of the forward that stands for it."""
-    if "forward" not in ranges.column_names:
-        return {}
-    forwards: dict[tuple[str, str], list[tuple[int, float, int]]] = {}
-    for row in ranges.filter(pc.equal(ranges["forward"], True)).to_pylist():
-        time = row["device_time_us"] if row["device_time_us"] is not None else row["cpu_time_us"]
-        forwards.setdefault((row["run"], row["case"]), []).append((row["process"], time, row["index"]))
-    chosen = {}
-    for key, found in forwards.items():
-        first = min(process for process, _, _ in found)
-        ordered = sorted((time, index) for process, time, index in found if process == first)
-        chosen[key] = (first, ordered[(len(ordered) - 1) // 2][1])
-    return chosen
+def _columns(table: pa.Table, *names: str) -> list[list[Any]]:
+    """The columns as lists; of a table without forwards, which lacks some, as None throughout."""
+    return [table[n].to_pylist() if n in table.column_names else [None] * table.num_rows for n in names]

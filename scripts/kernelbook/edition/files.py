@@ -1,0 +1,75 @@
+"""The files of an edition: edition.json and one Parquet file for each table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+SCHEMA = 1
+TABLES = (
+    "cases",
+    "ranges",
+    "activities",
+    "calls",
+    "call_totals",
+    "ops",
+    "expectations",
+    "findings",
+    "comparisons",
+    "costs",
+    "ceilings",
+    "clock",
+    "trust",
+    "sdpa_backends",
+    "kernels",
+    "samples",
+    "published",
+)
+
+
+class EditionError(ValueError):
+    """The edition folder cannot be read; the message names the file and what to do."""
+
+
+@dataclass(frozen=True)
+class EditionFiles:
+    """What an edition is written as: `about` is edition.json."""
+
+    about: Mapping[str, Any]
+    tables: Mapping[str, pa.Table]
+
+    def write(self, folder: Path) -> None:
+        """Write edition.json and <table>.parquet into `folder`."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, table in self.tables.items():
+            pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+        text = json.dumps(self.about, indent=1, sort_keys=True, allow_nan=False)
+        (folder / "edition.json").write_text(text + "\n", encoding="utf-8")
+
+
+def read_files(folder: Path) -> EditionFiles:
+    """edition.json and the tables of a folder; a table without a file is left out.
+
+    Raises EditionError where edition.json is missing or is not that of an edition.
+    """
+    about = _about(folder)
+    paths = {name: folder / f"{name}.parquet" for name in TABLES}
+    return EditionFiles(about, {name: pq.read_table(path) for name, path in paths.items() if path.is_file()})
+
+
+def _about(folder: Path) -> dict[str, Any]:
+    path = folder / "edition.json"
+    if not path.is_file():
+        raise EditionError(f"{path}: not found; make the edition first (scripts/collect_edition.py)")
+    about = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(about, dict) or "edition" not in about:
+        raise EditionError(f"{path}: has no 'edition'; this is not an edition folder")
+    if about.get("schema") != SCHEMA:
+        raise EditionError(f"{path}: schema must be {SCHEMA}, found {about.get('schema')!r}; make the edition anew")
+    return about

@@ -1,0 +1,110 @@
+"""One edition: its runs, its cases, and everything that was judged about them.
+
+Fields that may be missing are None, never 0. Times are in µs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from kernelbook.case_facts import YARDSTICK, CaseFacts
+from kernelbook.clock import Clock
+from kernelbook.cost_model import Ceiling, ForwardCost, GemmCost, KernelCost
+from kernelbook.expectations import Judgement
+from kernelbook.findings import Finding
+from kernelbook.sdpa_backends import Answer
+from kernelbook.trust import Trust
+
+HEADLINE = ("sdpa-math-eager", "attention-inplace-eager")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One PyTorch build on one machine."""
+
+    run: str
+    kind: str
+    description: str = ""
+    image: str | None = None
+    image_digest: str | None = None
+    where: str | None = None
+    device: str | None = None
+    device_type: str | None = None
+    capability: str | None = None
+    driver: str | None = None
+    torch: str | None = None
+    cuda: str | None = None
+    cudnn: str | None = None
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    recorded_utc: str | None = None
+    source: str = ""
+    status: str = "ok"
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class ConfiguredCase:
+    """A case as config.yaml states it."""
+
+    case: str
+    workload: str
+    note: str | None = None
+    sweep: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The comparison of case b with case a in words."""
+
+    run_a: str
+    case_a: str
+    run_b: str
+    case_b: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Edition:
+    """One edition. `tables` holds the tables that it was made from, and those that its other fields were written to.
+
+    `kernel_costs`: (run, case) -> position in the representative forward -> cost, where the traffic is known.
+    `headline`: two cases, the slower first.
+    """
+
+    edition: str
+    created_utc: str
+    runs: tuple[Run, ...]
+    left_out: tuple[tuple[str, str], ...]
+    cases: tuple[ConfiguredCase, ...]
+    case_runs: tuple[CaseFacts, ...]
+    judged: tuple[Judgement, ...]
+    findings: tuple[Finding, ...]
+    words: tuple[str, ...] = ()
+    costs: tuple[ForwardCost, ...] = ()
+    kernel_costs: Mapping[tuple[str, str], Mapping[int, KernelCost]] = field(default_factory=dict)
+    products: tuple[GemmCost, ...] = ()
+    ceilings: tuple[Ceiling, ...] = ()
+    clocks: tuple[Clock, ...] = ()
+    compared: tuple[Compared, ...] = ()
+    trust: tuple[Trust, ...] = ()
+    backends: tuple[Answer, ...] = ()
+    title: str = "Kernelbook"
+    headline: tuple[str, str] = HEADLINE
+    baseline_run: str = ""
+    tables: Mapping[str, pa.Table] = field(default_factory=dict)
+
+    def by_key(self) -> dict[tuple[str, str], CaseFacts]:
+        """(run, case) -> the case."""
+        return {row.key: row for row in self.case_runs}
+
+    def yardsticks(self) -> frozenset[str]:
+        """Names of the cases that measure the device's ceilings; findings about them are not reported."""
+        return frozenset(case.case for case in self.cases if case.workload == YARDSTICK)
+
+    def workloads(self) -> list[str]:
+        """Workloads in the order of the configuration."""
+        return list(dict.fromkeys(case.workload for case in self.cases))

@@ -1,0 +1,127 @@
+"""An edition from its tables and edition.json, as they are collected or as they were written to a folder.
+
+Missing tables count as empty. A missing `edition.json` is an error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, fields, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from kernelbook.case_facts import CaseFacts, case_facts
+from kernelbook.clock import Clock
+from kernelbook.cost_model import Ceiling, ForwardCost, GemmCost, KernelCost
+from kernelbook.edition.files import TABLES, EditionFiles, read_files
+from kernelbook.edition.model import Compared, ConfiguredCase, Edition, Run
+from kernelbook.expectations import Judgement
+from kernelbook.findings import Finding
+from kernelbook.sdpa_backends import Answer
+from kernelbook.trust import Trust
+
+Row = Mapping[str, Any]
+Key = tuple[str, str]
+MACHINE = ("device", "device_type", "driver")
+
+
+def read_edition(folder: Path) -> Edition:
+    """The edition in a folder; raises EditionError where `read_files` does."""
+    return edition_of(read_files(folder))
+
+
+def edition_of(files: EditionFiles) -> Edition:
+    """The edition that edition.json and the tables beside it state."""
+    about, tables = files.about, {name: files.tables.get(name, pa.table({})) for name in TABLES}
+    cases = _cases(about, tables)
+    configured = tuple(_make(ConfiguredCase, row) for row in about.get("cases", []))
+    return Edition(
+        edition=about["edition"],
+        created_utc=about["created_utc"],
+        runs=tuple(_run(row) for row in about.get("runs", [])),
+        left_out=tuple((str(row["run"]), str(row["reason"])) for row in about.get("left_out", [])),
+        cases=configured + _unlisted(configured, cases),
+        case_runs=cases,
+        judged=_made(Judgement, tables, "expectations"),
+        findings=_made(Finding, tables, "findings"),
+        words=tuple(str(line) for line in about.get("words") or ()),
+        costs=tuple(cost for cost in _made(ForwardCost, tables, "costs", "forward") if cost.told),
+        kernel_costs=_kernel_costs(tables["costs"]),
+        products=_made(GemmCost, tables, "costs", "GEMM"),
+        ceilings=_made(Ceiling, tables, "ceilings"),
+        clocks=_made(Clock, tables, "clock"),
+        compared=_made(Compared, tables, "comparisons", "summary"),
+        trust=_made(Trust, tables, "trust"),
+        backends=_made(Answer, tables, "sdpa_backends"),
+        tables=tables,
+        **_wishes(about.get("report") or {}),
+    )
+
+
+def _run(row: Row) -> Run:
+    """A run; the source of a published one may be text or {publisher, title, year}."""
+    source = row.get("source")
+    if isinstance(source, Mapping):
+        source = ", ".join(str(source[key]) for key in ("publisher", "title", "year", "url") if source.get(key))
+    return _make(Run, {**row, "source": source})
+
+
+def _wishes(report: Row) -> dict[str, Any]:
+    """The report's own settings; what is not set takes the default."""
+    wishes = {name: report[name] for name in ("title", "baseline_run") if report.get(name)}
+    headline = report.get("headline")
+    if headline and len(headline) == 2:
+        wishes["headline"] = tuple(headline)
+    return wishes
+
+
+def _made(kind: type, tables: Mapping[str, pa.Table], name: str, scope: str | None = None) -> tuple[Any, ...]:
+    """The rows of a table, or those of one scope, as what they were written from."""
+    return tuple(_make(kind, row) for row in tables[name].to_pylist() if scope in (None, row.get("scope")))
+
+
+def _clean(value: Any) -> Any:
+    """Missing stays missing: a NaN that a table carries is None here."""
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _make(kind: type, row: Row) -> Any:
+    """A dataclass from a row: unknown columns are left aside, missing ones take the default, or are none."""
+    given = {}
+    for spec in fields(kind):
+        value = _clean(row.get(spec.name))
+        if value is not None:
+            given[spec.name] = value
+        elif spec.default is MISSING and spec.default_factory is MISSING:
+            given[spec.name] = None
+    return kind(**given)
+
+
+def _unlisted(configured: tuple[ConfiguredCase, ...], cases: Iterable[CaseFacts]) -> tuple[ConfiguredCase, ...]:
+    """Cases that a recorded or published run has and the configuration lacks."""
+    names = {case.case for case in configured}
+    more: dict[str, ConfiguredCase] = {}
+    for case in cases:
+        if case.case not in names:
+            more.setdefault(case.case, ConfiguredCase(case.case, case.workload or case.case))
+    return tuple(more.values())
+
+
+def _cases(about: Row, tables: Mapping[str, pa.Table]) -> tuple[CaseFacts, ...]:
+    """The cases of all runs. A failed process does not state its machine: that of its run is taken."""
+    runs = {run["run"]: run for run in about.get("runs", [])}
+    return tuple(
+        replace(case, **{name: getattr(case, name) or runs.get(case.run, {}).get(name) for name in MACHINE})
+        for case in case_facts(tables).values()
+    )
+
+
+def _kernel_costs(costs: pa.Table) -> dict[Key, dict[int, KernelCost]]:
+    grouped: dict[Key, dict[int, KernelCost]] = {}
+    for row in costs.to_pylist():
+        if row["scope"] == "kernel":
+            grouped.setdefault((row["run"], row["case"]), {})[row["position"]] = _make(KernelCost, row)
+    return grouped
