@@ -32,6 +32,7 @@ DEFAULTS: Mapping[str, Any] = {
     "full_nights": 30,
     "git_branch": None,
     "git_remote": None,
+    "git_adopt": False,
     "webhook_env": "KERNELBOOK_WEBHOOK",
 }
 
@@ -67,8 +68,9 @@ def publish_all(store: Store, reports: Path, settings: Mapping[str, Any], rules:
     print(f"published {plural(len(history.nights), 'night')}: {site}/index.html")
     if settings["git_branch"]:
         last = history.nights[-1] if history.nights else "no night"
-        commit = commit_site(site, Path.cwd(), settings["git_branch"], f"Nights up to {last}", settings["git_remote"])
-        print(f"branch {settings['git_branch']}: {commit[:12]}")
+        branch, remote, adopt = (settings[key] for key in ("git_branch", "git_remote", "git_adopt"))
+        commit = commit_site(site, Path.cwd(), branch, f"Nights up to {last}", remote, adopt)
+        print(f"branch {branch}: {commit[:12]}")
 
 
 def tell(store: Store, night: str, settings: Mapping[str, Any]) -> None:
