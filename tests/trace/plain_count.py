@@ -48,6 +48,11 @@ def inside(event, outer):
     return outer["ts"] <= event["ts"] <= end(outer) and end(event) <= end(outer) + SLACK_US
 
 
+def is_open(outer, event):
+    """Whether `outer` was open when `event` of its thread began; neighbours may overlap by the slack."""
+    return outer["ts"] <= event["ts"] and (event["ts"] + SLACK_US < end(outer) or inside(event, outer))
+
+
 def correlation(event):
     return event.get("args", {}).get("correlation")
 
@@ -66,7 +71,7 @@ def busy(activities):
 
 
 class Innermost:
-    """The innermost of some events around a call on its own thread."""
+    """The innermost of some events that were open on a call's own thread: the one that began last."""
 
     def __init__(self, events):
         self.threads = collections.defaultdict(list)
@@ -77,7 +82,7 @@ class Innermost:
     def around(self, call):
         events = self.threads.get(thread(call), [])
         place = bisect.bisect_right(self.starts.get(thread(call), []), call["ts"])
-        return next((event for event in reversed(events[:place]) if inside(call, event)), None)
+        return next((event for event in reversed(events[:place]) if is_open(event, call)), None)
 
 
 def count(path):
@@ -151,7 +156,7 @@ def is_range(event):
 def range_counts(events, launched, calls):
     """Per annotated range (name, kernels, activities, length, device time), in order of start.
 
-    What counts is the work launched inside the range on its own thread.
+    What counts is the work launched on its own thread while it was open.
     """
     found = []
     per_thread = collections.defaultdict(list)
@@ -159,7 +164,7 @@ def range_counts(events, launched, calls):
         call = calls[correlation(event)]
         per_thread[thread(call)].append((call, event))
     for outer in sorted(filter(is_range, events), key=lambda event: event["ts"]):
-        mine = [event for call, event in per_thread[thread(outer)] if inside(call, outer)]
+        mine = [event for call, event in per_thread[thread(outer)] if is_open(outer, call)]
         kernels = sum(category(event) == "kernel" for event in mine)
         found.append((outer["name"], kernels, len(mine), outer["dur"], sum(event["dur"] for event in mine)))
     return found

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelbook.trace.columns import ANNOTATION, MISSING, OP, RUNTIME, Columns, CpuRows, DeviceRows
-from kernelbook.trace.nesting import NONE, TOLERANCE_NS, Forest, nest
+from kernelbook.trace.nesting import NONE, TOLERANCE_NS, Forest, is_open, nest
 
 
 @dataclass
@@ -21,7 +21,8 @@ class Attribution:
     launch, op: per activity the runtime call that queued it and the innermost op around that call.
     ranges: forest rows of the annotated ranges (no profiler steps), in order of start.
     range_of: per activity the innermost range, as an index into `ranges`; inferred: whether that range is on another
-    thread than the launch. enclosing: per range the range around it, as an index into `ranges`.
+    thread than the launch. enclosing: per range the range that contains it, as an index into `ranges`; open_around:
+    the innermost that was open when it began.
     """
 
     forest: Forest
@@ -31,18 +32,20 @@ class Attribution:
     range_of: np.ndarray
     inferred: np.ndarray
     enclosing: np.ndarray
+    open_around: np.ndarray
 
     def within(self) -> tuple[np.ndarray, np.ndarray]:
-        """Pairs (range, activity), each activity once for its own range and once for every range around that one."""
+        """Pairs (range, activity): each activity once for its own range and for each other that was open around it."""
         activity = np.flatnonzero(self.range_of != NONE)
         current = self.range_of[activity]
         ranges, activities = [current], [activity]
         while current.size:
-            current = self.enclosing[current]
+            current = self.open_around[current]
             keep = current != NONE
             current, activity = current[keep], activity[keep]
-            ranges.append(current)
-            activities.append(activity)
+            still_open = is_open(self.forest.rows, self.ranges[current], self.launch[activity])
+            ranges.append(current[still_open])
+            activities.append(activity[still_open])
         return np.concatenate(ranges), np.concatenate(activities)
 
 
@@ -59,18 +62,23 @@ def attribute(columns: Columns) -> Attribution:
     ranges = ranges[np.lexsort((ranges, rows.start[ranges]))]
     rank = np.full(len(rows.start), NONE)
     rank[ranges] = np.arange(len(ranges))
-    around = forest.innermost(is_range)
-    around_index = np.where(around == NONE, NONE, rank[around]) if len(around) else around
+    around = _ranked(rank, forest.innermost(is_range))
     parents = forest.parent[ranges]
-    enclosing = np.where(parents == NONE, NONE, around_index[parents]) if len(ranges) else parents
+    open_around = np.where(parents == NONE, NONE, around[parents]) if len(ranges) else parents
+    enclosing = _ranked(rank, forest.around(is_range, ranges))
     range_of = np.full(len(launch), NONE)
-    range_of[launched] = around_index[launch[launched]]
+    range_of[launched] = around[launch[launched]]
     inferred = np.zeros(len(launch), dtype=bool)
     orphans = np.flatnonzero(launched & (range_of == NONE))
     if orphans.size and ranges.size:
         range_of[orphans] = _open_elsewhere(rows, ranges, launch[orphans])
         inferred[orphans] = range_of[orphans] != NONE
-    return Attribution(forest, launch, op, ranges, range_of, inferred, enclosing)
+    return Attribution(forest, launch, op, ranges, range_of, inferred, enclosing, open_around)
+
+
+def _ranked(rank: np.ndarray, row: np.ndarray) -> np.ndarray:
+    """Rows as their ranks; NONE stays."""
+    return np.where(row == NONE, NONE, rank[row]) if len(row) else row
 
 
 def _launches(rows: CpuRows, device: DeviceRows) -> np.ndarray:

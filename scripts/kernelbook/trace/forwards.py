@@ -15,7 +15,7 @@ from kernelbook.trace.columns import ANNOTATION, KERNEL, OP, RUNTIME, Columns, c
 from kernelbook.trace.events import WITH_INPUTS, InputArgs
 from kernelbook.trace.nesting import NONE
 from kernelbook.trace.reader import EventReader
-from kernelbook.trace.tables import whole
+from kernelbook.trace.tables import summed_by_row, whole
 
 _CATEGORIES = {ANNOTATION: "annotation", OP: "op", RUNTIME: "runtime"}
 
@@ -98,13 +98,12 @@ def forward_calls(path: Path, columns: Columns, found: Attribution, chosen: np.n
 
 def _own_device_figures(columns: Columns, found: Attribution) -> tuple[np.ndarray, np.ndarray]:
     """Per CPU row the kernels and the device time (ns) that it launched itself: ops, and the calls that did it."""
-    device = columns.device
-    count = len(found.forest.rows.start)
-    kernels, time = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-    for owner in (found.op, found.launch):
-        known = owner != NONE
-        np.add.at(time, owner[known], (device.end - device.start)[known])
-        np.add.at(kernels, owner[known & (device.category == KERNEL)], 1)
+    device, forest = columns.device, found.forest
+    is_kernel = (device.category == KERNEL).astype(np.int64)
+    kernels, time = (
+        summed_by_row(forest, found.op, values) + summed_by_row(forest, found.launch, values)
+        for values in (is_kernel, device.end - device.start)
+    )
     return kernels, time
 
 

@@ -158,10 +158,10 @@ def op_table(columns: Columns, found: Attribution) -> pa.Table:
     """
     forest, device = found.forest, columns.device
     rows = forest.rows
-    launched = found.op != NONE
-    own_time = np.zeros(len(rows.start), dtype=np.int64)
-    np.add.at(own_time, found.op[launched], (device.end - device.start)[launched])
-    own_kernels = np.bincount(found.op[launched & (device.category == KERNEL)], minlength=len(rows.start))
+    time, is_kernel = device.end - device.start, (device.category == KERNEL).astype(np.int64)
+    own_time = summed_by_row(forest, found.op, time)
+    all_time = forest.summed(summed_by_row(forest, found.launch, time))
+    all_kernels = forest.summed(summed_by_row(forest, found.launch, is_kernel))
     is_op = rows.kind == OP
     counted = is_op & ~_folded(forest, is_op)
     count = len(columns.names)
@@ -186,16 +186,23 @@ def op_table(columns: Columns, found: Attribution) -> pa.Table:
             "count": numbers(calls[present]),
             "cpu_time_us": microseconds(cpu_time[present]),
             "self_cpu_time_us": microseconds(by_name(forest.self_time, is_op)[present]),
-            "device_time_us": microseconds(device_figure(forest.summed(own_time), counted), nothing),
+            "device_time_us": microseconds(device_figure(all_time, counted), nothing),
             "self_device_time_us": microseconds(device_figure(own_time, is_op), nothing),
-            "kernels": numbers(device_figure(forest.summed(own_kernels), counted), nothing),
+            "kernels": numbers(device_figure(all_kernels, counted), nothing),
         }
     )
 
 
+def summed_by_row(forest: Forest, owner: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Per CPU row the sum of the values that it owns. owner: per value a row, NONE where it has none."""
+    total = np.zeros(len(forest.parent), dtype=np.int64)
+    np.add.at(total, owner[owner != NONE], values[owner != NONE])
+    return total
+
+
 def _folded(forest: Forest, is_op: np.ndarray) -> np.ndarray:
     """Ops that are the only child of an op of their own name."""
-    parent, name = forest.parent, forest.rows.name
+    parent, name = forest.holder, forest.rows.name
     inside = parent != NONE
     children = np.bincount(parent[inside], minlength=len(parent))
     folded = is_op & inside

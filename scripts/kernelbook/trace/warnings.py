@@ -13,7 +13,7 @@ from kernelbook.trace.model import TraceWarning
 from kernelbook.trace.nesting import NONE
 from kernelbook.trace.reader import EventReader
 from kernelbook.trace.tables import RangeFigures
-from kernelbook.units import plural
+from kernelbook.units import at_border, plural
 
 # The first range of an annotation is an outlier when it takes more than this many times the median of the others.
 SLOW_FIRST_FACTOR = 2.0
@@ -27,6 +27,7 @@ def collect_warnings(
     """Every warning of one file, in the order of weight."""
     return (
         *_of_the_file(reader, columns, cut),
+        *_overlapping(columns, found),
         *(_of_launches if len(columns.device.start) else _without_device)(columns, found),
         *_slow_first(columns, found, figures),
     )
@@ -48,6 +49,21 @@ def _of_the_file(reader: EventReader, columns: Columns, cut: np.ndarray) -> Iter
         names = ", ".join(sorted(columns.unknown)[:5])
         count = sum(columns.unknown.values())
         yield TraceWarning("unknown_category", count, f"{count} events of unknown categories are left out: {names}")
+
+
+def _overlapping(columns: Columns, found: Attribution) -> Iterator[TraceWarning]:
+    late = found.forest.overlapping
+    if not len(late):
+        return
+    rows = found.forest.rows
+    inner, outer = (at_border(columns.names[rows.name[row]], 60) for row in (late[0], found.forest.parent[late[0]]))
+    begin = "begins" if len(late) == 1 else "begin"
+    end = "ends" if len(late) == 1 else "end"
+    text = (
+        f"{plural(len(late), 'CPU row')} {begin} inside another of the same thread and {end} after it, first {inner!r} "
+        f"inside {outer!r}: a launch belongs to the row that began last, and counts for every range and op then open"
+    )
+    yield TraceWarning("overlapping_rows", len(late), text)
 
 
 def _without_device(columns: Columns, found: Attribution) -> Iterator[TraceWarning]:
