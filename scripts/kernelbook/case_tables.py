@@ -47,7 +47,7 @@ CASE_SCHEMA = pa.schema(
         *((name, pa.string()) for name in ("forward_timer", "inductor_cache")),
         ("warmup", pa.int64()),
         ("flush_l2", pa.bool_()),
-        *((name, pa.int64()) for name in ("peak_memory_bytes", "input_bytes", "output_bytes", "flops")),
+        *((name, pa.int64()) for name in ("peak_memory_bytes", "input_bytes", "output_bytes", "flops", "useful_flops")),
         ("flops_source", pa.string()),
         ("relative_error", pa.float64()),
         *((name, pa.string()) for name in ("device", "device_type", "capability")),
@@ -159,7 +159,8 @@ def _measured_row(origin: Origin, measurement: Measurement) -> dict[str, Any]:
     device, environment = measurement.device or {}, measurement.environment
     params = measurement.params_used if measurement.params_used is not None else measurement.case.get("params", {})
     same_name = ("status", "reason", "log_tail", "attempts", "first_call_us", "forward_timer", "inductor_cache")
-    figures = ("peak_memory_bytes", "input_bytes", "output_bytes", "flops", "flops_source", "relative_error")
+    figures = ("peak_memory_bytes", "input_bytes", "output_bytes", "relative_error")
+    figures += ("flops", "useful_flops", "flops_source")
     as_json = ("sdpa_backends", "clocks", "warmup_check", "other_gpu_processes")
     return {
         **_spec_columns(measurement.case),
@@ -168,7 +169,7 @@ def _measured_row(origin: Origin, measurement: Measurement) -> dict[str, Any]:
         **{name: getattr(measurement, name) for name in (*same_name, *figures, "started_utc")},
         **{name: _json(getattr(measurement, name)) for name in as_json},
         **{name: environment.get(name) for name in ("gpu_id", "torch", "cuda", "cudnn", "driver")},
-        "params": _json(params),
+        "params": json.dumps(params),  # in the order of the configuration
         "environment": _json(environment),
         "forward_times_us": times,
         "forward_time_us": statistics.median(times) if times else None,

@@ -55,6 +55,7 @@ class CaseSpec:
     expect: Mapping[str, Any]
     note: str
     enabled: bool
+    label: str = ""
     sweep: Mapping[str, Any] | None = None
 
 
@@ -143,8 +144,7 @@ def _typed(given: Mapping[str, Any]) -> Config:
         images=given.get("images", "images"),
         runs=_selected(runs, given.get("only_runs", [])),
         cases=_selected(cases, given.get("only_cases", [])),
-        report={"title": "Kernelbook", "headline": ["sdpa-math-eager", "attention-inplace-eager"], "baseline_run": ""}
-        | given.get("report", {}),
+        report={"title": "Kernelbook", "headline": [], "baseline_run": ""} | given.get("report", {}),
         nights={key: given[key] for key in ("history", "schedule", "publish") if key in given},
     )
 
@@ -217,4 +217,5 @@ def _case(name: str, spec: Mapping[str, Any], base: Mapping[str, Any]) -> CaseSp
         expect=spec.get("expect", {}),
         note=spec.get("note", ""),
         enabled=spec.get("enabled", True),
+        label=spec.get("label", ""),
     )

@@ -75,6 +75,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     forward_timer: str | None = None
     peak_memory_bytes: Whole | None = None
     flops: Whole | None = None
+    useful_flops: Whole | None = None
     flops_source: str | None = None
     input_bytes: Whole | None = None
     output_bytes: Whole | None = None

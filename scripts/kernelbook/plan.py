@@ -188,7 +188,7 @@ class Plan:
                 "left_out": [vars_of(run) for run in self.left_out],
                 "rows": list(self.rows()),
                 "cases": [
-                    {**case.measurement, "note": case.note, "expect": dict(case.expect), "sweep": case.sweep}
+                    {**case.measurement, **{name: getattr(case, name) for name in ("label", "note", "expect", "sweep")}}
                     for case in (cases | traces).values()
                 ],
             },

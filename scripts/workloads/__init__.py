@@ -40,6 +40,7 @@ class Workload(NamedTuple):
     inputs: tensors already on the device; a forward must leave their values as they were.
     reference: called as `reference(*inputs)`, with the inputs as they are; returns the answer in float64.
     flops: floating-point operations of one forward by formula, where torch's counter is known to be wrong.
+    useful_flops: those of them that the result needs; causal attention leaves out the masked half.
     pinned: a context entered once, before the first forward, and left after the last one (e.g. `sdpa_kernel(...)`).
     grad: let gradients through, for a backward pass or a whole training step; what changes its own weights has no
         result to compare, so without a `reference` no relative error is given.
@@ -50,6 +51,7 @@ class Workload(NamedTuple):
     inputs: tuple[Any, ...]
     reference: Callable[..., Any] | None = None
     flops: int | None = None
+    useful_flops: int | None = None
     pinned: AbstractContextManager[Any] | None = None
     facts: Callable[[], dict[str, Any]] | None = None
     grad: bool = False

@@ -107,6 +107,8 @@ def attention(context: Context, batch: int = 8, heads: int = 16, seq: int = 1024
         inputs,
         reference,
         flops=4 * batch * heads * seq * seq * head_dim,
+        # query i needs the first i of the keys, (seq + 1) / 2 on average
+        useful_flops=2 * batch * heads * seq * (seq + 1) * head_dim,
         pinned=pin(SDPA_VARIANTS[context.variant]) if SDPA_VARIANTS.get(context.variant) else None,
         facts=lambda: {"sdpa_backends": survey(q, k, v)},
     )

@@ -13,6 +13,7 @@ from insight_raw import device_time, time_of, usual
 
 from kernelbook.case_facts import Activity, CaseFacts
 from kernelbook.comparisons import Comparison, compare, refusal, step_text
+from kernelbook.findings.registry import Scene
 from kernelbook.insight_tables import comparison_rows
 from kernelbook.ratio import ratio_of
 from kernelbook.steps import Step
@@ -276,3 +277,16 @@ def test_six_processes_are_not_tested_and_one_forward_has_no_interval() -> None:
     assert single is not None
     assert (single.ratio, single.low, single.high) == (1.5, None, None)
     assert ratio_of([], processes(1, 1.0)) is None
+
+
+def test_an_unwarmed_case_is_no_eager_twin_whatever_its_name() -> None:
+    """What a case is follows from how it was measured: `warmup: 0`, not from how its name ends."""
+
+    def case(name: str, **more: Any) -> CaseFacts:
+        return CaseFacts("r", name, workload="linear", variant="plain", dtype="bfloat16", **{"mode": "eager"} | more)
+
+    compiled = case("compiled", mode="compile", warmup=3)
+    others = [case("first-call", warmup=0), case("warm-cold-eager", warmup=3), compiled]
+    twin = Scene(compiled, {each.case: each for each in others}).eager_twin()
+    assert twin is not None
+    assert twin.case == "warm-cold-eager"

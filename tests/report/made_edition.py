@@ -340,6 +340,10 @@ def run_row(given: dict) -> dict:
     return row | {"recorded_utc": "2026-10-01T08:00:00Z", "source": None, "status": "ok"} | given
 
 
+#: The headline's cases, the slower first, and what it calls them.
+LABELS = {"sdpa-math-eager": "SDPA’s math backend", "attention-inplace-eager": "In-place attention"}
+
+
 def build(folder: Path, cases=CASES, runs=RUNS, edition: str = "test", factors=(1.0,), forwards: int = 3) -> Path:
     """Write an edition folder with those cases on those runs; published runs have only the headline's two figures."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -363,10 +367,11 @@ def build(folder: Path, cases=CASES, runs=RUNS, edition: str = "test", factors=(
             "mode": m.mode,
             "params": {"batch": 8, "seq": 1024},
         }
-        | {"cpu_params": {}, "annotation": m.annotation, "note": None}
+        | {"cpu_params": {}, "annotation": m.annotation, "note": None, "label": LABELS.get(m.case)}
         for m in cases
     ]
     about = {"schema": 1, "edition": edition, "created_utc": "2026-11-29T15:00:00Z", "runs": [run_row(r) for r in runs]}
+    about["report"] = {"title": "Kernelbook", "headline": [*LABELS], "baseline_run": ""}
     about |= {"left_out": [{"run": "torch-2.13", "reason": "needs --use-singularity"}], "cases": specs, "words": []}
     (folder / "edition.json").write_text(json.dumps(about), encoding="utf-8")
     return folder

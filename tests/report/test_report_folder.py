@@ -107,3 +107,24 @@ def test_failures_and_lost_runs_are_told_with_their_reasons(tmp_path):
         written = (tmp_path / "report" / name).read_text(encoding="utf-8")
         for words in ("exceeded 300 s", "needs sm90", "the image did not start", "needs --use-singularity"):
             assert words in written, f"{name}: {words}"
+
+
+def test_page_twin_and_summary_state_what_a_case_was_measured_with(tmp_path):
+    """made_edition's cases: bfloat16, batch 8, seq 1024, eager; the table says so, here for a case without warm-up."""
+    folder = made_edition.build(tmp_path / "edition")
+    rows = [row | {"warmup": 0} for row in pq.read_table(folder / "cases.parquet").to_pylist()]
+    pq.write_table(pa.Table.from_pylist(rows), folder / "cases.parquet")
+    render_report(folder, tmp_path / "report")
+    for name in ("index.html", "report.md"):
+        text = (tmp_path / "report" / name).read_text(encoding="utf-8")
+        assert text.count("bfloat16, batch 8, seq 1024, eager, no warm-up.") == len(made_edition.CASES)
+    case = json.loads((tmp_path / "report" / "summary.json").read_text(encoding="utf-8"))["cases"][0]
+    stated = {name: case[name] for name in ("workload", "variant", "mode", "dtype", "params", "warmup")}
+    assert stated == {
+        "workload": "attention",
+        "variant": "naive",
+        "mode": "eager",
+        "dtype": "bfloat16",
+        "params": {"batch": 8, "seq": 1024},
+        "warmup": 0,
+    }

@@ -212,6 +212,7 @@ class CaseFacts:
     input_bytes: int | None = None
     output_bytes: int | None = None
     flops: int | None = None
+    useful_flops: int | None = None
     relative_error: float | None = None
     trace_path: str | None = None
     notes: tuple[Note, ...] = ()

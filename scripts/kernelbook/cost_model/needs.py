@@ -19,12 +19,8 @@ def dense_flops(facts: CaseFacts) -> int | None:
 
 
 def useful_flops(facts: CaseFacts) -> int | None:
-    """FLOPs of a forward, of causal attention without the masked half, as FlashAttention's benchmarks count.
+    """FLOPs that the result needs: as the workload states them, else those of all its products.
 
-    The workload ``attention`` is causal in every variant: of S keys query i needs the first i, (S + 1) / 2 on average,
-    which is the share (S + 1) / (2 S) of the dense FLOPs.
+    Causal attention states them without the masked half, as FlashAttention's benchmarks count.
     """
-    flops, seq = dense_flops(facts), facts.params.get("seq")
-    if flops is None or facts.workload != "attention" or not seq:
-        return flops
-    return flops * (seq + 1) // (2 * seq)
+    return facts.useful_flops or dense_flops(facts)

@@ -19,8 +19,6 @@ from kernelbook.findings import Finding
 from kernelbook.sdpa_backends import Answer
 from kernelbook.trust import Trust
 
-HEADLINE = ("sdpa-math-eager", "attention-inplace-eager")
-
 
 @dataclass(frozen=True)
 class Run:
@@ -52,6 +50,7 @@ class ConfiguredCase:
 
     case: str
     workload: str
+    label: str | None = None
     note: str | None = None
     sweep: Mapping[str, Any] | None = None
 
@@ -72,7 +71,7 @@ class Edition:
     """One edition. `tables` holds the tables that it was made from, and those that its other fields were written to.
 
     `kernel_costs`: (run, case) -> position in the representative forward -> cost, where the traffic is known.
-    `headline`: two cases, the slower first.
+    `headline`: the two cases whose ratio of device time leads the report, the slower first.
     """
 
     edition: str
@@ -93,7 +92,7 @@ class Edition:
     trust: tuple[Trust, ...] = ()
     backends: tuple[Answer, ...] = ()
     title: str = "Kernelbook"
-    headline: tuple[str, str] = HEADLINE
+    headline: tuple[str, str] | None = None
     baseline_run: str = ""
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
 
@@ -104,6 +103,10 @@ class Edition:
     def yardsticks(self) -> frozenset[str]:
         """Names of the cases that measure the device's ceilings; findings about them are not reported."""
         return frozenset(case.case for case in self.cases if case.workload == YARDSTICK)
+
+    def label_of(self, case: str) -> str:
+        """What the headline calls a case: its label, or its name."""
+        return next((each.label for each in self.cases if each.case == case and each.label), case)
 
     def workloads(self) -> list[str]:
         """Workloads in the order of the configuration."""

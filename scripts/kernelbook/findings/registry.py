@@ -96,7 +96,7 @@ class Scene:
             return None
         same = ("workload", "variant", "params", "dtype")
         for other in self.others.values():
-            warm = other.mode == "eager" and other.status == "ok" and not other.case.endswith("-cold-eager")
+            warm = other.mode == "eager" and other.status == "ok" and other.warmup != 0
             if warm and all(getattr(own, name) == getattr(other, name) for name in same):
                 return other
         return None

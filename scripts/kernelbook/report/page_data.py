@@ -114,7 +114,7 @@ def build(
         "runs": [{"run": r.run, "kind": r.kind} for r in edition.runs],
         "cases": [{"case": c.case, "workload": c.workload} for c in edition.cases],
         "compared": [[c.run_a, c.case_a, c.run_b, c.case_b, c.text] for c in edition.compared],
-        "headline": edition.headline,
+        "headline": edition.headline or (),
         "cells": [_cell(row) | {"anchor": anchors.get(i)} for i, row in enumerate(edition.case_runs)],
     }
     settings, index["reasons"], index["refusals"] = refusals([row.setting for row in edition.case_runs])

@@ -106,9 +106,11 @@ def _listed(names: Iterable[str | None], limit: int = 3) -> str:
     return ", ".join(distinct[:limit]) + more
 
 
-def short_name(case: str) -> str:
-    """The headline's words for its usual two cases; another case keeps its own name."""
-    return {"attention-inplace-eager": "In-place attention", "sdpa-math-eager": "SDPA’s math backend"}.get(case, case)
+def conditions(row: CaseFacts) -> str:
+    """What a case was measured with: `bfloat16, batch 8, seq 1024, eager, 3 warm-up calls`."""
+    params = [f"{name} {value}" for name, value in row.params.items()]
+    warmup = "no warm-up" if row.warmup == 0 else row.warmup and text.plural(row.warmup, "warm-up call")
+    return ", ".join(part for part in (row.dtype, *params, row.mode, warmup) if part)
 
 
 def verdict(edition: Edition) -> Verdict:
@@ -145,13 +147,13 @@ def headline_refusals(edition: Edition) -> tuple[tuple[Run, str], ...]:
 
 def asks_headline(edition: Edition) -> bool:
     """Whether a run has a case of the headline's pair, so that there is something to say of it."""
-    return any(row.case in edition.headline for row in edition.case_runs)
+    return any(row.case in (edition.headline or ()) for row in edition.case_runs)
 
 
 def _headline_rows(edition: Edition) -> Iterator[tuple[Run, CaseFacts, CaseFacts]]:
     rows = edition.by_key()
-    for run in edition.runs:
-        fast, slow = (rows.get((run.run, case)) for case in reversed(edition.headline))
+    for run in edition.runs if edition.headline else ():
+        fast, slow = (rows.get((run.run, case)) for case in reversed(edition.headline or ()))
         if fast and slow and fast.device_time_us and slow.device_time_us:
             yield run, fast, slow
 

@@ -33,8 +33,8 @@ def summary(edition: Edition, created_utc: str) -> dict[str, Any]:
         "headline": [
             {
                 "run": head.run.run,
-                "fast": {"case": edition.headline[1], "device_time_us": head.fast_us},
-                "slow": {"case": edition.headline[0], "device_time_us": head.slow_us},
+                "fast": {"case": head.fast.case, "device_time_us": head.fast_us},
+                "slow": {"case": head.slow.case, "device_time_us": head.slow_us},
                 "ratio": round(head.ratio, 4),
             }
             for head in story.headlines(edition)
@@ -64,6 +64,12 @@ def _case(row: CaseFacts) -> dict[str, Any]:
     return {
         "run": row.run,
         "case": row.case,
+        "workload": row.workload,
+        "variant": row.variant,
+        "mode": row.mode,
+        "dtype": row.dtype,
+        "params": dict(row.params),
+        "warmup": row.warmup,
         "status": row.status,
         "reason": row.reason,
         "processes": len(row.processes),

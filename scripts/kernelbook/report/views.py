@@ -117,6 +117,20 @@ class CaseView:
         return next((c for c in cells if c.row.activities), next((c for c in cells if c.row.status == "ok"), None))
 
     @property
+    def masked(self) -> bool:
+        """Whether its useful FLOPs leave out what a mask discards."""
+        return any((c.row.useful_flops or 0) < (c.row.flops or 0) for c in self.measured if c.row.useful_flops)
+
+    @property
+    def conditions(self) -> tuple[tuple[tuple[str, ...], str], ...]:
+        """(runs, what they measured the case with), runs that measured alike together."""
+        found: dict[str, list[str]] = {}
+        for cell in self.measured:
+            if words := story.conditions(cell.row):
+                found.setdefault(words, []).append(cell.run.run)
+        return tuple((tuple(runs), words) for words, runs in found.items())
+
+    @property
     def judged(self) -> tuple[GuessLine, ...]:
         return tuple(line for line in self.guesses if line.verdict in ("confirmed", "broken"))
 

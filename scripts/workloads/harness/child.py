@@ -222,6 +222,7 @@ def _judge(case: dict[str, Any], workload: Any, step: Callable[[], Any], noteboo
     notebook.stage("counting of operations")
     counted = notebook.attempt("FLOPs", lambda: accuracy.flops(workload))
     record["flops"], record["flops_source"] = counted or (None, None)
+    record["useful_flops"] = workload.useful_flops
     notebook.stage("comparison with float64")
     result = step()
     record.update(accuracy.least_bytes(workload, result))

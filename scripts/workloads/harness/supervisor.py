@@ -37,6 +37,7 @@ BLANK: dict[str, Any] = {
     "warmup_check": None,
     "peak_memory_bytes": None,
     "flops": None,
+    "useful_flops": None,
     "flops_source": None,
     "input_bytes": None,
     "output_bytes": None,
