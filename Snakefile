@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 from kernelbook.config import ConfigError, load_config
 from kernelbook.config_errors import refuse_bad_yaml
 from kernelbook.config_sources import read_sources
-from kernelbook.containers import add_arguments, prepare_environment, thread_limits
+from kernelbook.containers import add_arguments, prepare_environment, reaching, thread_limits
 from kernelbook.history.nights import finished, for_target
 from kernelbook.images import ImageError
 from kernelbook.plan import TABLES, host_python, make_plan

@@ -57,6 +57,7 @@ class CaseSpec:
     enabled: bool
     label: str = ""
     sweep: Mapping[str, Any] | None = None
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -216,6 +217,7 @@ def _case(name: str, spec: Mapping[str, Any], base: Mapping[str, Any]) -> CaseSp
         },
         expect=spec.get("expect", {}),
         note=spec.get("note", ""),
+        files=tuple(spec.get("files", ())),
         enabled=spec.get("enabled", True),
         label=spec.get("label", ""),
     )

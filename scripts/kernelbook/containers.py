@@ -19,7 +19,7 @@ MARK = "kernelbook: "
 LOCKED_IN = "/tmp:/tmp"
 # --use-singularity alone gives a container no GPU; without a GPU these are harmless.
 GPU_SWITCHES = ("APPTAINER_NV", "SINGULARITY_NV")
-INTO_CONTAINER = ("APPTAINERENV_", "SINGULARITYENV_")
+INTO_CONTAINER = ("SINGULARITYENV_", "APPTAINERENV_")  # the latter wins where both are set
 HOST_PYTHON = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", "VIRTUAL_ENV", "CONDA_PREFIX")
 THREAD_LIMITS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 # Runs in the image with its own Python, 3.9 or later: what it has, and whether it is the image's own.
@@ -97,11 +97,30 @@ def prepare_environment(environ: MutableMapping[str, str], visible_devices: str)
             environ[f"{prefix}CUDA_VISIBLE_DEVICES"] = environ["CUDA_VISIBLE_DEVICES"]
 
 
-def thread_limits(threads: int) -> str:
-    """The command that sets torch's CPU threads for the one after it; 0 lifts the limits that Snakemake sets."""
-    if threads:
-        return shlex.join(["env", *(f"{name}={threads}" for name in THREAD_LIMITS)])
-    return shlex.join(["env", *(word for name in THREAD_LIMITS for word in ("-u", name))])
+def reaching(environ: Mapping[str, str], container: bool) -> dict[str, str]:
+    """Environment variables that reach a measurement.
+
+    container: a container gets those alone that are meant for it, as APPTAINERENV_ or SINGULARITYENV_.
+    """
+    if not container:
+        return dict(environ)
+    return {
+        name.removeprefix(prefix): value
+        for prefix in INTO_CONTAINER
+        for name, value in environ.items()
+        if name.startswith(prefix)
+    }
+
+
+def thread_limits(threads: int, reaching: Mapping[str, str] | None = None) -> str:
+    """The command that sets the CPU threads of the command after it.
+
+    threads: as configured; 0 leaves what the user has set. reaching: the user's variables that reach the measurement.
+    What Snakemake sets itself is lifted either way.
+    """
+    found = {name: str(threads) if threads else (reaching or {}).get(name) for name in THREAD_LIMITS}
+    unset = [word for name, value in found.items() if value is None for word in ("-u", name)]
+    return shlex.join(["env", *unset, *(f"{name}={value}" for name, value in found.items() if value is not None)])
 
 
 def add_arguments(settings: Any, ours: Sequence[str]) -> None:

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernelbook.fingerprint import folder_stamp
 from kernelbook.registry import pinned_address
 
 PULL_LIMIT_S = 3 * 3600
@@ -106,12 +107,17 @@ def image_of(where: str, store: Path, source: Path) -> Image:
     return Image(where, "local", source)
 
 
-def stamp_of(file: Path) -> str:
-    """Changes when another file or folder lies there; `absent` where there is none."""
+def stamp_of(file: Path, python: str = "python3") -> str:
+    """Changes when another file lies there, or when a folder is changed in place; `absent` where there is none.
+
+    python: the run's Python, which says where in a folder its packages may lie.
+    """
     try:
         found = file.stat()
     except OSError:
         return "absent"
+    if file.is_dir():
+        return folder_stamp(file, python)
     return f"{found.st_size}-{found.st_mtime_ns}"
 
 

@@ -8,7 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,16 @@ from typing import Any
 from kernelbook.config import CaseSpec, Config, RunSpec, matches, trace_case
 from kernelbook.containers import start_arguments
 from kernelbook.earlier import previous, read_object
+from kernelbook.fingerprint import files_digest
 from kernelbook.images import Image, image_of, runtime, stamp_of
 from kernelbook.imports import files_behind
 from kernelbook.published import published_error
 from kernelbook.recorded import MEASUREMENT, is_trace, recorded_cases
+from kernelbook.surroundings import driver_loaded, gpu, host_build, variables
+from kernelbook.workload_source import code_behind_workload
 
+# Keys of a case that cannot change its figures.
+NO_FIGURE = ("timeout_s", "retries")
 TABLES = ("case", "ranges", "activities", "calls", "ops", "kernels")  # what extract_case.py leaves of one process
 
 
@@ -42,6 +47,7 @@ class Plan:
     torch_version: str | None
     root: Path = Path()
     home: Path = Path()
+    known_code: dict[Any, tuple[Path, ...]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def results(self) -> Path:
@@ -106,15 +112,50 @@ class Plan:
         spec = dict(self.case_of(run, case).measurement)
         if self.config.run(run).kind == "recorded":
             return json.dumps(spec, sort_keys=True)
+        return json.dumps(spec | self._retry(run, case, process), sort_keys=True)
+
+    def _retry(self, run: str, case: str, process: int | str) -> dict[str, str]:
         earlier = previous(self.root / self.measurement_of(run, case, process), "started_utc")
         retry_of = earlier.repeat_of(self.config.retry_failed)
-        return json.dumps(spec | ({"retry_of": retry_of} if retry_of else {}), sort_keys=True)
+        return {"retry_of": retry_of} if retry_of else {}
+
+    def makes_stale(self, run: str, case: str, process: int | str) -> str:
+        """All by which a figure of a measured run can change, as JSON; a measurement whose own differs is repeated.
+
+        What cannot change a figure is not in it, such as the time limit of a case.
+        """
+        spec = self.config.run(run)
+        measured = {key: value for key, value in self.case_of(run, case).measurement.items() if key not in NO_FIGURE}
+        found = {
+            "case": measured | self._retry(run, case, process),
+            "files": self.code_digest(case),
+            "device": self.device_of(run),
+            "variables": variables(os.environ, spec.kind == "container"),
+        }
+        if spec.kind == "host":
+            found["build"] = host_build()
+        return json.dumps(found, sort_keys=True)
+
+    def device_of(self, run: str) -> str:
+        """Where the forwards of a run would be measured: `cpu`, or model and driver of the GPU.
+
+        On a machine without a driver, such as the login node of a cluster, it is what it was when the run was last
+        looked at.
+        """
+        if self.config.device == "cpu":
+            return "cpu"
+        found = gpu(self.config.visible_devices or os.environ.get("CUDA_VISIBLE_DEVICES"))
+        if found is None and not driver_loaded():
+            found = read_object(self.root / self.results / run / "run.json").get("device")
+        return found or ("cpu" if self.config.device == "auto" else "no GPU here")
 
     def run_json(self, run: str) -> str:
         """What probe_run.py gets, as JSON; a lost run is always looked at again."""
         spec = self.config.run(run)
         retry_of = previous(self.root / self.results / run / "run.json", "probed_utc").repeat_of(again=True)
         given = {"run": run, "kind": spec.kind, "where": spec.where, "description": spec.description}
+        if spec.kind in ("host", "container"):
+            given["device"] = self.device_of(run)
         if spec.kind == "recorded":
             given["folder"] = self.source_of(spec).as_posix()
         if spec.kind == "container":
@@ -142,7 +183,7 @@ class Plan:
 
     def _container_json(self, run: RunSpec) -> dict[str, Any]:
         known = read_object(self.root / self.results / run.name / "run.json")
-        stamp = _stamp(self.image_of(run).file)
+        stamp = _stamp(self.image_of(run).file, run.python)
         # as passed before, as long as the image is the one that was started then: a change starts it again
         seen = known.get("image_seen") if known.get("image_stamp") == stamp else stamp
         return {
@@ -156,12 +197,27 @@ class Plan:
         }
 
     def code_of(self, case: str) -> list[str]:
-        """The files whose change makes a measurement stale: the shared code, the workload and all that it imports."""
-        file = self.config.case(case).measurement["workload"].partition(":")[0]
-        own = file if file.endswith(".py") else self.ours(f"scripts/workloads/{file}.py")
-        harness = self.ours("scripts/workloads/harness")
-        found = [f"{harness}/{path.name}" for path in sorted((self.root / harness).glob("*.py"))]
-        return found + [file for file in self.code_behind(own, in_functions=True) if file not in found]
+        """The files whose change makes a measurement stale: the shared code, the workload, and the files behind it.
+
+        Those are the modules that it imports and the data files that its source, its parameters or `files` name.
+        """
+        return [
+            (path.relative_to(self.root) if path.is_relative_to(self.root) else path).as_posix()
+            for path in self._code(case)
+        ]
+
+    def code_digest(self, case: str) -> str:
+        """Changes with the content of any of these files."""
+        return files_digest(self._code(case), self.root)
+
+    def _code(self, case: str) -> tuple[Path, ...]:
+        spec = self.config.case(case)
+        texts = [value for key in ("params", "cpu_params") for value in spec.measurement[key].values()]
+        texts = frozenset(text for text in (*texts, *spec.files) if isinstance(text, str))
+        key = (spec.measurement["workload"], texts)
+        if key not in self.known_code:
+            self.known_code[key] = code_behind_workload(*key, self.root, self.root / self.ours("scripts"))
+        return self.known_code[key]
 
     def code_behind(self, file: str, in_functions: bool = False) -> list[str]:
         """A Python file and what it imports of its own folder and of the project's; nothing where it is not there."""

@@ -66,7 +66,7 @@ def _container(root: Path, spec: Mapping[str, Any]) -> dict[str, Any]:
         "image_digest": identity.digest,
         **vars(identity),
         "image_name": image.name,
-        "image_stamp": stamp_of(image.file),
+        "image_stamp": stamp_of(image.file, how["python"]),
         "image_seen": how["seen"],
         **versions,
     }

@@ -29,9 +29,9 @@ def watched_measurement(wildcards):
 
 
 def build_of(wildcards):
-    """What makes a measurement stale when it changes: the version of torch, and the image that it is in."""
+    """The build that a container run is measured with: torch, and the image that it is in."""
     if CONFIG.run(wildcards.run).kind == "host":
-        return PLAN.torch_version
+        return ""  # see Plan.makes_stale
     status = run_status(wildcards)
     return f"{status['torch']} in {status['image_digest'] or status['image_stamp']}"
 
@@ -39,7 +39,8 @@ def build_of(wildcards):
 def measuring_python(wildcards):
     """The command that starts Python where torch is, with the number of CPU threads that is wanted."""
     run = CONFIG.run(wildcards.run)
-    return f"{thread_limits(CONFIG.threads)} {shlex.quote(PYTHON if run.kind == 'host' else run.python)}"
+    limits = thread_limits(CONFIG.threads, reaching(os.environ, run.kind == "container"))
+    return f"{limits} {shlex.quote(PYTHON if run.kind == 'host' else run.python)}"
 
 
 def only_in(wildcards):

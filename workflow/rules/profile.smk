@@ -26,7 +26,6 @@ rule profile_case:
     input:
         run=ancient(f"{RESULTS}/{{run}}/run.json"),
         script=f"{SCRIPTS}/profile_case.py",
-        workload=lambda wildcards: PLAN.code_of(wildcards.case),
     output:
         case=f"{RESULTS}/{{run}}/{{case}}/{{process}}/case.json",
         measurement=f"{RESULTS}/{{run}}/{{case}}/{{process}}/measurement.json",
@@ -43,8 +42,10 @@ rule profile_case:
         python=measuring_python,
         build=build_of,
         only_in=only_in,
-        spec=lambda wildcards: PLAN.case_json(wildcards.run, wildcards.case, wildcards.process),
-        device=CONFIG.device,
+        stale=lambda wildcards: PLAN.makes_stale(wildcards.run, wildcards.case, wildcards.process),
+        # Snakemake leaves functions of `output` out of its comparison with the last execution: `stale` is what counts
+        spec=lambda wildcards, output: PLAN.case_json(wildcards.run, wildcards.case, wildcards.process),
+        device=lambda wildcards, output: CONFIG.device,
         cache=lambda wildcards: f"{RESULTS}/{wildcards.run}/cache",
         folder=subpath(output.measurement, parent=True),
     message:

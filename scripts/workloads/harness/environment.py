@@ -12,8 +12,19 @@ from typing import Any
 import torch
 
 from workloads.harness import gpu
+from workloads.harness.files import Scrubber
 
 PACKAGES = ("numpy", "triton", "pytorch-triton", "liger-kernel", "kernels", "flash-attn", "nvidia-cudnn-cu12")
+# Variables that torch, CUDA, cuBLAS, cuDNN, Inductor, Triton and the CPU libraries read; the same as in
+# scripts/kernelbook/surroundings.py, where a change of one makes a figure stale.
+READ = re.compile(
+    r"(AOT|ATEN|C10|CUBLAS|CUBLASLT|CUDA|CUDNN|DISABLE_ADDMM|DNNL|FLASH|GOMP|HIP|HIPBLASLT|HSA|INDUCTOR|KMP|LIGER|MALLOC"
+    r"|MIOPEN|MKL|MKLDNN|NCCL|NVIDIA|NVRTC|OMP|ONEDNN|OPENBLAS|PYTORCH|ROCBLAS|TORCH|TORCHDYNAMO|TORCHINDUCTOR"
+    r"|TORCHELASTIC|TRITON)_\w+|LD_LIBRARY_PATH|LD_PRELOAD|TMPDIR"
+)
+SECRET = re.compile(r"TOKEN|SECRET|KEY|PASS|CREDENTIAL|AUTH")
+PRIVATE_PATH = re.compile(r"(?<![\w>/.])/(?!(usr|opt|lib|lib64|bin|etc|\.singularity\.d)/)[^\s:,;]+")
+LONGEST_VALUE = 500
 
 
 def choose_device(asked: str) -> torch.device:
@@ -73,6 +84,17 @@ def describe_environment(device: torch.device | None) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "container": gpu.container(),
         "packages": {name: version for name in PACKAGES if (version := _version(name))},
+        "variables": _variables(),
+    }
+
+
+def _variables() -> dict[str, str]:
+    """Environment variables that can change a figure or name a cache; folders of users and secrets are left out."""
+    scrub = Scrubber()
+    return {
+        name: PRIVATE_PATH.sub("<path>", scrub(value))[:LONGEST_VALUE]
+        for name, value in sorted(os.environ.items())
+        if READ.fullmatch(name) and not SECRET.search(name)
     }
 
 
