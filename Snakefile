@@ -16,7 +16,7 @@ ROOT = Path(workflow.basedir)
 sys.path.insert(0, str(ROOT / "scripts"))
 
 
-from kernelbook.config import ConfigError, load_config
+from kernelbook.config import load_config
 from kernelbook.config_errors import refuse_bad_yaml
 from kernelbook.config_sources import read_sources
 from kernelbook.containers import add_arguments, prepare_environment, reaching, thread_limits
@@ -31,13 +31,14 @@ configfile: "config.yaml"
 
 
 CONTAINERS_ON = DeploymentMethod.APPTAINER in workflow.deployment_settings.deployment_method
-# targets are not known yet while Snakemake reads this file; the command line is
-config = for_target(config, sys.argv[1:], os.environ, main_process=workflow.is_main_process)
 try:
-    sources = read_sources(Path("config.yaml"), workflow.config_settings.configfiles, workflow.config_settings.config)
+    # targets are not known yet while Snakemake reads this file; the command line is
+    config = for_target(config, sys.argv[1:], os.environ, main_process=workflow.is_main_process)
+    given = workflow.config_settings
+    sources = read_sources(Path("config.yaml"), given.configfiles, given.config, given.config_args or ())
     CONFIG = load_config(config, ROOT / "workflow" / "schemas", sources)
     PLAN = make_plan(CONFIG, Path.cwd(), ROOT, CONTAINERS_ON)
-except (ConfigError, ImageError) as error:
+except (ValueError, ImageError) as error:
     sys.exit(f"{error}\nNothing was run.")
 prepare_environment(os.environ, CONFIG.visible_devices)
 add_arguments(workflow.deployment_settings, PLAN.start_arguments())

@@ -6,7 +6,7 @@ Every mistake is reported at once, each as path, fact and remedy; unknown keys a
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from kernelbook.config_errors import ConfigError, schema_errors
 from kernelbook.config_guesses import guess_errors
 from kernelbook.config_names import name_errors, sweep_name
 from kernelbook.config_sources import Source, source_of
+from kernelbook.config_spelling import misread_names
 from kernelbook.config_values import value_errors
 
 RUN_KINDS = ("host", "container", "recorded", "published")
@@ -96,38 +97,22 @@ def load_config(raw: Mapping[str, Any], schemas: Path, sources: Sequence[Source]
     """Check `raw` against the schemas in the folder `schemas` and return it typed, selections applied.
 
     sources: what `raw` was put together from, so that a mistake is told with the name of its own file.
-    `edition`, `only_runs` and `only_cases` may come from the command line as strings, numbers, dates or lists.
+    `only_runs` and `only_cases` may come from the command line as names with commas between them.
     Raises ConfigError with all mistakes at once.
     """
     source = partial(source_of, sources=sources)
-    unusable = value_errors(raw)
+    misread, given = misread_names(raw, sources)
+    unusable = value_errors(given)
     if unusable:
-        raise ConfigError(source, unusable)
-    given = dict(raw)
-    if "edition" in given:
-        given["edition"] = str(given["edition"])
-    for key in ("only_runs", "only_cases"):
-        if key in given:
-            given[key] = _words(given[key])
-    if isinstance(given.get("visible_devices"), int):
+        raise ConfigError(source, [*misread, *unusable])
+    if type(given.get("visible_devices")) is int:
         given["visible_devices"] = str(given["visible_devices"])
     if isinstance(given.get("retry_failed"), str):
         given["retry_failed"] = {"true": True, "false": False}.get(given["retry_failed"].lower(), given["retry_failed"])
-    problems = [*schema_errors(given, schemas), *name_errors(given), *guess_errors(given)]
+    problems = [*misread, *schema_errors(given, schemas, sources), *name_errors(given), *guess_errors(given)]
     if problems:
         raise ConfigError(source, problems)
     return _typed(given)
-
-
-def _words(value: Any) -> list[str]:
-    """What `--config only_runs=...` gives: a,b or one number or date or a list, as a list of names."""
-    if value is None or value == "":
-        return []
-    if isinstance(value, str):
-        return [word.strip() for word in value.split(",") if word.strip()]
-    if isinstance(value, Iterable) and not isinstance(value, Mapping):
-        return [str(word) for word in value]
-    return [str(value)]
 
 
 def _typed(given: Mapping[str, Any]) -> Config:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,9 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
+
+from kernelbook.config_sources import Source, written_value
+from kernelbook.yaml_text import YamlError, read_yaml
 
 TYPE_NAMES = {
     "integer": "a whole number",
@@ -23,6 +26,19 @@ TYPE_NAMES = {
     "object": "a map of keys and values",
     "null": "empty",
 }
+
+
+# Words that are used for the same thing.
+SYNONYMS = (
+    ("cuda", "gpu", "nvidia", "cuda:0"),
+    ("bfloat16", "bf16"),
+    ("float16", "fp16", "half", "f16"),
+    ("float32", "fp32", "float", "single", "f32"),
+    ("tf32", "tfloat32"),
+    ("float64", "fp64", "double", "f64"),
+    ("compile", "compiled", "torch.compile", "inductor", "jit"),
+    ("graph", "graphs", "cudagraph", "cudagraphs", "cuda-graph", "cuda_graph", "cuda-graphs"),
+)
 
 
 class ConfigError(ValueError):
@@ -44,88 +60,68 @@ def config_schema(schemas: Path) -> dict[str, Any]:
 
 
 def refuse_bad_yaml(*paths: str | Path) -> None:
-    """End the process with the place of a mistake that makes a file no YAML; Snakemake would not say where.
+    """End the process with the place of a mistake that makes a file no usable YAML; Snakemake would not say where.
 
-    Keys that are given twice are refused too, since the last of them would win without a word. A file that is missing
-    or is sound is left to Snakemake.
+    A file that is missing or sound is left to Snakemake.
     """
     for path in paths:
-        _refuse_bad_yaml(path)
+        try:
+            found = read_yaml(Path(path).read_text(encoding="utf-8"))
+            problems = () if isinstance(found, Mapping) else ("must hold keys and values, beginning with runs:",)
+        except FileNotFoundError:
+            continue
+        except UnicodeDecodeError as error:
+            problems = (f"no YAML: {error}",)
+        except YamlError as error:
+            problems = error.problems
+        if problems:
+            raise SystemExit("\n".join([*(f"{path}: {fact}" for fact in problems), "Nothing was run."]))
 
 
-def _refuse_bad_yaml(path: str | Path) -> None:
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-        yaml.safe_load(text)
-        twice = given_twice(text)
-        top = yaml.compose(text, Loader=yaml.SafeLoader)
-    except FileNotFoundError:
-        return
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        fact = getattr(error, "problem", None) or str(error)
-        raise SystemExit(f"{path}: {where}no YAML: {fact}\nNothing was run.") from error
-    if not isinstance(top, yaml.MappingNode):
-        raise SystemExit(f"{path}: must hold keys and values, beginning with runs:\nNothing was run.")
-    if twice:
-        raise SystemExit("\n".join([*(f"{path}: {fact}" for fact in twice), "Nothing was run."]))
+def schema_errors(given: Mapping[str, Any], schemas: Path, sources: Sequence[Source] = ()) -> list[str]:
+    """Every breach of the schema, one line each, in the order of the file; empty where all is well.
 
-
-def given_twice(text: str) -> list[str]:
-    """Keys that one map of a YAML text gives more than once, a line each; raises yaml.YAMLError for what is no YAML."""
-    top = yaml.compose(text, Loader=yaml.SafeLoader)
-    return [] if top is None else list(_given_twice(top, set()))
-
-
-def _given_twice(node: yaml.Node, seen: set[int]) -> Iterator[str]:
-    """Keys of one map that are given more than once, each with both its lines."""
-    if id(node) in seen or not isinstance(node, yaml.CollectionNode):
-        return
-    seen.add(id(node))
-    if isinstance(node, yaml.MappingNode):
-        lines: dict[str, int] = {}
-        for key, _ in node.value:
-            word, line = str(key.value), key.start_mark.line + 1
-            if word != "<<" and word in lines:
-                yield f"line {line}: the key {word!r} is there already, in line {lines[word]}: rename or delete one"
-            lines[word] = line
-    for item in node.value:
-        for part in item if isinstance(item, tuple) else (item,):
-            yield from _given_twice(part, seen)
-
-
-def schema_errors(given: Mapping[str, Any], schemas: Path) -> list[str]:
-    """Every breach of the schema, one line each, in the order of the file; empty where all is well."""
+    sources: where values are looked up as they were written.
+    """
     schema = config_schema(schemas)
     parts = [(path.name, json.loads(path.read_text(encoding="utf-8"))) for path in schemas.glob("*.schema.json")]
     registry = Registry().with_resources(
         (name, Resource.from_contents(contents, default_specification=DRAFT202012)) for name, contents in parts
     )
     validator = Draft202012Validator(schema, registry=registry)
-    return [line for error in validator.iter_errors(given) for line in _said(error)]
+    return [line for error in validator.iter_errors(given) for line in _said(error, sources)]
 
 
 def near_miss(word: Any, known: Iterable[str]) -> str:
-    """The remedy for a name that is not known: the nearest one, or all there are."""
+    """The remedy for a name that is not known: one that means the same, the nearest one, or all there are."""
     names = sorted(str(name) for name in known)
     spelled = {name.lower(): name for name in names}
-    close = difflib.get_close_matches(str(word), names, n=1) or [
-        spelled[name] for name in difflib.get_close_matches(str(word).lower(), spelled, n=1)
-    ]
+    same = [name for group in SYNONYMS if str(word).lower() in group for name in names if name in group]
+    close = (
+        same
+        or difflib.get_close_matches(str(word), names, n=1)
+        or [spelled[name] for name in difflib.get_close_matches(str(word).lower(), spelled, n=1)]
+    )
     if close:
         return f"did you mean {close[0]!r}?"
     return f"there is: {', '.join(names)}" if names else "there is none"
 
 
-def _said(error: ValidationError) -> list[str]:
+def _said(error: ValidationError, sources: Sequence[Source]) -> list[str]:
     where = ".".join(str(part) for part in error.absolute_path) or "the top level"
     say = _SAYINGS.get(error.validator)
     if error.validator in ("type", "pattern", "enum", *_EMPTY) and "must" in error.schema:
         return [f"{where}: must be {error.schema['must']}, got {_shown(error.instance)}"]
+    if error.validator == "type" and error.validator_value == "string" and _is_single(error.instance):
+        written = written_value(sources, *error.absolute_path) or _shown(error.instance).strip('"')
+        return [f'{where}: must be a word, got {written}, which is none to YAML: write "{written}" in quotes']
     if say is None:
         return [f"{where}: {error.message}: see workflow/schemas/config.schema.yaml"]
     return [f"{where}: {line}" if line[0] != "." else f"{where}{line}" for line in say(error)]
+
+
+def _is_single(value: Any) -> bool:
+    return value is not None and not isinstance(value, Mapping | list)
 
 
 def _shown(value: Any) -> str:

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from kernelbook.config_errors import given_twice
 from kernelbook.config_values import value_errors
+from kernelbook.yaml_text import YamlError, read_yaml
 
 # the columns of the case table that a published figure may fill; other figures stand in the published table alone
 COUNTS = ("kernels", "memcpys", "memsets", "launches")
@@ -39,15 +37,14 @@ class Published:
 def load_published(path: Path) -> Published:
     """Read a file of published figures; raises PublishedError with every reason where it is not one."""
     try:
-        text = path.read_text(encoding="utf-8")
-        found = yaml.safe_load(text)
-        problems = given_twice(text)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        found = read_yaml(path.read_text(encoding="utf-8"))
+    except YamlError as error:
+        raise PublishedError("; ".join(f"{path}: {problem}" for problem in error.problems)) from error
+    except (OSError, UnicodeDecodeError) as error:
         raise PublishedError(f"{path}: cannot be read as YAML: {error}") from error
     if not isinstance(found, Mapping) or not isinstance(found.get("cases"), Mapping):
         raise PublishedError(f"{path}: has no map `cases` of case: {{figure: value}}: add it")
-    problems += value_errors(found)
-    problems = problems or [*_source_errors(found.get("source")), *_figure_errors(found)]
+    problems = value_errors(found) or [*_source_errors(found.get("source")), *_figure_errors(found)]
     if problems:
         raise PublishedError("; ".join(f"{path}: {problem}" for problem in problems))
     return Published(found["source"], {key: found.get(key) for key in DEVICE}, found["cases"])

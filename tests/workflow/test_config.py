@@ -1,7 +1,5 @@
 """config.yaml: what is accepted, and that every mistake is said at once with path, fact and remedy."""
 
-import datetime
-
 import pytest
 import yaml
 
@@ -83,14 +81,6 @@ def test_every_mistake_is_reported_at_once_with_path_fact_and_remedy(load, shipp
         "config.yaml: cases.linear-eager: unknown key 'warmpu': did you mean 'warmup'?",
         "config.yaml: only_runs: names no run: 'hst': did you mean 'host'?",
     }
-
-
-@pytest.mark.parametrize(
-    ("given", "edition"),
-    [("2026-11-29", "2026-11-29"), (2.1, "2.1"), (20261129, "20261129"), (datetime.date(2026, 11, 29), "2026-11-29")],
-)
-def test_an_edition_may_arrive_as_word_number_or_date(load, shipped, given, edition):
-    assert load({**shipped, "edition": given}).edition == edition
 
 
 @pytest.mark.parametrize("edition", ["example", "../up", "UPPER", "", "-x", ".hidden"])

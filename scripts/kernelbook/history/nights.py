@@ -55,11 +55,14 @@ def for_target(
     """The configuration as given, or with the night's edition and repeats where the command line asks for `nightly`.
 
     The edition is tonight's unless the configuration names one. `environ` carries it to child processes.
+    Raises ValueError for an edition that is not a night.
     """
     if main_process:
         environ.pop(NIGHT_VARIABLE, None)
         if "nightly" in words:
-            environ[NIGHT_VARIABLE] = str(config.get("edition") or tonight())
+            edition = str(config.get("edition") or tonight())  # YAML has dates of its own
+            night_date(edition)
+            environ[NIGHT_VARIABLE] = edition
     night = environ.get(NIGHT_VARIABLE)
     if night is None:
         return dict(config)
