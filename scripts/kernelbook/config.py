@@ -21,6 +21,8 @@ from kernelbook.config_values import value_errors
 
 RUN_KINDS = ("host", "container", "recorded", "published")
 MEASURE_KEYS = ("dtype", "warmup", "schedule", "samples", "timeout_s", "seed", "retries", "flush_l2", "tf32")
+# Keys of a case that cannot change its figures.
+NO_FIGURE = ("timeout_s", "retries")
 MEASURE_DEFAULTS: Mapping[str, Any] = {
     "dtype": "bfloat16",
     "warmup": 3,

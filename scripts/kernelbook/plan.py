@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kernelbook.config import CaseSpec, Config, RunSpec, matches, trace_case
+from kernelbook.config import NO_FIGURE, CaseSpec, Config, RunSpec, matches, trace_case
 from kernelbook.containers import start_arguments
 from kernelbook.earlier import previous, read_object
 from kernelbook.fingerprint import files_digest
@@ -24,8 +24,6 @@ from kernelbook.recorded import MEASUREMENT, is_trace, recorded_cases
 from kernelbook.surroundings import driver_loaded, gpu, host_build, variables
 from kernelbook.workload_source import code_behind_workload
 
-# Keys of a case that cannot change its figures.
-NO_FIGURE = ("timeout_s", "retries")
 TABLES = ("case", "ranges", "activities", "calls", "ops", "kernels")  # what extract_case.py leaves of one process
 
 

@@ -77,7 +77,11 @@ def test_tables_are_stale_when_anything_that_extracting_imports_changes(root):
     ("script", "rules", "needed"),
     [
         ("extract_case", "extract", ("case_tables", "trace/reader")),
-        ("collect_edition", "report", ("edition/collect", "trace/tables", "case_facts/merging", "findings/copies", "units")),
+        (
+            "collect_edition",
+            "report",
+            ("edition/collect", "trace/tables", "case_facts/merging", "findings/copies", "units"),
+        ),
         ("render_report", "report", ("report/page", "case_facts/model", "trust", "units")),
     ],
 )

@@ -64,7 +64,11 @@ def judge(
         )
     histories = make_series(history.table, nights)
     first = max(0, len(nights) - rules.alert_window)
-    said = remembered(judged, nights[:-1])
+    renamed = history.renamed
+    said = tuple(
+        replace(event, series=renamed.get((event.series, event.case), event.series))
+        for event in remembered(judged, nights[:-1])
+    )
     known = {event.id for event in said}
     fresh = [event for event in _exact(history, histories, names, first, rules) if event.id not in known]
     order = {night: at for at, night in enumerate(nights)}

@@ -15,7 +15,7 @@ import pyarrow as pa
 from kernelbook.case_facts import CaseFacts, case_facts, representative
 from kernelbook.edition.files import read_files
 from kernelbook.history.nights import night_date
-from kernelbook.history.schema import SCHEMA, series_id, short_id, table_of
+from kernelbook.history.schema import SCHEMA, series_id, settings_of, short_id, table_of
 
 MEASURED = ("host", "container")
 """Kinds of runs that are measured in the night; recorded and published ones never change."""
@@ -71,7 +71,7 @@ def night_tables(edition: Recorded, lines: Mapping[str, str] | None = None) -> d
     """One table a measured run, ready for the history; `lines`: run -> the name its series go on under.
 
     A run that was left out is one row without a case. Raises RecordError for an edition that is no night or measured
-    nothing.
+    nothing, and for two cases that would be one series.
     """
     name = edition.about["edition"]
     try:
@@ -82,21 +82,36 @@ def night_tables(edition: Recorded, lines: Mapping[str, str] | None = None) -> d
     if not measured:
         raise RecordError(f"{name}: no run of this edition was measured: nothing to record; see runs in config.yaml")
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    configured = {case["case"]: case for case in edition.about.get("cases", [])}
     for case in edition.rows:
         if case["run"] in measured:
-            rows[case["run"]].append(_row(case, edition))
+            rows[case["run"]].append(_row(case, edition, configured.get(case["case"], {})))
     for left in edition.about["left_out"]:
         rows[left["run"]] = [{"status": "left out", "reason": left["reason"]}]
     for run, found in rows.items():
         for row in found:
             row |= {"edition": name, "night": night, "run": run, "line": (lines or {}).get(run, run)}
             row["series"] = series_id(row) if row["status"] == "ok" else None
+    _refuse_shared_series(row for found in rows.values() for row in found if row["series"])
     return {run: table_of(found) for run, found in rows.items()}
 
 
-def _row(case: Mapping[str, Any], edition: Recorded) -> dict[str, Any]:
+def _refuse_shared_series(rows: Iterable[Mapping[str, Any]]) -> None:
+    cases: dict[str, str] = {}
+    for row in rows:
+        if cases.setdefault(row["series"], row["case"]) != row["case"]:
+            raise RecordError(
+                f"{row['edition']}: the cases {cases[row['series']]} and {row['case']} would be one series: "
+                "rename one in config.yaml, and run the night again"
+            )
+
+
+def _row(case: Mapping[str, Any], edition: Recorded, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """spec: the case as configured."""
     key = (case["run"], case["case"], int(case["process"]))
     row = {name: case.get(name) for name in SCHEMA.names}  # `kernels` is a count there
+    measured = {name: case[name] for name in ("warmup", "flush_l2") if case.get(name) is not None}
+    row["settings"] = settings_of({**spec, **measured})
     row["params"] = json.dumps(_parsed(case.get("params"), {}), sort_keys=True)
     row["warnings"] = sorted({note["code"] for note in _parsed(case.get("warnings"), [])})
     row["sm_clock_mhz"] = sm_clock(_parsed(case.get("clocks"), {}))

@@ -1,9 +1,10 @@
-"""The columns of the history: one row a case and process of a night. Version 2.
+"""The columns of the history: one row a case and process of a night. Version 3.
 
 | version | what changed |
 | --- | --- |
 | 1 | the first |
 | 2 | `kernel_count`, `image_digest`, `sm_clock_mhz`, `ops`, `ops_id`, `warnings` added |
+| 3 | `settings` added; `series` takes in the case and its settings |
 """
 
 from __future__ import annotations
@@ -11,10 +12,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-VERSION = 2
+from kernelbook.config import MEASURE_DEFAULTS, NO_FIGURE
+
+VERSION = 3
 VERSION_KEY = b"kernelbook_history_schema"
 
 _NAMES = pa.list_(pa.string())
@@ -30,6 +35,7 @@ _COLUMNS: dict[str, pa.DataType] = {
     "mode": pa.string(),
     "dtype": pa.string(),
     "params": pa.string(),  # JSON, keys sorted
+    "settings": pa.string(),  # JSON: how it was measured and compiled, where that is not the default
     "status": pa.string(),  # ok | failed | unsupported | left out
     "reason": pa.string(),
     "series": pa.string(),  # short id of what may be compared; null unless ok
@@ -60,7 +66,12 @@ _COLUMNS: dict[str, pa.DataType] = {
     "sm_clock_mhz": pa.float64(),  # the higher of before and after
 }
 SCHEMA = pa.schema(list(_COLUMNS.items()), metadata={VERSION_KEY: str(VERSION).encode()})
-SERIES_KEY = ("workload", "variant", "mode", "params", "dtype", "device", "driver", "line")
+SERIES_KEY = ("workload", "variant", "mode", "params", "dtype", "device", "driver", "line", "case")
+DEFAULT_SETTINGS = "{}"
+# What a configured case holds beside its settings: what the other columns hold, and what cannot change a figure.
+NO_SETTINGS = frozenset(
+    {*SERIES_KEY, *NO_FIGURE, "cpu_params", "annotation", "retry_of", "note", "expect", "sweep", "enabled"}
+)
 
 
 def short_id(value: object) -> str:
@@ -69,8 +80,53 @@ def short_id(value: object) -> str:
 
 
 def series_id(row: Mapping[str, object]) -> str:
-    """Id of the series a row belongs to: values are compared only where all of `SERIES_KEY` is equal."""
-    return short_id([row.get(key) for key in SERIES_KEY])
+    """Id of the series a row belongs to: values are compared only where all of `SERIES_KEY` and the settings are equal.
+
+    Default settings and unknown ones leave no trace in the id.
+    """
+    settings = row.get("settings")
+    more = [] if settings in (None, DEFAULT_SETTINGS) else [settings]
+    return short_id([*(row.get(key) for key in SERIES_KEY), *more])
+
+
+def settings_of(case: Mapping[str, object]) -> str:
+    """The column `settings` of a case as configured: JSON, keys sorted, without what has its default."""
+    defaults = {**MEASURE_DEFAULTS, "compile_options": {}}
+    found = {key: value for key, value in case.items() if key not in NO_SETTINGS and value != defaults.get(key)}
+    return json.dumps(found, sort_keys=True)
+
+
+def with_series(table: pa.Table) -> tuple[pa.Table, dict[tuple[str, str], str]]:
+    """Rows in order of nights, with the series of those before version 3 computed anew from their columns.
+
+    Their settings are unknown: they are taken to be those of the first later night of the same case, so that its
+    series goes on. The second value maps (old id, case) to the new id.
+    """
+    old = pc.and_(pc.is_valid(table["series"]), pc.is_null(table["settings"]))
+    if not pc.any(old).as_py():
+        return table, {}
+    later: dict[str, str] = {}
+    for row in _distinct(table.filter(pc.is_valid(table["settings"]))):
+        if row["series"]:
+            later.setdefault(series_id(row | {"settings": None}), row["series"])
+    renamed = {}
+    for row in _distinct(table.filter(old)):
+        found = series_id(row)
+        renamed[row["series"], row["case"]] = later.get(found, found)
+    keys = pc.binary_join_element_wise(table["series"], table["case"], "\0").combine_chunks().dictionary_encode()
+    names = [renamed.get(tuple(key.split("\0"))) if key else None for key in keys.dictionary.to_pylist()]
+    computed = pa.array(names, pa.string()).take(keys.indices)
+    series = pc.if_else(old, computed, table["series"])
+    place = table.column_names.index("series")
+    return table.set_column(place, table.schema.field(place), series), renamed
+
+
+def _distinct(table: pa.Table) -> list[dict[str, Any]]:
+    """Different combinations of what makes a series, in the order in which they are first seen."""
+    columns = [*SERIES_KEY, "settings", "series"]
+    numbered = table.select(columns).append_column("row", pa.array(range(len(table)), pa.int64()))
+    found = numbered.group_by(columns, use_threads=False).aggregate([("row", "min")])
+    return found.sort_by("row_min").to_pylist()
 
 
 def table_of(rows: Iterable[Mapping[str, object]]) -> pa.Table:

@@ -26,12 +26,12 @@ _MODES = (
     "cudnn",
     "image_digest",
 )
-_FIXED = ("run", "line", "case", "workload", "variant", "mode", "params", "dtype", "device", "driver")
+_FIXED = ("run", "line", "case", "workload", "variant", "mode", "params", "settings", "dtype", "device", "driver")
 
 
 @dataclass(frozen=True)
 class Series:
-    """What may be compared: n nights of one case under one GPU, driver, line and set of parameters.
+    """What may be compared: n nights of one case under one GPU, driver, line, settings and parameters.
 
     `nights` (n) are positions in `Histories.nights`; `values` holds arrays (n), µs or MHz, NaN where missing: each the
     median over the night's processes. `facts` holds what most processes of the night had; `processes` their number.
@@ -45,6 +45,7 @@ class Series:
     variant: str
     mode: str
     params: str
+    settings: str | None
     dtype: str
     device: str | None
     driver: str | None

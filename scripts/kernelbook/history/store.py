@@ -18,7 +18,7 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kernelbook.history.nights import is_night, night_order
-from kernelbook.history.schema import SCHEMA, VERSION_KEY, upgrade
+from kernelbook.history.schema import SCHEMA, VERSION_KEY, upgrade, with_series
 
 KEPT = ("night", "process", "device_type", "image", "started_utc", "first_call_us", "peak_memory_bytes")
 LISTS = ("forward_times_us", "kernels", "ops")
@@ -45,11 +45,15 @@ class Damaged:
 
 @dataclass(frozen=True)
 class History:
-    """The nights that could be read: rows in the order of nights, and the files that could not."""
+    """The nights that could be read: rows in the order of nights, and the files that could not.
+
+    renamed: (series as an older version wrote it, case) -> series in `table`.
+    """
 
     table: pa.Table
     nights: tuple[str, ...]
     damaged: tuple[Damaged, ...]
+    renamed: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -131,7 +135,8 @@ class Store:
         tables = [item for item in found if isinstance(item, pa.Table)]
         damaged = tuple(item for item in found if isinstance(item, Damaged))
         empty = pa.schema([SCHEMA.field(name) for name in columns]).empty_table()
-        return History(pa.concat_tables([empty, *tables]).combine_chunks(), tuple(nights), damaged)
+        table, renamed = with_series(pa.concat_tables([empty, *tables]).combine_chunks())
+        return History(table, tuple(nights), damaged, renamed)
 
     def _read_one(self, path: Path, columns: list[str]) -> pa.Table | Damaged:
         try:
