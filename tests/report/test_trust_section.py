@@ -193,7 +193,7 @@ def test_twin_tables_and_summary_hold_the_same(told) -> None:
     text = (told / "report.md").read_text()
     assert "## How far to trust these figures" in text
     assert "- It takes longer by more than 10 %, bound by launches (1): `linear-eager`." in text
-    assert f"| h200 | flash | no | {REASON} |" in text
+    assert f"| h200 | flash | **no** | {REASON} |" in text
     assert "&lt;b" in text or r"\<b\>" in text
     summary = json.loads((told / "summary.json").read_text())
     assert [Trust(**row) for row in summary["trust"]] == [GOOD, SLOW, UNREAD]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kernelbook.case_facts import CaseFacts
 from kernelbook.edition.model import Edition
-from kernelbook.report import figures, text, views
+from kernelbook.kernel_names import built_for
+from kernelbook.report import figures, listings, table, text, views
 from kernelbook.report.sweeps import FILE, chart
 from kernelbook.report.templating import context, environment
 from kernelbook.report.text import Markdown, slug
@@ -21,14 +23,19 @@ def render(edition: Edition, created_utc: str, output: Path) -> str:
     given = context(edition, created_utc)
     given |= {
         "figures": {work.name: _figures(work, output / "figures") for work in given["workloads"]},
-        "total": _total,
+        "kernels_of": partial(_kernels, edition),
+        "render": table.markdown,
     }
     env = environment(text.markdown, autoescape=False, code=text.code, block=text.block, raw=Markdown)
     return env.get_template("report.md.j2").render(given)
 
 
-def _total(row: CaseFacts) -> float:
-    return sum(act.duration_us for act in row.activities)
+def _kernels(edition: Edition, row: CaseFacts) -> table.Table:
+    costs = edition.kernel_costs.get(row.key, {})
+    capability = next((run.capability for run in edition.runs if run.run == row.run), None)
+    return listings.kernels(
+        row, lambda activity: costs.get(activity.position), lambda activity: built_for(activity.decoded, capability)
+    )
 
 
 def _figures(work: views.WorkloadView, folder: Path) -> list[tuple[str, Markdown]]:

@@ -12,7 +12,7 @@ from typing import Any
 from markupsafe import Markup
 
 from kernelbook.edition.model import Edition
-from kernelbook.report import page_data, story, sweeps, text
+from kernelbook.report import page_data, story, sweeps, table, text
 from kernelbook.report.families import FAMILIES
 from kernelbook.report.templating import BROKEN_SEEN, context, environment
 from kernelbook.report.traces import Links
@@ -97,7 +97,7 @@ def render(edition: Edition, created_utc: str, traces: Links) -> str:
     index, blocks = page_data.build(edition, {cell.number: cell.anchor for cell in cells}, traces)
     given |= {
         "assets": assets(),
-        "anchors": {case.spec.case: case.anchor for case in given["cases"]},
+        "render": table.html,
         "broken_more": given["broken"][BROKEN_SEEN:],
         "weighed": story.by_weight(story.own_findings(edition), FINDING_ROWS),
         "trust_rows": edition.trust[:TRUST_ROWS],

@@ -11,8 +11,7 @@ import jinja2
 
 from kernelbook import units
 from kernelbook.edition.model import Edition
-from kernelbook.kernel_names import built_for
-from kernelbook.report import ceilings, names, story, text, trust, views
+from kernelbook.report import ceilings, listings, names, story, text, trust, views
 from kernelbook.report.also import also
 from kernelbook.report.families import family_of
 
@@ -25,7 +24,6 @@ FILTERS = {
     "share": text.share,
     "size": text.size,
     "number": text.number,
-    **trust.CELLS,
     "clip": text.clip,
     "counts": text.counts,
     "one_time": text.one_time,
@@ -58,7 +56,6 @@ def context(edition: Edition, created_utc: str) -> dict[str, Any]:
     verdict = story.verdict(edition)
     broken = views.guess_lines(verdict.broken)
     own = story.own_findings(edition)
-    capabilities = {run.run: run.capability for run in edition.runs}
     return {
         "edition": edition,
         "created_utc": created_utc,
@@ -84,7 +81,7 @@ def context(edition: Edition, created_utc: str) -> dict[str, Any]:
         "troubled": story.troubles(edition),
         "lost": story.lost(edition),
         "shown": names.of_activity,
-        "cost_of": lambda row, act: edition.kernel_costs.get(row.key, {}).get(act.position),
-        "built_for": lambda row, act: built_for(act.decoded, capabilities.get(row.run)),
+        "listings": listings,
+        "anchors": {case.spec.case: case.anchor for workload in arranged for case in workload.cases},
         "family": lambda act: family_of(act.category, act.family),
     }

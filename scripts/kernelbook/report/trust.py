@@ -217,15 +217,3 @@ def timed_by(row: Trust) -> str:
     if row.forward_timer is None:
         return text.NOT_AVAILABLE
     return TIMERS.get(row.forward_timer, row.forward_timer) + (", L2 flushed" if row.flush_l2 else "")
-
-
-CELLS = {
-    "trust_processes": processes,
-    "forward_spread": forward_spread,
-    "bound_by": bound_by,
-    "signed": signed,
-    "warm_up": warm_up,
-    "sm_clock": sm_clock,
-    "first_call": first_call,
-    "timed_by": timed_by,
-}

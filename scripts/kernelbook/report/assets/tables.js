@@ -49,15 +49,22 @@ function filterTable(table, text) {
   announce(`${left} rows`);
 }
 
-// What is copied is what is seen: visible rows, in their present order.
+// The words of a cell as they are seen.
 function cellText(cell) {
   const parts = cell.children.length ? [...cell.querySelectorAll("[data-copy]")].map((part) => part.dataset.copy) : [];
   return (parts.length ? parts.join(" ") : cell.innerText || cell.textContent).replace(/\s+/g, " ").trim();
 }
 
+// What is copied: visible rows in their present order; raw values, with the unit in the heading, where a column has one.
 function tableRows(table) {
-  const lines = [[...table.tHead.rows[0].cells].map(cellText)];
-  for (const row of rowsOf(table)) if (!row.hidden) lines.push([...row.cells].map(cellText));
+  const heads = [...table.tHead.rows[0].cells];
+  const rows = rowsOf(table).filter((row) => !row.hidden);
+  const units = heads.map(
+    (head, column) => head.dataset.unit ?? rows.map((row) => row.cells[column]?.dataset.unit).find(Boolean),
+  );
+  const value = (cell, column) => (units[column] !== undefined && cell.dataset.v) || cellText(cell);
+  const lines = [heads.map((head, column) => cellText(head) + (units[column] ? `, ${units[column]}` : ""))];
+  for (const row of rows) lines.push([...row.cells].map(value));
   const width = lines[0].length;
   return lines.map((line) => [...line, ...Array(Math.max(width - line.length, 0)).fill("")]);
 }
@@ -150,4 +157,5 @@ function makeTable(name, caption, heads, rows) {
   return wrap;
 }
 
-const timeCell = (us, text = duration(us)) => h("td", { class: "r num", "data-v": missing(us) ? "" : us }, text);
+const timeCell = (us, text = duration(us)) =>
+  h("td", { class: "r num", "data-v": missing(us) ? "" : us, "data-unit": "µs" }, text);

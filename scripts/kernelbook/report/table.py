@@ -1,0 +1,233 @@
+"""A table of the report: columns and rows, stated once and rendered as HTML and as Markdown.
+
+A cell shows text and may hold the raw value behind it. The page sorts by the raw value, and copies it (as CSV or
+Markdown) with the column's unit in the heading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from markupsafe import Markup, escape
+
+from kernelbook.report import text
+
+Row = TypeVar("Row")
+#: Classes of parts that Markdown sets in bold.
+STRONG = ("no", "bad")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of a cell's text.
+
+    kind: "", or what it is: code (a name), muted, ok, no, flag, bad (a flag for a failure). href: a link on the page.
+    page_only: left out of report.md.
+    """
+
+    text: str
+    kind: str = ""
+    title: str = ""
+    href: str = ""
+    page_only: bool = False
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one cell shows, and the raw value that it is sorted and exported by; None sorts last."""
+
+    parts: tuple[Part, ...]
+    value: str | float | None = None
+
+    @property
+    def text(self) -> str:
+        """The cell without its markup."""
+        return " ".join(part.text for part in self.parts)
+
+
+def cell(shown: str | Part | None, *more: str | Part | None, value: str | float | None = None) -> Cell:
+    """A cell of these parts; parts that are None are left out, no part at all is not available."""
+    parts = [each if isinstance(each, Part) else Part(each) for each in (shown, *more) if each is not None]
+    return Cell(tuple(parts) or (Part(text.NOT_AVAILABLE),), value)
+
+
+@dataclass(frozen=True)
+class Column(Generic[Row]):
+    """One column. `cell` takes a row. `page_only`: left out of report.md.
+
+    unit: of the raw values, "" where they have none; None for text, which is exported as it is shown.
+
+    css: classes of its cells on the page; `r` aligns to the right.
+    """
+
+    title: str
+    cell: Callable[[Row], Cell]
+    unit: str | None = None
+    css: str = ""
+    page_only: bool = False
+
+    @property
+    def right(self) -> bool:
+        """Whether the column is aligned to the right."""
+        return "r" in self.css.split()
+
+
+def words(title: str, get: Callable[[Row], Any], limit: int = 0, css: str = "", page_only: bool = False) -> Column[Row]:
+    """A column of text; longer values are clipped to `limit` characters."""
+
+    def shown(row: Row) -> Cell:
+        value = get(row)
+        if isinstance(value, Part):
+            return cell(value)
+        return cell(None if value is None else text.clip(value, limit) if limit else str(value))
+
+    return Column(title, shown, css=css, page_only=page_only)
+
+
+def figure(
+    title: str, get: Callable[[Row], Any], show: Callable[[Any], str] = str, unit: str = "", page_only: bool = False
+) -> Column[Row]:
+    """A column of numbers, shown by `show` and exported raw, in `unit`."""
+
+    def shown(row: Row) -> Cell:
+        value = get(row)
+        return cell(None if value is None else show(value), value=value)
+
+    return Column(title, shown, unit, "r num", page_only)
+
+
+def time(title: str, get: Callable[[Row], float | None], page_only: bool = False) -> Column[Row]:
+    """A column of times in µs."""
+    return figure(title, get, text.duration, "µs", page_only)
+
+
+def share(title: str, get: Callable[[Row], float | None], page_only: bool = False) -> Column[Row]:
+    """A column of shares, 0 to 1."""
+    return figure(title, get, text.share, "", page_only)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row of a table: its cells, or one cell across all columns but the first.
+
+    notes: lines that stand below the row on the page and below the table in Markdown, as (css, text).
+    """
+
+    cells: tuple[Cell, ...]
+    css: str = ""
+    anchor: str = ""
+    across: bool = False
+    notes: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns and rows. `name` is unique in the report; `css` are classes of the table on the page.
+
+    row_heads: whether the first cell of a row is its heading.
+    """
+
+    name: str
+    caption: str
+    columns: tuple[Column[Any], ...]
+    lines: tuple[Line, ...]
+    css: str = ""
+    row_heads: bool = False
+
+
+def table(name: str, caption: str, columns: Sequence[Column[Row]], rows: Iterable[Row], css: str = "") -> Table:
+    """A table with a line for each row."""
+    lines = tuple(Line(tuple(column.cell(row) for column in columns)) for row in rows)
+    return Table(name, caption, tuple(columns), lines, css)
+
+
+# --- renderings -------------------------------------------------------------------------------------------------------
+
+
+def html(shown: Table) -> Markup:
+    """The table for the page; `data-v` holds the raw value, `data-unit` of a heading its unit."""
+    heads = Markup("").join(_head(column) for column in shown.columns)
+    body = Markup("\n").join(_html_line(line, shown.columns, shown.row_heads) for line in shown.lines)
+    return Markup(
+        '<div class="table" data-table="{}"><table{}><caption>{}</caption>\n<thead><tr>{}</tr></thead><tbody>\n{}\n'
+        "</tbody></table></div>"
+    ).format(text.visible(shown.name), _attribute("class", shown.css), text.visible(shown.caption), heads, body)
+
+
+def _head(column: Column[Any]) -> Markup:
+    css = "r" if column.right else ""
+    unit = Markup("") if column.unit is None else Markup(' data-unit="{}"').format(column.unit)
+    return Markup("<th{}{}>{}</th>").format(_attribute("class", css), unit, text.visible(column.title))
+
+
+def _html_line(line: Line, columns: Sequence[Column[Any]], row_heads: bool) -> Markup:
+    rows = [Markup("<tr{}{}>").format(_attribute("class", line.css), _attribute("id", line.anchor))]
+    for place, each in enumerate(line.cells):
+        css = "" if line.across else columns[place].css
+        wide = Markup(' colspan="{}"').format(len(columns) - 1) if line.across and place else ""
+        raw = f"{each.value:.6g}" if isinstance(each.value, float) else each.value
+        sort = (
+            Markup(' data-v="{}"').format("" if raw is None else raw)
+            if "num" in css.split() or each.value is not None
+            else ""
+        )
+        parts = Markup(" ").join(map(_html_part, each.parts))
+        start, end = ('<th scope="row"', "</th>") if row_heads and not place else ("<td", "</td>")
+        rows.append(Markup(f"{start}{{}}{{}}{{}}>{{}}{end}").format(_attribute("class", css), wide, sort, parts))
+    rows.append(Markup("</tr>"))
+    for css, note in line.notes:
+        rows.append(
+            Markup('\n<tr class="{}"><td></td><td colspan="{}">{}</td></tr>').format(
+                css, len(columns) - 1, text.visible(note)
+            )
+        )
+    return Markup("").join(rows)
+
+
+def _html_part(part: Part) -> Markup:
+    shown = escape(text.visible(part.text))
+    if part.href:
+        shown = Markup('<a href="#{}">{}</a>').format(part.href, shown)
+    css = {"code": "mono", "bad": "flag bad"}.get(part.kind, part.kind)
+    title = _attribute("title", text.visible(part.title))
+    return Markup("<span{}{}>{}</span>").format(_attribute("class", css), title, shown) if css or title else shown
+
+
+def _attribute(name: str, value: str | None) -> Markup:
+    return Markup(' {}="{}"').format(Markup(name), value) if value else Markup("")
+
+
+def markdown(shown: Table) -> text.Markdown:
+    """The table for report.md; columns for the page alone are left out."""
+    places = [place for place, column in enumerate(shown.columns) if not column.page_only]
+    columns = [shown.columns[place] for place in places]
+    lines = [
+        _markdown_row(text.markdown(column.title) for column in columns),
+        _markdown_row("---:" if column.right else "---" for column in columns),
+    ]
+    notes = []
+    for line in shown.lines:
+        cells = [_markdown_cell(each) for each in line.cells]
+        cells = [*cells, *[""] * (len(places) - len(cells))] if line.across else [cells[place] for place in places]
+        lines.append(_markdown_row(cells))
+        notes += [f"- {cells[0]}: {text.markdown(note)}" for _, note in line.notes]
+    return text.Markdown("\n".join([*lines, "", *notes] if notes else lines))
+
+
+def _markdown_row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _markdown_cell(each: Cell) -> str:
+    shown = ""
+    for part in each.parts:
+        if not part.page_only:
+            shown += (", " if part.kind == "flag" else " ") * bool(shown) + _markdown_part(part)
+    return shown
+
+
+def _markdown_part(part: Part) -> str:
+    shown = text.code(part.text) if part.kind == "code" or part.href else text.markdown(part.text)
+    return f"**{shown}**" if part.kind in STRONG and shown else str(shown)
