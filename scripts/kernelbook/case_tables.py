@@ -91,7 +91,7 @@ def tables_of(origin: Origin, spec: Mapping[str, Any], measured: Path | None) ->
         return _tables(origin, row | {"status": "failed", "reason": refused}, None)
     if measurement.trace is None:
         return _tables(origin, row, None, notes)
-    return _traced(origin, row, measured.parent / measurement.trace, lambda *_: notes)
+    return _traced(origin, row, measured.parent / measurement.trace, lambda _: notes)
 
 
 def _notes(measurement: Measurement) -> list[dict[str, Any]]:
@@ -113,7 +113,7 @@ def _notes(measurement: Measurement) -> list[dict[str, Any]]:
 
 
 def _traced(
-    origin: Origin, row: dict[str, Any], trace_file: Path, more: Callable[[Path, TraceReading], list[Any]]
+    origin: Origin, row: dict[str, Any], trace_file: Path, more: Callable[[TraceReading], list[Any]]
 ) -> dict[str, pa.Table]:
     """The tables of a process that left a trace; `more` notes beside the warnings of the reading."""
     try:
@@ -125,7 +125,7 @@ def _traced(
     except (TraceError, OSError) as error:
         return _tables(origin, row | {"status": "failed", "reason": f"the trace cannot be read: {error}"}, None)
     row["trace_path"] = trace_file.as_posix()
-    return _tables(origin, row, reading, more(trace_file, reading))
+    return _tables(origin, row, reading, more(reading))
 
 
 def write_tables(tables: Mapping[str, pa.Table], folder: Path) -> None:

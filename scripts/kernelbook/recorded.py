@@ -20,7 +20,7 @@ PROCESS = re.compile(r"[1-9][0-9]{0,8}")
 TRACE_ENDINGS = (".json.gz", ".json")
 MOST_LETTERS = 80  # of a file's name in the name of its case
 HEAD_BYTES = 1 << 16  # torch writes distributedInfo before the events
-_INSIDE = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}]*?"rank"\s*:\s*(\d+)[^{}]*?"world_size"\s*:\s*(\d+)')
+_INSIDE = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}]*?"rank"\s*:\s*(\d{1,9})\b[^{}]*?"world_size"\s*:\s*(\d{1,9})\b')
 Ranked = tuple[int | None, Path]
 
 

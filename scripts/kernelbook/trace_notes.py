@@ -5,29 +5,28 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from kernelbook.recorded import trace_head
 from kernelbook.trace import TraceReading
 from kernelbook.units import plural
 
 Note = dict[str, object]
 DRIVER_LAUNCH = re.compile(r"cuLaunch|hipModuleLaunch")
-OLD_CATEGORIES = (b'"Operator"', b'"Kernel"', b'"Runtime"')
+GRAPH_LAUNCH = "graphlaunch"  # in the lower-case names of the calls that replay a graph, of any vendor
+OLD_CATEGORIES = {"Operator", "Runtime", "Kernel", "Memcpy", "Memset"}
 
 
-def trace_notes(file: Path, reading: TraceReading) -> list[Note]:
-    """Notes on one trace file, each with code, count and message like a warning of the reading.
+def trace_notes(reading: TraceReading) -> list[Note]:
+    """Notes on one trace, each with code, count and message like a warning of the reading.
 
     Codes: rank, old_schema, no_ops, graph_launches, driver_launches, several_streams, steps_alone.
     """
     return [
         *_rank(reading),
-        *_schema(trace_head(file)),
+        *_schema(reading),
         *_ops(reading),
         *_graphs(reading),
         *_driver(reading),
@@ -43,22 +42,27 @@ def _rank(reading: TraceReading) -> Iterator[Note]:
         yield _note("rank", 1, f"the trace is that of rank {rank} of a job with {size} ranks")
 
 
-def _schema(head: bytes) -> Iterator[Note]:
-    if head.lstrip().startswith(b"["):
-        yield _note("old_schema", 1, "the file is a bare array of events, as early versions of torch wrote it")
-    elif any(category in head for category in OLD_CATEGORIES):
-        yield _note("old_schema", 1, "the file has the categories of old versions of torch (Operator, Runtime, Kernel)")
+def _schema(reading: TraceReading) -> Iterator[Note]:
+    old = sorted(OLD_CATEGORIES & reading.categories)
+    if old:
+        what = "is a bare array of events with" if reading.bare_array else "has"
+        yield _note("old_schema", 1, f"the trace {what} the categories of old versions of torch ({', '.join(old)})")
 
 
 def _ops(reading: TraceReading) -> Iterator[Note]:
-    if reading.ops.num_rows == 0 and reading.device_use.num_rows:
-        text = "the trace has no CPU ops (recorded without ProfilerActivity.CPU): what launched a kernel is not known"
-        yield _note("no_ops", 1, text)
+    """A graph replay calls no op, so its trace lacks none."""
+    if reading.ops.num_rows:
+        return
+    used = _tally(reading.device_use, "graph", "launch_api")
+    if any(not graph and GRAPH_LAUNCH not in (api or "").lower() for graph, api in used):
+        recorded = reading.ranges.num_rows or reading.steps  # they are recorded along with the ops
+        why = "" if recorded else " (recorded without ProfilerActivity.CPU)"
+        yield _note("no_ops", 1, f"the trace has no CPU ops{why}: which op launched a kernel is not known")
 
 
 def _graphs(reading: TraceReading) -> Iterator[Note]:
     graphs = reading.device_use.filter(reading.device_use["graph"])
-    launches = Counter(graphs["correlation"].to_pylist())
+    launches = Counter(graphs["launch"].to_pylist())
     if launches:
         most = max(launches.values())
         if len(launches) == 1:

@@ -25,7 +25,7 @@ def notes_of(tmp_path):
     def notes(events, whole=None):
         file = tmp_path / "trace.json"
         file.write_text(json.dumps(whole if whole is not None else {"schemaVersion": 1, "traceEvents": events}))
-        return {note["code"]: note for note in trace_notes(file, read_trace(file))}
+        return {note["code"]: note for note in trace_notes(read_trace(file))}
 
     return notes
 
@@ -67,10 +67,38 @@ def test_driver_launches_are_named(notes_of):
     assert "cuBLAS" in message  # whose Hopper kernels are launched so, too
 
 
-@pytest.mark.parametrize(
-    "whole",
-    [[event("Operator", "aten::mm", 0, 10)], {"traceEvents": [event("Operator", "aten::mm", 0, 10)]}],
-    ids=["array", "categories"],
-)
-def test_files_of_old_versions_are_said_to_be_old(notes_of, whole):
-    assert "old_schema" in notes_of(None, whole)
+@pytest.mark.parametrize("category", ["Operator", "Kernel", "Memcpy", "Memset", "Runtime"])
+@pytest.mark.parametrize("whole", [lambda events: events, lambda events: {"traceEvents": events}])
+def test_old_categories_tell_an_old_trace(notes_of, category, whole):
+    """Also far from the start of the file."""
+    events = [event("cpu_op", f"aten::op{i}", 20 * i, 10) for i in range(2000)]
+    notes = notes_of(None, whole([*events, event(category, "aten::mm", 90000, 10)]))
+    message = notes["old_schema"]["message"]
+    assert category in message
+    assert ("bare array" in message) is isinstance(whole([]), list)
+
+
+@pytest.mark.parametrize("whole", [lambda events: events, lambda events: {"traceEvents": events}])
+def test_names_of_old_categories_elsewhere_tell_nothing(notes_of, whole):
+    names = [event("cpu_op", name, 20 * i, 10, kind="Runtime") for i, name in enumerate(["Kernel", "Operator"])]
+    assert notes_of(None, whole(names)) == {}
+
+
+STEP, RANGE = event("user_annotation", "ProfilerStep#1", 0, 90), event("user_annotation", "replay", 0, 50)
+
+
+@pytest.mark.parametrize("around", [[], [STEP], [STEP, RANGE]])
+@pytest.mark.parametrize("nodes", [1, 2])
+@pytest.mark.parametrize("api", ["cudaGraphLaunch", "hipGraphLaunch", "cuGraphLaunch"])
+def test_a_graph_replay_lacks_no_ops(notes_of, around, nodes, api):
+    kernels = [kernel(30 + 10 * i, 1) for i in range(nodes)]
+    assert "no_ops" not in notes_of([*around, launch(api, 3, 1), *kernels])
+
+
+def test_the_reason_for_missing_ops_is_only_given_where_it_is_known(notes_of):
+    alone = notes_of([launch("cudaLaunchKernel", 3, 1), kernel(30, 1)])
+    inside = notes_of([RANGE, launch("cudaLaunchKernel", 3, 1), kernel(30, 1)])
+    unknown = notes_of([kernel(30, 1)])
+    assert ["ProfilerActivity.CPU" in found["no_ops"]["message"] for found in (alone, inside, unknown)] == [
+        True, False, True,
+    ]  # fmt: skip

@@ -285,8 +285,8 @@ def test_forwards_of_an_annotation_that_is_not_there(read):
     assert calls.schema == reading.forwards("step")[1].schema
 
 
-def test_merged_processes_that_share_correlation_ids(read):
-    """Two runs in one file: the last call with the id that began before the activity is its launch."""
+def test_two_runs_of_one_process_that_share_correlation_ids(read):
+    """The last call with the id that began before the activity is its launch."""
     events = [
         op("aten::first", 0, 50), launch(1, 10), kernel("a", 20, 5, 1),
         op("aten::second", 100, 50), launch(1, 110), kernel("b", 120, 5, 1),

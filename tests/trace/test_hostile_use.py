@@ -1,11 +1,12 @@
 """summarize_trace in a careless hand: pipes, closed and full outputs, narrow encodings, names that are no text."""
 
-import gzip
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
-import threading
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from made_trace import forward, write
 from patience import LONG
 
 import summarize_trace
-from kernelbook.trace import TraceError, read_trace
+from kernelbook.trace import TraceError, batch, read_trace
 from kernelbook.trace.reader import EventReader
 
 COMMAND = [sys.executable, Path(summarize_trace.__file__)]
@@ -28,19 +29,61 @@ def finished(*arguments, **options):
     return subprocess.run([*COMMAND, *arguments], capture_output=True, timeout=LONG, check=False, **options)
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_a_pipe_is_read_like_a_file(trace, tmp_path, pack):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    writer = threading.Thread(target=pipe.write_bytes, args=(pack(trace.read_bytes()),))
-    writer.start()
-    assert read_trace(pipe).totals == read_trace(trace).totals
-    writer.join()
+def pipe_at(path):
+    os.mkfifo(path)
+    return path
 
 
-def test_what_begins_as_no_json_is_refused_before_it_ends():
-    with pytest.raises(TraceError, match="not JSON"):
-        read_trace("/dev/zero")
+def socket_at(path):
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(path))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [(pipe_at, "a pipe"), (socket_at, "a socket"), (lambda _: "/dev/zero", "a device")],
+    ids=["pipe", "socket", "device"],
+)
+def test_what_is_no_file_is_refused_at_once(make, kind):
+    """No one writes into the pipe: a reader would wait for ever."""
+    with tempfile.TemporaryDirectory() as folder:  # the name of a socket must be short
+        special = make(Path(folder) / "made.json")
+        with pytest.raises(TraceError, match=f"is {kind}, not a file: write its content to a file first"):
+            read_trace(special)
+        done = finished(special, "--json", text=True)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+
+
+def test_a_pipe_in_a_folder_of_traces_is_passed_over(trace):
+    pipe_at(trace.with_name("pipe.json"))
+    done = finished(trace.parent, "--json", text=True)
+    assert (done.returncode, done.stdout.count("\n"), done.stderr) == (0, 1, "")
+
+
+def broken(path):
+    """Read a trace as read_trace does, but with a bug, or the kernel's anger, for files of certain names."""
+    if "bug" in Path(path).name:
+        raise OverflowError("too large\nto convert")
+    if "kill" in Path(path).name:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return read_trace(path)
+
+
+@pytest.mark.parametrize(("name", "said"), [("bug", "OverflowError: too large to convert"), ("kill", "was killed")])
+@pytest.mark.parametrize("place", ["a", "z"])
+def test_no_file_takes_another_with_it(trace, monkeypatch, name, said, place):
+    monkeypatch.setattr(batch, "read_trace", broken)
+    for other in ("m", "n", "o"):
+        write(trace.with_name(f"{other}.json"), forward())
+    write(trace.with_name(f"{place}-{name}.json"), forward())
+    results = list(batch.run_jobs(batch.find_jobs([trace.parent], None), "*"))
+    failed = [result for result in results if isinstance(result, batch.Failure)]
+    assert len(results) == 5
+    assert len(failed) == 1
+    assert said in failed[0].message
+    assert f"{place}-{name}.json" in failed[0].message
+    assert not failed[0].skippable
 
 
 def test_blocks_without_a_head_or_a_border_are_joined_seldom(tmp_path):

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelbook.trace.columns import ANNOTATION, MISSING, OP, RUNTIME, Columns, CpuRows, DeviceRows
+from kernelbook.trace.columns import ANNOTATION, OP, Columns, CpuRows
+from kernelbook.trace.launches import Launches, join_launches
 from kernelbook.trace.nesting import NONE, TOLERANCE_NS, Forest, is_open, nest
 
 
@@ -18,7 +19,7 @@ from kernelbook.trace.nesting import NONE, TOLERANCE_NS, Forest, is_open, nest
 class Attribution:
     """Rows of the forest that device activities and ranges belong to; NONE where there is none.
 
-    launch, op: per activity the runtime call that queued it and the innermost op around that call.
+    launches: which calls queued activities. op: per activity the innermost op around its call.
     ranges: forest rows of the annotated ranges (no profiler steps), in order of start.
     range_of: per activity the innermost range, as an index into `ranges`; inferred: whether that range is on another
     thread than the launch. enclosing: per range the range that contains it, as an index into `ranges`; open_around:
@@ -26,13 +27,18 @@ class Attribution:
     """
 
     forest: Forest
-    launch: np.ndarray
+    launches: Launches
     op: np.ndarray
     ranges: np.ndarray
     range_of: np.ndarray
     inferred: np.ndarray
     enclosing: np.ndarray
     open_around: np.ndarray
+
+    @property
+    def launch(self) -> np.ndarray:
+        """Per activity the row of the call that queued it, NONE where that is not known."""
+        return self.launches.call
 
     def within(self) -> tuple[np.ndarray, np.ndarray]:
         """Pairs (range, activity): each activity once for its own range and for each other that was open around it."""
@@ -53,7 +59,8 @@ def attribute(columns: Columns) -> Attribution:
     """Nest the CPU rows and find where every activity was launched from."""
     forest = nest(columns.cpu)
     rows = forest.rows
-    launch = _launches(rows, columns.device)
+    launches = join_launches(forest, columns.device)
+    launch = launches.call
     launched = launch != NONE
     op = np.full(len(launch), NONE)
     op[launched] = forest.innermost(rows.kind == OP)[launch[launched]]
@@ -73,33 +80,12 @@ def attribute(columns: Columns) -> Attribution:
     if orphans.size and ranges.size:
         range_of[orphans] = _open_elsewhere(rows, ranges, launch[orphans])
         inferred[orphans] = range_of[orphans] != NONE
-    return Attribution(forest, launch, op, ranges, range_of, inferred, enclosing, open_around)
+    return Attribution(forest, launches, op, ranges, range_of, inferred, enclosing, open_around)
 
 
 def _ranked(rank: np.ndarray, row: np.ndarray) -> np.ndarray:
     """Rows as their ranks; NONE stays."""
     return np.where(row == NONE, NONE, rank[row]) if len(row) else row
-
-
-def _launches(rows: CpuRows, device: DeviceRows) -> np.ndarray:
-    """Per activity the runtime call with its correlation id.
-
-    Several calls share an id where processes were merged into one file: then the last that began before the activity.
-    """
-    calls = np.flatnonzero((rows.kind == RUNTIME) & (rows.correlation != MISSING))
-    calls = calls[np.lexsort((rows.start[calls], rows.correlation[calls]))]
-    ids = rows.correlation[calls]
-    first = np.searchsorted(ids, device.correlation, "left")
-    last = np.searchsorted(ids, device.correlation, "right") - 1
-    launch = np.full(len(first), NONE)
-    known = last >= first
-    launch[known] = calls[first[known]]
-    for activity in np.flatnonzero(last > first):
-        candidates = calls[first[activity] : last[activity] + 1]
-        earlier = np.searchsorted(rows.start[candidates], device.start[activity], "right")
-        launch[activity] = candidates[max(earlier - 1, 0)]
-    launch[device.correlation == MISSING] = NONE
-    return launch
 
 
 def _open_elsewhere(rows: CpuRows, ranges: np.ndarray, launches: np.ndarray) -> np.ndarray:

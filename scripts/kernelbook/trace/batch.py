@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernelbook.command import TRACEBACK
 from kernelbook.recorded import trace_files, without_ending
 from kernelbook.trace.model import TraceError
 from kernelbook.trace.reading import read_trace
@@ -74,7 +76,7 @@ def run_job(job: Job, annotation: str) -> Summary | Failure:
             return Failure(message, skippable=False)
     from kernelbook.trace_notes import trace_notes  # which needs this package first
 
-    return summarize(reading, annotation, trace_notes(job.path, reading))
+    return summarize(reading, annotation, trace_notes(reading))
 
 
 def run_jobs(
@@ -91,7 +93,20 @@ def run_jobs(
             if progress is not None:
                 progress(len(jobs) - len(waiting))
         for job, future in zip(jobs, futures, strict=True):
-            try:
-                yield future.result()
-            except BrokenProcessPool:
-                yield Failure(f"{job.path}: reading was killed, perhaps for lack of memory; read it alone", False)
+            yield _outcome(job, annotation, future)
+
+
+def _outcome(job: Job, annotation: str, future: Future[Summary | Failure], alone: bool = False) -> Summary | Failure:
+    """What the job returned. A worker that was killed, or a bug, is a failure of the one file that it happened on."""
+    error = future.exception()
+    if error is None:
+        return future.result()
+    if not isinstance(error, BrokenProcessPool):
+        if os.environ.get(TRACEBACK) == "1":
+            traceback.print_exception(error)
+        what = f"{type(error).__name__}: {error}".replace("\n", " ")
+        return Failure(f"{job.path}: a bug in the reader ({what}); please report it with the file", False)
+    if alone:
+        return Failure(f"{job.path}: reading was killed, perhaps for lack of memory", False)
+    with ProcessPoolExecutor(1) as pool:  # a killed worker fails all jobs that were not done, whoever was the cause
+        return _outcome(job, annotation, pool.submit(run_job, job, annotation), alone=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import compress
+from itertools import chain, compress
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from kernelbook.trace.events import Args, Event, number
+from kernelbook.trace.events import Args, Event, identity, integer, number
 
 # Kinds of rows on the CPU, and of activities on a device; the new schema's categories and the old one's.
 ANNOTATION, OP, RUNTIME = 0, 1, 2
@@ -75,12 +75,19 @@ class CpuRows:
         columns = (self.kind, self.name, self.thread, self.start, self.end, self.correlation, self.step, self.ordinal)
         return CpuRows(*(column[order] for column in columns), threads=self.threads)
 
+    def processes(self) -> tuple[list[int | str], np.ndarray]:
+        """The processes, and per row which of them it is of."""
+        codes = _Codes()
+        of_thread = codes.of(pid for pid, _ in self.threads)
+        return list(codes), of_thread[self.thread] if len(of_thread) else self.thread
+
 
 @dataclass
 class DeviceRows:
-    """One row a device activity, in order of start. Times as in CpuRows; MISSING where the file says nothing.
+    """One row a device activity, in order of start. Times as in CpuRows; MISSING where the file has no valid number.
 
     sizes: grid and block, six numbers a row. occupancy: percent, NaN where missing.
+    lane: index into `lanes` (the event's own pid, the device's number), by which merged processes are told apart.
     """
 
     category: np.ndarray
@@ -95,11 +102,16 @@ class DeviceRows:
     shared_memory: np.ndarray
     bytes: np.ndarray
     occupancy: np.ndarray
+    lane: np.ndarray
+    lanes: list[tuple[int | str, int | str]]
 
 
 @dataclass
 class Columns:
-    """All that is kept of a trace. `origin` is the earliest kept event in ns of the file's own clock."""
+    """All that is kept of a trace. `origin` is the earliest kept event in ns of the file's own clock.
+
+    categories: of all complete events, as the file spells them.
+    """
 
     cpu: CpuRows
     device: DeviceRows
@@ -107,6 +119,7 @@ class Columns:
     origin: int
     malformed: int
     unknown: dict[str, int]
+    categories: frozenset[str]
 
 
 class ColumnBuilder:
@@ -115,6 +128,7 @@ class ColumnBuilder:
     def __init__(self) -> None:
         self._names = _Codes()
         self._threads = _Codes()
+        self._lanes = _Codes()
         self._kinds: dict[str | None, int] = {}
         self._categories: dict[str | None, int] = {}
         self._seen: set[str | None] = set()
@@ -179,16 +193,14 @@ class ColumnBuilder:
         name = self._names.of([event.name or "" for event in events])
         nothing = Args()
         args = [event.args or nothing for event in events]
-        device = _integers([a.device if a.device is not None else e.pid for a, e in zip(args, events, strict=True)])
-        stream = _integers(
-            [a.stream if a.stream is not None else _stream(e.tid) for a, e in zip(args, events, strict=True)]
-        )
-        sizes = np.array([(_three(a.grid) + _three(a.block)) for a in args], dtype=np.int64).reshape(-1, 6)
+        devices = [a.device if a.device is not None else e.pid for a, e in zip(args, events, strict=True)]
+        streams = [a.stream if a.stream is not None else _stream(e.tid) for a, e in zip(args, events, strict=True)]
         self._device.append(
             (
-                category, name, start, end, device, stream, _integers([a.correlation for a in args]), sizes,
-                _integers([a.registers for a in args]), _integers([a.shared_memory for a in args]),
-                _integers([a.bytes for a in args]), _floats([a.occupancy for a in args]),
+                category, name, start, end, _integers(devices), _integers(streams),
+                _integers([a.correlation for a in args]), _sizes(args), _counts([a.registers for a in args]),
+                _counts([a.shared_memory for a in args]), _counts([a.bytes for a in args]),
+                _floats([a.occupancy for a in args]), self._lanes.of(zip(map(_PID, events), devices, strict=True)),
             )
         )  # fmt: skip
 
@@ -196,7 +208,7 @@ class ColumnBuilder:
         """The columns, with every time counted from the earliest kept event."""
         cpu = _joined(self._cpu, (np.int8, np.int32, np.int32, np.int64, np.int64, np.int64, np.int64))
         kind, name, thread, start, end, correlation, ordinal = cpu
-        empty = (np.int8, np.int32) + (np.int64,) * 9 + (np.float64,)
+        empty = (np.int8, np.int32) + (np.int64,) * 9 + (np.float64, np.int32)
         device = _joined(self._device, empty)
         device[7] = device[7].reshape(-1, 6)
         starts = [column.min() for column in (start, device[2]) if len(column)]
@@ -207,9 +219,9 @@ class ColumnBuilder:
         step = steps[name] & (kind != RUNTIME)
         kind[step] = ANNOTATION  # the old schema calls the step an operator
         thread, threads = self._merged_threads(thread)
-        rows = DeviceRows(*device)
-        order = np.lexsort((rows.stream, rows.device, rows.start))
-        rows = DeviceRows(*(column[order] for column in vars(rows).values()))
+        order = np.lexsort((device[5], device[4], device[2]))  # by start, device, stream
+        lanes = [(identity(pid), identity(number)) for pid, number in self._lanes]
+        rows = DeviceRows(*(column[order] for column in device), lanes=lanes)
         return Columns(
             cpu=CpuRows(kind, name, thread, start, end, correlation, step, ordinal, threads),
             device=rows,
@@ -217,12 +229,13 @@ class ColumnBuilder:
             origin=origin,
             malformed=self._malformed,
             unknown={str(category): count for category, count in self._unknown.items()},
+            categories=frozenset(filter(None, self._seen)),
         )
 
     def _merged_threads(self, thread: np.ndarray) -> tuple[np.ndarray, list[tuple[int | str, int | str]]]:
         """The same thread written as a number and as a string is one thread."""
         merged = _Codes()
-        codes = merged.of((_identity(pid), _identity(tid)) for pid, tid in self._threads)
+        codes = merged.of((identity(pid), identity(tid)) for pid, tid in self._threads)
         return codes[thread] if len(codes) else thread, list(merged)
 
 
@@ -254,30 +267,30 @@ def _floats(values: list[Any]) -> np.ndarray:
 
 
 def _integers(values: list[Any]) -> np.ndarray:
-    """Integers; MISSING for what is no number."""
+    """Integers of 64 bits; MISSING for anything else."""
     try:
         return np.array([MISSING if value is None else value for value in values], dtype=np.int64)
     except (ValueError, TypeError, OverflowError):
-        return np.array([_integer(value) for value in values], dtype=np.int64)
+        return np.array([MISSING if (found := integer(value)) is None else found for value in values], dtype=np.int64)
 
 
-def _integer(value: Any) -> int:
-    result = value if isinstance(value, int) else number(value)
-    return int(result) if abs(result) < 2**63 else MISSING  # NaN compares as false
+def _counts(values: list[Any]) -> np.ndarray:
+    """Integers that cannot be negative."""
+    found = _integers(values)
+    return np.where(found < 0, MISSING, found)
 
 
-def _three(sizes: list[int] | None) -> tuple[int, int, int]:
-    return tuple(sizes) if sizes is not None and len(sizes) == 3 else (MISSING,) * 3
+def _sizes(args: list[Args]) -> np.ndarray:
+    """Grid and block, six numbers a row; the three of one that is no size are MISSING."""
+    none = [MISSING] * 3
+    triples = [size if size and len(size) == 3 else none for a in args for size in (a.grid, a.block)]
+    sizes = _integers(list(chain.from_iterable(triples))).reshape(-1, 3)
+    sizes[(sizes < 1).any(axis=1)] = MISSING
+    return sizes.reshape(-1, 6)
 
 
 def _stream(tid: int | str | None) -> int | str | None:
     return tid.removeprefix("stream ") if isinstance(tid, str) else tid
-
-
-def _identity(value: int | str | None) -> int | str:
-    if isinstance(value, str) and value.lstrip("-").isdecimal():
-        return int(value)
-    return value if value is not None else ""
 
 
 def _joined(parts: list[tuple[np.ndarray, ...]], empty: tuple[type, ...]) -> list[np.ndarray]:

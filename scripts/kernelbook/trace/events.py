@@ -61,8 +61,8 @@ class Document(msgspec.Struct, gc=False):
     """A piece of a trace file: some events, and whatever of the head and the tail came with them."""
 
     traceEvents: list[Event] = []  # noqa: N815 (the file's own key; msgspec copies an empty list)
-    deviceProperties: Any = None  # noqa: N815
-    distributedInfo: Any = None  # noqa: N815
+    deviceProperties: msgspec.Raw = _NOTHING  # noqa: N815
+    distributedInfo: msgspec.Raw = _NOTHING  # noqa: N815
 
 
 class InputDocument(Document, gc=False):
@@ -71,6 +71,7 @@ class InputDocument(Document, gc=False):
 
 _ARGUMENTS = {field.name: field.encode_name for field in msgspec.structs.fields(Args)}
 _INPUTS = {field.name: field.encode_name for field in msgspec.structs.fields(InputArgs) if field.name not in _ARGUMENTS}
+_DIGITS = re.compile(r"-?[0-9]+")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -103,8 +104,8 @@ def event_from_object(found: dict[str, Any]) -> Event:
         ph=_text(found.get("ph")),
         cat=_text(found.get("cat")),
         name=_text(found.get("name")),
-        pid=_identity(found.get("pid")),
-        tid=_identity(found.get("tid")),
+        pid=_id(found.get("pid")),
+        tid=_id(found.get("tid")),
         ts=_scalar(found.get("ts")),
         dur=_scalar(found.get("dur")),
         args=args,
@@ -121,7 +122,7 @@ def _text(value: Any) -> str | None:
     return _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", value if isinstance(value, str) else str(value))
 
 
-def _identity(value: Any) -> int | str | None:
+def _id(value: Any) -> int | str | None:
     return value if isinstance(value, int) else _text(value)
 
 
@@ -130,10 +131,26 @@ def _scalar(value: Any) -> Number:
 
 
 def _sizes(value: Any) -> list[int] | None:
-    if not isinstance(value, list):
-        return None
-    sizes = [number(v) for v in value]
-    return None if any(math.isnan(s) for s in sizes) else [int(s) for s in sizes]
+    sizes = [integer(v) for v in value] if isinstance(value, list) else [None]
+    return None if None in sizes else sizes
+
+
+def identity(value: Number) -> int | str:
+    """An id as a number, also where the file has it as text; as text where it has more than 64 bits or is no number."""
+    number = integer(value) if isinstance(value, int) or (isinstance(value, str) and _DIGITS.fullmatch(value)) else None
+    if number is not None:
+        return number
+    return "" if value is None else str(value)
+
+
+def integer(value: Any) -> int | None:
+    """`value` as an integer of 64 bits; None for anything that is no number, or a larger one."""
+    if not isinstance(value, int):
+        try:
+            value = int(value) if isinstance(value, str) else number(value)
+        except ValueError:
+            value = number(value)
+    return int(value) if -(2**63) <= value < 2**63 else None  # NaN compares as false
 
 
 def number(value: Any) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from itertools import islice
 from pathlib import Path
 
 from kernelbook.recorded import RANK, without_ending
@@ -35,7 +36,7 @@ def _of_set(ranks: Sequence[int], size: int) -> list[list[TraceWarning]]:
     """The warnings of each member of one job of `size` ranks."""
     taken = Counter(ranks)
     missing = size - len(taken)
-    first = [rank for rank in range(min(size, max(taken) + 2)) if rank not in taken][:5]
+    first = islice((rank for rank in range(size) if rank not in taken), 5)
     lacking = TraceWarning(
         "missing_rank", missing, f"{missing} of {size} ranks have no trace here: {', '.join(map(str, first))} first"
     )

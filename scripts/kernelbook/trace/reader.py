@@ -38,7 +38,7 @@ class EventReader:
         self.truncated = False
         self.lost = 0
         self.repaired = 0
-        self._array = False  # the file's top level is the array of events itself
+        self.bare_array = False  # the file's top level is the array of events
         self._opened = False
         self._rest = b""
         self._tail: list[str] | None = None
@@ -92,7 +92,7 @@ class EventReader:
             if data and not data.startswith((b"{", b"[")):
                 self._refuse(data)  # now: what is no JSON may be endless
         if data.startswith(b"["):
-            self._array = self._opened = True
+            self.bare_array = self._opened = True
             return data[1:]
         for match in _EVENTS_KEY.finditer(data) if data.startswith(b"{") else ():
             if data[match.end() : match.end() + 1] != b"[":
@@ -144,11 +144,11 @@ class EventReader:
     def _last(self, data: bytes) -> Iterator[list[Event]]:
         """The last events with the tail of the file."""
         try:
-            document = self._decode.document(b"".join((_OPEN, data, b"}" if self._array else b"")))
+            document = self._decode.document(b"".join((_OPEN, data, b"}" if self.bare_array else b"")))
         except STRICT_FAILURES:
             found = salvage(data.decode("utf-8", "surrogateescape"), final=True)
             yield self._take(found)
-            self.truncated |= bool(found.rest) or (self._tail is None and not self._array)
+            self.truncated |= bool(found.rest) or (self._tail is None and not self.bare_array)
         else:
             self._describe(document)
             yield self._count(document.traceEvents)
@@ -169,12 +169,12 @@ class EventReader:
 
     def _describe(self, document: Document) -> None:
         found = {"deviceProperties": document.deviceProperties, "distributedInfo": document.distributedInfo}
-        self.metadata |= {key: value for key, value in found.items() if value is not None}
+        self.metadata |= {key: read_object(raw.decode(), 0)[0] for key, value in found.items() if (raw := bytes(value))}
 
     def _close(self) -> None:
         """Read the tail, if the strict decoder has not, and judge whether this was a trace."""
         tail = "".join(self._tail or ()).strip()
-        if self._tail is not None and not self._array:
+        if self._tail is not None and not self.bare_array:
             try:
                 value, end, tail, _ = read_object('{"":0' + tail, 0)
             except UnreadableError:
@@ -185,8 +185,8 @@ class EventReader:
                 tail = tail[end:].strip()
         if tail[:1] in ("{", "["):
             raise TraceError(f"{self.path}: not a torch trace: two JSON documents in one file; split it")
-        if not self._phases and (self._seen or (self._array and not self.truncated)):
-            what = "the array" if self._array else "traceEvents"
+        if not self._phases and (self._seen or (self.bare_array and not self.truncated)):
+            what = "the array" if self.bare_array else "traceEvents"
             raise TraceError(f"{self.path}: not a torch trace: {what} holds no trace event")
         self.lost += bool(tail)
 

@@ -14,6 +14,7 @@ from kernelbook.trace.annotations import AnnotationSummary, summarize_annotation
 from kernelbook.trace.attribution import Attribution, attribute
 from kernelbook.trace.columns import ColumnBuilder, Columns
 from kernelbook.trace.cut import cut_ranges
+from kernelbook.trace.events import integer
 from kernelbook.trace.forwards import forward_activities, forward_calls, forward_ranges
 from kernelbook.trace.model import Totals, TraceWarning
 from kernelbook.trace.reader import EventReader
@@ -38,6 +39,7 @@ class TraceReading:
     ranges: one row a `user_annotation` but the profiler's steps, in order of start; `parent` is a row of this table.
     cut: per row of `ranges` whether it reaches past the end of a truncated file: its device figures may be too low.
     steps: the profiler's own spans (ProfilerStep#N), which are no ranges.
+    categories: of all complete events, as the file spells them. bare_array: whether the top level is their array.
     kernels, ops: the whole file, grouped by name. activities: every device activity, in order of start; `range` is a
     row of `ranges`, `launch_delay_us` runs from the start of the launch call to that of the activity.
     """
@@ -54,6 +56,8 @@ class TraceReading:
     ops: pa.Table
     cut: np.ndarray
     steps: int
+    categories: frozenset[str]
+    bare_array: bool
     _columns: Columns = field(repr=False)
     _attribution: Attribution = field(repr=False)
     _figures: RangeFigures = field(repr=False)
@@ -103,8 +107,7 @@ def read_trace(path: str | Path) -> TraceReading:
     found = attribute(columns)
     figures = compute_ranges(columns, found)
     cut = cut_ranges(columns, found, reader.truncated)
-    properties = reader.metadata.get("deviceProperties")
-    properties = [each for each in properties if isinstance(each, dict)] if isinstance(properties, list) else []
+    properties = _device_properties(reader.metadata.get("deviceProperties"))
     distributed = reader.metadata.get("distributedInfo")
     return TraceReading(
         source=str(path),
@@ -119,10 +122,25 @@ def read_trace(path: str | Path) -> TraceReading:
         ops=op_table(columns, found),
         cut=cut,
         steps=int(found.forest.rows.step.sum()),
+        categories=columns.categories,
+        bare_array=reader.bare_array,
         _columns=columns,
         _attribution=found,
         _figures=figures,
     )
+
+
+def _device_properties(found: Any) -> list[dict[str, Any]]:
+    """The properties per device; but for the name, what is no number is None."""
+    devices = [device for device in found if isinstance(device, dict)] if isinstance(found, list) else []
+    return [
+        {key: value if key == "name" or _is_number(value) else None for key, value in device.items()}
+        for device in devices
+    ]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and integer(value) is not None
 
 
 def _device_name(properties: list[dict[str, Any]]) -> str | None:

@@ -6,6 +6,7 @@ Only a piece of a file that the strict decoder has refused comes here, so a soun
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,8 +22,20 @@ _BLANK = re.compile(r"[\s,]*")
 _MAX_REPAIRS = 1000
 _MAX_UNFINISHED = 1 << 20  # an "event" longer than this is damage that swallows its neighbours
 
-_strict = json.JSONDecoder(parse_constant=lambda _: None)
-_lax = json.JSONDecoder(parse_constant=lambda _: None, strict=False)
+
+def _int_or_text(digits: str) -> int | str:
+    """Python refuses to convert thousands of digits."""
+    return int(digits) if len(digits) < 20 else digits
+
+
+def _finite(digits: str) -> float | None:
+    value = float(digits)
+    return value if math.isfinite(value) else None
+
+
+_HOOKS = {"parse_constant": lambda _: None, "parse_int": _int_or_text, "parse_float": _finite}
+_strict = json.JSONDecoder(**_HOOKS)
+_lax = json.JSONDecoder(**_HOOKS, strict=False)
 
 
 class UnreadableError(ValueError):

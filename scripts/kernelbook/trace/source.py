@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -13,6 +14,12 @@ from kernelbook.trace.model import TraceError
 _GZIP = b"\x1f\x8b"
 _WINDOW_GZIP = 31  # zlib's wbits for a gzip wrapper
 _READ = 1 << 16
+_SPECIAL = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 _AT_ONCE = 1 << 16  # plain bytes; where a stream is damaged, at most so many before the damage are lost
 
 
@@ -27,11 +34,14 @@ class Source:
     def blocks(self) -> Iterator[bytes]:
         """Yield non-empty blocks of about `block` bytes.
 
-        Compression is decided by content. Raises TraceError when the file cannot be read or holds nothing.
+        Compression is decided by content. Raises TraceError when the file cannot be read or holds nothing, and for
+        what is no file: reading a pipe, a socket or a device may never end.
         """
         try:
+            if kind := _SPECIAL.get(stat.S_IFMT(self.path.stat().st_mode)):
+                raise TraceError(f"{self.path}: is {kind}, not a file: write its content to a file first")
             with self.path.open("rb") as file:
-                start = file.read(2)  # without seeking: a pipe is read as well
+                start = file.read(2)
                 if not start:
                     raise TraceError(f"{self.path}: the file is empty; record the trace again")
                 if start == _GZIP:

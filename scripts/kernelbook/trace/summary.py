@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from kernelbook.trace.annotations import AnnotationSummary
+from kernelbook.trace.events import integer
 from kernelbook.trace.model import TraceWarning
 from kernelbook.trace.reading import TraceReading
 
@@ -88,6 +89,5 @@ def summarize(reading: TraceReading, annotation: str = "*", notes: Sequence[Mapp
 
 
 def _whole(value: Any) -> int | None:
-    if isinstance(value, str) and value.isdecimal():
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    found = integer(value) if isinstance(value, int | str) and not isinstance(value, bool) else None
+    return None if found is None or found < 0 else found

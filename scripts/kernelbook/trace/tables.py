@@ -30,13 +30,11 @@ def compute_totals(columns: Columns, found: Attribution) -> Totals:
         return Totals(None, None, None, None, None, None, None, None)
     count = np.bincount(device.category, minlength=3)
     attributed = int((found.launch != NONE).sum())
-    calls = found.forest.rows.correlation
-    launches = int(np.isin(calls[calls != MISSING], device.correlation).sum())
     return Totals(
         kernels=int(count[KERNEL]),
         memcpys=int(count[MEMCPY]),
         memsets=int(count[MEMSET]),
-        launches=launches,
+        launches=int(found.launches.launching.sum()),
         attributed=attributed,
         unattributed=len(device.start) - attributed,
         device_time_us=int((device.end - device.start).sum()) / 1000,
@@ -249,23 +247,26 @@ def activity_table(columns: Columns, found: Attribution) -> pa.Table:
             "shared_memory_bytes": whole(device.shared_memory),
             "occupancy_percent": numbers(device.occupancy, ~np.isfinite(device.occupancy)),
             "bytes": whole(device.bytes),
-            "graph": numbers(_graph_launched(columns, found)),
+            "graph": numbers(_graph_launched(found)),
             "inferred": numbers(found.inferred),
         }
     )
 
 
 def device_table(columns: Columns, found: Attribution) -> pa.Table:
-    """The few columns of `activity_table` that tell how the device was used; cheap whatever the trace's size."""
+    """The few columns of `activity_table` that tell how the device was used; cheap whatever the trace's size.
+
+    launch: the number of the call, to count activities of the same one.
+    """
     device = columns.device
     return pa.table(
         {
             "category": texts(device.category, list(CATEGORY_NAMES)),
             "device": whole(device.device),
             "stream": whole(device.stream),
-            "correlation": whole(device.correlation),
+            "launch": whole(found.launch),
             "launch_api": texts(_launch_names(found), columns.names),
-            "graph": numbers(_graph_launched(columns, found)),
+            "graph": numbers(_graph_launched(found)),
         }
     )
 
@@ -278,9 +279,9 @@ def _launch_names(found: Attribution) -> np.ndarray:
     return names
 
 
-def _graph_launched(columns: Columns, found: Attribution) -> np.ndarray:
-    """Per activity whether its launch is in the file and has others too."""
-    _, place, count = np.unique(columns.device.correlation, return_inverse=True, return_counts=True)
+def _graph_launched(found: Attribution) -> np.ndarray:
+    """Per activity whether its launch has others too."""
+    _, place, count = np.unique(found.launch, return_inverse=True, return_counts=True)
     return (count[place] > 1) & (found.launch != NONE)
 
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from kernelbook.trace.annotations import groups_of
 from kernelbook.trace.attribution import Attribution
-from kernelbook.trace.columns import MISSING, RUNTIME, Columns
+from kernelbook.trace.columns import MISSING, Columns
+from kernelbook.trace.launches import outer_calls
 from kernelbook.trace.model import TraceWarning
 from kernelbook.trace.nesting import NONE
 from kernelbook.trace.reader import EventReader
@@ -80,9 +81,8 @@ def _without_device(columns: Columns, found: Attribution) -> Iterator[TraceWarni
 
 def _launch_like(columns: Columns, found: Attribution) -> int:
     """Runtime and driver calls, without the synchronisation that the profiler itself makes on a CPU run."""
-    rows = found.forest.rows
     waits = np.array(["Synchronize" in name for name in columns.names], dtype=bool)
-    calls = rows.name[rows.kind == RUNTIME]
+    calls = found.forest.rows.name[outer_calls(found.forest)]
     return int((~waits[calls]).sum()) if len(calls) else 0
 
 
@@ -93,8 +93,15 @@ def _of_launches(columns: Columns, found: Attribution) -> Iterator[TraceWarning]
         return
     activities = plural(count, "device activity", "device activities")
     were = "was" if count == 1 else "were"
-    text = f"{activities} {were} launched by a call that is not in the file: in the totals, in no range"
-    yield TraceWarning("unattributed", count, text)
+    disputed = found.launches.disputed
+    text = "could not be joined to a launch" if disputed.any() else f"{were} launched by a call that is not in the file"
+    yield TraceWarning("unattributed", count, f"{activities} {text}: in the totals, in no range")
+    if disputed.any():
+        count = int(disputed.sum())
+        have = "has a correlation id" if count == 1 else "have correlation ids"
+        text = f"{count} of them {have} that calls of several processes share, and the device does not tell which one"
+        yield TraceWarning("several_processes", count, text)
+        lost &= ~disputed
     device, rows = columns.device, found.forest.rows
     ids = rows.correlation[rows.correlation != MISSING]
     # Ids are given out in order, so a smaller one than any call's was launched before the window opened.
