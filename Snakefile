@@ -20,6 +20,7 @@ from kernelbook.config import load_config
 from kernelbook.config_errors import refuse_bad_yaml
 from kernelbook.config_sources import read_sources
 from kernelbook.containers import add_arguments, prepare_environment, reaching, thread_limits
+from kernelbook.credentials import without_secrets
 from kernelbook.history.nights import finished, for_target
 from kernelbook.images import ImageError
 from kernelbook.plan import TABLES, host_python, make_plan
@@ -39,7 +40,7 @@ try:
     CONFIG = load_config(config, ROOT / "workflow" / "schemas", sources)
     PLAN = make_plan(CONFIG, Path.cwd(), ROOT, CONTAINERS_ON)
 except (ValueError, ImageError) as error:
-    sys.exit(f"{error}\nNothing was run.")
+    sys.exit(without_secrets(f"{error}\nNothing was run."))
 prepare_environment(os.environ, CONFIG.visible_devices)
 add_arguments(workflow.deployment_settings, PLAN.start_arguments())
 EDITION = CONFIG.edition

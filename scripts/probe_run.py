@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernelbook.command import run
+from kernelbook.credentials import passwords_in, without_secrets
 from kernelbook.probe import probe
 
 
@@ -22,7 +23,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     status = probe(args.run_spec, Path.cwd())
     args.output.parent.mkdir(parents=True, exist_ok=True)
-    args.output.write_text(json.dumps(status, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    text = without_secrets(json.dumps(status, indent=1, sort_keys=True), passwords_in(args.run_spec.get("where") or ""))
+    args.output.write_text(text + "\n", encoding="utf-8")
     return 0
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kernelbook.credentials import without_secrets
 from kernelbook.images import ImageError, last_words, runtime
 
 START_LIMIT_S = 900  # the first import of torch from a network file system takes minutes
@@ -144,7 +145,7 @@ def look_inside(image: Path, python: str, arguments: Sequence[str], where: str, 
         done = subprocess.run(command, capture_output=True, text=True, timeout=START_LIMIT_S, check=False)
     except subprocess.TimeoutExpired as error:
         raise ImageError(f"{where} did not import torch within {START_LIMIT_S} s: look at the file system") from error
-    print(done.stdout, done.stderr, sep="", file=sys.stderr, flush=True)
+    print(without_secrets(done.stdout + done.stderr), file=sys.stderr, flush=True)
     answers = [line for line in done.stdout.splitlines() if line.startswith(MARK)]
     if not answers:
         raise ImageError(_why_not(done.stderr, where, python, run))

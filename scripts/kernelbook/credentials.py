@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from urllib.parse import unquote
@@ -21,19 +22,19 @@ def without_secrets(text: str, known: Iterable[str] = ()) -> str:
 
     known: credentials that are hidden wherever they stand. Short ones may be part of ordinary words and are left out.
     """
+    lower = text.lower()
+    for shape in _shapes():
+        if any(word in lower for word in shape.words):
+            text = shape.pattern.sub(shape.replacement, text)
     for secret in sorted({secret for secret in known if len(secret) >= LEAST_LETTERS}, key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
-    for pattern, replacement in _shapes():
-        text = pattern.sub(replacement, text)
     return text
 
 
 def passwords_in(address: str) -> tuple[str, ...]:
-    """What scheme://user:password@host gives away, in the spellings that messages may have."""
-    login, _, _ = address.partition("://")[2].rpartition("@")
-    user, _, password = login.partition(":")
-    known = "/" not in user and password
-    return (f"{login}@", password, unquote(password)) if known else ()
+    """The password of scheme://user:password@host, in the spellings that messages may have; empty without one."""
+    found = re.search(r"://[^\s/:@]+:(?!\d+/)(\S+)@(?!sha\d+:)", address)
+    return (found[1], unquote(found[1])) if found else ()
 
 
 def secrets_in(environ: Mapping[str, str]) -> Iterator[str]:
@@ -43,14 +44,21 @@ def secrets_in(environ: Mapping[str, str]) -> Iterator[str]:
             yield from (value, json.dumps(value)[1:-1])
 
 
+@dataclass(frozen=True)
+class _Shape:
+    words: tuple[str, ...]
+    pattern: re.Pattern[str]
+    replacement: str
+
+
 @cache
-def _shapes() -> tuple[tuple[re.Pattern[str], str], ...]:
+def _shapes() -> tuple[_Shape, ...]:
+    """The lines of `SHAPES`, whose head explains them."""
     lines = SHAPES.read_text(encoding="utf-8").splitlines()
-    pairs = [line.partition(" ")[::2] for line in lines if line and not line.startswith("#")]
-    return tuple((re.compile(regex, re.MULTILINE), _replacement(what, regex)) for what, regex in pairs)
+    return tuple(_shape(*line.split(" ", 2)) for line in lines if line and not line.startswith("#"))
 
 
-def _replacement(what: str, regex: str) -> str:
-    if what == "drop":
-        return ""
-    return rf"\g<kept>{HIDDEN}" if "(?P<kept>" in regex else HIDDEN
+def _shape(what: str, words: str, regex: str) -> _Shape:
+    kept = r"\g<kept>" if "(?P<kept>" in regex else ""
+    wanted = ("",) if words == "*" else tuple(words.split(","))
+    return _Shape(wanted, re.compile(regex, re.MULTILINE), f"{kept}{HIDDEN}" if what == "hide" else "")

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernelbook.credentials import passwords_in, without_secrets
 from kernelbook.fingerprint import folder_stamp
 from kernelbook.registry import pinned_address
 
@@ -169,21 +170,22 @@ def _fetched(image: Image, key: str) -> Identity:
         raise ImageError(_why(image, key, lines))
     part.replace(image.file)
     identity = Identity(_digest(image.file), registry_digest)
-    note = {"source": image.where, "stamp": stamp_of(image.file), **vars(identity)}
+    note = {"source": without_secrets(image.where), "stamp": stamp_of(image.file), **vars(identity)}
     _note_file(image).write_text(json.dumps(note, indent=1) + "\n", encoding="utf-8")
     return identity
 
 
 def _said(command: Sequence[str]) -> tuple[int, list[str]]:
     """Run a command with all it says going to stderr; returns its exit status and the lines that say something."""
-    print(f"{' '.join(command[:2])}: {command[-1]}", file=sys.stderr, flush=True)
+    known = passwords_in(command[-1])
+    print(without_secrets(f"{' '.join(command[:2])}: {command[-1]}", known), file=sys.stderr, flush=True)
     try:
         done = subprocess.run(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PULL_LIMIT_S, check=False
         )
     except subprocess.TimeoutExpired:
         return 1, [f"stopped after {PULL_LIMIT_S // 3600} hours"]
-    text = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout.decode("utf-8", "replace"))
+    text = without_secrets(re.sub(r"\x1b\[[0-9;]*m", "", done.stdout.decode("utf-8", "replace")), known)
     print(text, file=sys.stderr, flush=True)
     return done.returncode, [line.strip() for line in re.split(r"[\r\n]+", text) if line.strip()]
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from kernelbook.config import NO_FIGURE, CaseSpec, Config, RunSpec, matches, trace_case
 from kernelbook.containers import start_arguments
+from kernelbook.credentials import without_secrets
 from kernelbook.earlier import previous, read_object
 from kernelbook.fingerprint import files_digest
 from kernelbook.images import Image, image_of, runtime, stamp_of
@@ -233,12 +234,13 @@ class Plan:
         taken = {case.name for run in self.runs_with_cases() for case in self.cases_of(run)}
         published = any(run.kind == "published" for run in self.runs)
         cases = {case.name: case for case in config.cases if published or case.name in taken}
-        return json.dumps(
+        sources = {run.name: self.source_of(run).as_posix() for run in self.runs if run.kind != "container"}
+        text = json.dumps(
             {
                 "schema": 1,
                 "edition": config.edition,
                 "report": dict(config.report),
-                "runs": [vars_of(run) | {"source": self.source_of(run).as_posix()} for run in self.runs],
+                "runs": [vars_of(run) | {"source": sources.get(run.name)} for run in self.runs],
                 "left_out": [vars_of(run) for run in self.left_out],
                 "rows": list(self.rows()),
                 "cases": [
@@ -248,6 +250,7 @@ class Plan:
             },
             default=str,
         )
+        return without_secrets(text)
 
     def summary(self) -> str:
         """What would run and what is left out, a line each."""
@@ -263,7 +266,7 @@ class Plan:
                 what += f", {self.image_of(run).state()}"
             lines.append(f"run {run.name} ({run.kind}, {what}): {len(cases)} cases, {processes} processes")
         lines += [f"left out: {left.run}: {left.reason}" for left in self.left_out]
-        return "\n".join([f"edition {self.config.edition}", *lines])
+        return without_secrets("\n".join([f"edition {self.config.edition}", *lines]))
 
     def digest(self) -> str:
         """Changes with anything that the report depends on beside the measured files."""

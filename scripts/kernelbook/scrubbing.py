@@ -46,21 +46,26 @@ class Scrubber:
         known = "|".join(re.escape(folder) for folder in self._words)
         self._folder = re.compile(rf"(?<![\w.-])(?:{known})(?![\w.-]*\w)")
         self._secrets = tuple(secrets)
-        tops = "|".join(sorted(map(re.escape, (PEOPLE | set(os.listdir("/"))) - SYSTEM)))
+        self._tops = [f"/{name}/" for name in sorted((PEOPLE | set(os.listdir("/"))) - SYSTEM)]
+        tops = "|".join(re.escape(top[1:-1]) for top in self._tops)
         quoted = rf"(?<=[\"'])/(?:{tops})/[^\"'\n\\]*/(?=[^\"'\n/\\])"
         plain = rf"{START}/(?:{tops})(?:/(?:[%:,=]|{NAME})+)*/(?=[\w.@%+\\-])"
         self._path = re.compile(f"{quoted}|{plain}")
-        self.text = lru_cache(maxsize=1 << 16)(self._text)
+        self._short_text = lru_cache(maxsize=1 << 16)(self.text)
 
-    def _text(self, text: str) -> str:
+    def text(self, text: str) -> str:
+        """The same text, fit to be published."""
         text = without_secrets(text, self._secrets)
-        text = self._folder.sub(lambda found: self._words[found[0]], text)
-        return self._path.sub("<path>/", HOME.sub("<home>", text))
+        if any(folder in text for folder in self._words):
+            text = self._folder.sub(lambda found: self._words[found[0]], text)
+        if any(part in text for part in ("/home/", "/Users/", "/root", "\\Users\\")):
+            text = HOME.sub("<home>", text)
+        return self._path.sub("<path>/", text) if any(top in text for top in self._tops) else text
 
     def value(self, value: Any) -> Any:
         """The same JSON value with every text in it scrubbed, keys included."""
         if isinstance(value, str):
-            return self.text(value)
+            return self._short_text(value)
         if isinstance(value, Mapping):
             return {self.value(key): self.value(item) for key, item in value.items()}
         if isinstance(value, (list, tuple)):
@@ -76,7 +81,7 @@ class Scrubber:
         if pa.types.is_string(kind):
             encoded = pa.chunked_array([column.combine_chunks().dictionary_encode()]).chunk(0)
             before = encoded.dictionary.to_pylist()
-            after = [self.text(text) for text in before]
+            after = self.value(before)
             return column if after == before else pa.chunked_array([pa.array(after, kind).take(encoded.indices)])
         if pa.types.is_nested(kind):
             return pa.chunked_array([pa.array(self.value(column.to_pylist()), kind)])

@@ -18,6 +18,7 @@ from kernelbook.insight import Insight, judge_edition
 from kernelbook.plan import TABLES
 from kernelbook.probe import utc_now
 from kernelbook.published import Published, case_rows, figure_rows, load_published
+from kernelbook.scrubbing import Scrubber, edition_scrubber
 from kernelbook.sdpa_backends import backends_table
 from kernelbook.tensor_sizes import conversions, tensor_sizes
 from kernelbook.trust import trust_table
@@ -62,7 +63,19 @@ def collect(plan: Mapping[str, Any], results: Path) -> EditionFiles:
     insight = _insight(plan, known)
     clocks = {key: cost.clock for key, cost in insight.costs.items()}
     tables |= {"trust": trust_table(cases, known, clocks), "sdpa_backends": backends_table(cases)}
-    return EditionFiles(facts | {"words": list(insight.words)}, tables | insight.tables())
+    return _scrubbed(facts | {"words": list(insight.words)}, tables | insight.tables(), edition_scrubber(plan, results))
+
+
+def _scrubbed(about: Mapping[str, Any], tables: Mapping[str, pa.Table], scrub: Scrubber) -> EditionFiles:
+    """The edition without credentials and paths of the machine: all that is published is made of it.
+
+    `trace_files` of edition.json, which is not published, still names the trace files that lie elsewhere.
+    """
+    paths = [path for path in tables["cases"]["trace_path"].unique().to_pylist() if path]
+    moved = {scrub.text(path): path for path in paths if scrub.text(path) != path}
+    return EditionFiles(
+        {**scrub.value(about), "trace_files": moved}, {name: scrub.table(table) for name, table in tables.items()}
+    )
 
 
 def _insight(plan: Mapping[str, Any], known: Mapping[tuple[str, str], CaseFacts]) -> Insight:

@@ -113,8 +113,13 @@ def _unlisted(configured: tuple[ConfiguredCase, ...], cases: Iterable[CaseFacts]
 def _cases(about: Row, tables: Mapping[str, pa.Table]) -> tuple[CaseFacts, ...]:
     """The cases of all runs. A failed process does not state its machine: that of its run is taken."""
     runs = {run["run"]: run for run in about.get("runs", [])}
+    files = about.get("trace_files") or {}
     return tuple(
-        replace(case, **{name: getattr(case, name) or runs.get(case.run, {}).get(name) for name in MACHINE})
+        replace(
+            case,
+            trace_path=files.get(case.trace_path, case.trace_path),
+            **{name: getattr(case, name) or runs.get(case.run, {}).get(name) for name in MACHINE},
+        )
         for case in case_facts(tables).values()
     )
 

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import gzip
+import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import IO
 
+from kernelbook.credentials import secrets_in
 from kernelbook.edition.model import Edition
 from kernelbook.report.text import slug
+from kernelbook.scrubbing import Scrubber
 
 EACH_LIMIT = 96 * 1024  # bytes, compressed
 PAGE_LIMIT = 2 * 1024 * 1024  # bytes of all embedded traces together, compressed
+PIECE = 1 << 18  # bytes that are scrubbed at once
+GZIP = b"\x1f\x8b"
 
 Links = Mapping[tuple[str, str], Mapping[str, str]]
 
@@ -24,15 +32,23 @@ def place(edition: Edition, folder: Path, output: Path, each: int = EACH_LIMIT, 
     """
     links: dict[tuple[str, str], Mapping[str, str]] = {}
     left = page
+    scrub = Scrubber(secrets=secrets_in(os.environ))
     files = {row.key: _find(folder, row.trace_path) for row in edition.case_runs if row.trace_path}
-    sizes = sorted((file.stat().st_size, key, file) for key, file in files.items() if file)
-    for _, key, file in sizes:
-        data = file.read_bytes()
-        if len(data) <= min(each, left) and data[:2] == b"\x1f\x8b":
-            left -= len(data)
-            links[key] = {"gz": base64.b64encode(data).decode("ascii")}
+    for _, key, file in sorted((file.stat().st_size, key, file) for key, file in files.items() if file):
+        relative = Path("traces") / slug(key[0]) / f"{slug(key[1])}.json.gz"
+        copy = output / relative
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        _copy(file, copy, scrub)
+        size = copy.stat().st_size
+        if size <= min(each, left) and copy.open("rb").read(2) == GZIP:
+            left -= size
+            links[key] = {"gz": base64.b64encode(copy.read_bytes()).decode("ascii")}
+            copy.unlink()
         else:
-            links[key] = {"href": _copy(file, key, output)}
+            links[key] = {"href": relative.as_posix()}
+    for empty in (*output.glob("traces/*/"), output / "traces"):
+        with contextlib.suppress(OSError):
+            empty.rmdir()
     return links
 
 
@@ -42,9 +58,30 @@ def _find(folder: Path, trace_path: str) -> Path | None:
     return next((place for place in places if place.is_file()), None)
 
 
-def _copy(file: Path, key: tuple[str, str], output: Path) -> str:
-    relative = Path("traces") / slug(key[0]) / f"{slug(key[1])}.json.gz"
-    target = output / relative
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(file, target)
-    return relative.as_posix()
+def _copy(file: Path, copy: Path, scrub: Scrubber) -> None:
+    """Copy a trace without credentials and paths of the machine; one that has none of them stays the same bytes."""
+    with file.open("rb") as raw:
+        packed = raw.read(2) == GZIP
+    changed = False
+    with (
+        gzip.open(file) if packed else file.open("rb") as source,
+        gzip.GzipFile("", "wb", 6, copy.open("wb"), mtime=0) as target,
+    ):
+        for text in _pieces(source):
+            clean = scrub.text(text)
+            changed = changed or clean != text
+            target.write(clean.encode("utf-8", "surrogateescape"))
+    if not changed:
+        shutil.copyfile(file, copy)
+
+
+def _pieces(source: IO[bytes]) -> Iterator[str]:
+    """The text of a trace in pieces that end with an event, so that none cuts a name."""
+    rest = b""
+    while block := source.read(PIECE):
+        end = block.rfind(b"}") + 1
+        if end:
+            yield (rest + block[:end]).decode("utf-8", "surrogateescape")
+            rest = b""
+        rest += block[end:]
+    yield rest.decode("utf-8", "surrogateescape")

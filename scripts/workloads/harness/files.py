@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import json
 import math
 import os
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 SCRIPTS = Path(__file__).resolve().parents[2]
+SHAPES = Path(__file__).with_name("secret_shapes.txt")
 
 
 @contextlib.contextmanager
@@ -68,6 +70,23 @@ def write_json(path: Path, record: dict[str, Any]) -> None:
         raise
 
 
+def without_secrets(text: str) -> str:
+    """The text with passwords and tokens removed or replaced by `<secret>`, as `SHAPES` states."""
+    lower = text.lower()
+    for line in _shapes():
+        what, words, regex = line.split(" ", 2)
+        if words == "*" or any(word in lower for word in words.split(",")):
+            kept = r"\g<kept>" if "(?P<kept>" in regex else ""
+            text = re.sub(regex, f"{kept}<secret>" if what == "hide" else "", text, flags=re.MULTILINE)
+    return text
+
+
+@functools.cache
+def _shapes() -> tuple[str, ...]:
+    lines = SHAPES.read_text(encoding="utf-8").splitlines()
+    return tuple(line for line in lines if line and not line.startswith("#"))
+
+
 class Scrubber:
     """Replaces this machine's folders and name by words: `<python>`, `<scripts>`, `<output>`, `<tmp>` ..."""
 
@@ -97,8 +116,8 @@ class Scrubber:
         self._host = re.compile(rf"(?<![\w-]){name}(?![\w-])") if telling else self._host_in_path
 
     def __call__(self, text: str) -> str:
-        """A message, with the machine's name replaced wherever it stands."""
-        return self._host.sub("<host>", self._without_folders(text))
+        """A message, with the machine's name replaced wherever it stands, and without credentials."""
+        return self._host.sub("<host>", self._without_folders(without_secrets(text)))
 
     def trace(self, text: str) -> str:
         """The text of a trace: the machine's name only as part of a path, for names of kernels and ops and the file's
