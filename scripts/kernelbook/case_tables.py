@@ -196,14 +196,15 @@ def _tables(
     else:
         row["annotation"] = annotation = row["annotation"] or _longest_annotation(reading)
         activities, calls = reading.forwards(annotation or "")
-        named = pc.equal(reading.ranges["annotation"], annotation or "")
-        mask = pc.and_not(named, pa.array(reading.cut))
-        forwards = reading.ranges.filter(mask).to_pylist()
-        ranges = _without(reading.ranges.append_column("forward", mask), reading.cut)
+        number = reading.forward_number(annotation or "")
+        mask = pa.array((number >= 0) & ~reading.cut)
+        ranges = _numbered(reading.ranges, number).append_column("forward", mask)
+        forwards = ranges.filter(mask).to_pylist()
+        ranges = _without(ranges, reading.cut)
         parts = {"ranges": ranges, "activities": activities, "calls": calls, "ops": reading.ops}
         parts["kernels"] = reading.kernels
         notes = [*_warnings(reading, row.get("device_type")), *more]
-        notes += _complete(row, forwards, pc.sum(named).as_py() or 0)
+        notes += _complete(row, forwards, int((number >= 0).sum()))
         row["device_properties"] = _json(reading.device_properties[:1])
         row["device"] = row.get("device") or reading.device
         row["totals"] = _json(asdict(reading.totals))
@@ -218,6 +219,12 @@ def _warnings(reading: TraceReading, device_type: str | None) -> Iterator[dict[s
         known = warning.code == "no_launches" and device_type == "cpu"
         message = "nothing was launched on a device: a CPU run" if known else warning.message
         yield {"code": warning.code, "count": warning.count, "message": message}
+
+
+def _numbered(ranges: pa.Table, number: np.ndarray) -> pa.Table:
+    """The ranges, with `index` of a forward its number among the forwards; -1 marks the other ranges."""
+    index = [own if at < 0 else at for own, at in zip(ranges["index"].to_pylist(), number.tolist(), strict=True)]
+    return ranges.set_column(ranges.column_names.index("index"), "index", pa.array(index, pa.int64()))
 
 
 def _without(ranges: pa.Table, cut: np.ndarray) -> pa.Table:

@@ -15,14 +15,16 @@ from kernelbook.case_facts import Activity
 from kernelbook.report import names, page, text
 from kernelbook.report.families import family_of
 
+SCRIPTS = ("format.js", "align.js", "lanes_model.js")
+
 
 @pytest.fixture(scope="module")
 def node(missing):
-    """node(expression) -> value, with format.js and align.js loaded."""
+    """node(expression) -> value, with format.js, align.js and lanes_model.js loaded."""
     program = shutil.which("node")
     if program is None:
         missing("node is not installed")
-    source = "\n".join((page.HERE / "assets" / name).read_text(encoding="utf-8") for name in ("format.js", "align.js"))
+    source = "\n".join((page.HERE / "assets" / name).read_text(encoding="utf-8") for name in SCRIPTS)
 
     def run(expression: str, given: object = None):
         script = f"{source}\nconst given = {json.dumps(given)};\nprocess.stdout.write(JSON.stringify({expression}));"
@@ -104,6 +106,33 @@ def test_the_page_aligns_just_as_the_comparisons_do(node, root, lengths):
         ]
         assert node(NAMES, given) == wanted
     assert any(None not in pair and pair[0] != pair[1] for pair in wanted) or min(lengths) == 0
+
+
+def test_lanes_have_rows_for_each_thread(node):
+    """An op and its launch on the forward's own thread; on another one, an op in an op."""
+    rows = [
+        # name, depth, parent, category, thread, correlation
+        ("aten::addmm", 0, None, "op", 0, None),
+        ("cudaLaunchKernel", 1, 0, "runtime", 0, 1),
+        ("AddmmBackward0", 0, None, "op", 1, None),
+        ("aten::mm", 1, 2, "op", 1, None),
+    ]
+    names = ("name", "depth", "parent", "category", "thread", "correlation")
+    calls = [
+        dict(zip(names, row, strict=True)) | {"position": i, "start": i, "duration": 1} for i, row in enumerate(rows)
+    ]
+    activities = [{"correlation": 1, "start": 5, "duration": 1, "device": 0, "stream": 7, "short": "gemm"}]
+    model = "lanesModel(given)"
+    given = {"calls": calls, "activities": activities}
+    told = node(f"{model}.rows.map((row) => [row.label, ...row.items.map((item) => item.label)])", given)
+    assert told == [
+        ["CPU", "aten::addmm"],
+        ["", "cudaLaunchKernel"],
+        ["CPU, other thread 1 (inferred)", "AddmmBackward0"],
+        ["", "aten::mm"],
+        ["GPU 0 · stream 7", "gemm"],
+    ]
+    assert node(f"{model}.cpuCount", given) == 4
 
 
 def test_ticks_are_round_and_within(node):

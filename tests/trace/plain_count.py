@@ -45,7 +45,9 @@ def end(event):
 
 
 def inside(event, outer):
-    return outer["ts"] <= event["ts"] <= end(outer) and end(event) <= end(outer) + SLACK_US
+    touching = event["ts"] == end(outer) and 0 in (event["dur"], outer["dur"])
+    begun = outer["ts"] <= event["ts"] and (event["ts"] < end(outer) or touching)
+    return begun and end(event) <= end(outer) + SLACK_US
 
 
 def is_open(outer, event):

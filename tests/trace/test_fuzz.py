@@ -6,7 +6,9 @@ from pathlib import Path
 
 import made_trace
 import plain_count
+import plain_forwards
 import pytest
+from forwards_of import counted
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,6 +55,34 @@ def traces(draw):
         of = draw(st.integers(1, correlation + 2))
         where = {"device": draw(st.integers(0, 1)), "stream": draw(st.integers(7, 9))}
         events.append(made_trace.activity(category, draw(st.sampled_from(NAMES)), ts, dur, of, **where))
+    return events
+
+
+@st.composite
+def crowded_threads(draw):
+    """Events of two or three threads, of one process or two, that work at the same time under ranges of few names.
+
+    In some traces rows of one thread overlap without nesting.
+    """
+    nested = draw(st.booleans())
+    events, names = [], st.sampled_from(["step", "loss", "step 2"])
+    kinds = st.sampled_from(["op", "annotation", "call"])
+    for thread in range(draw(st.integers(2, 3))):
+        where = {"tid": thread, "pid": draw(st.sampled_from([100, 100, 100, 200]))}
+        places = st.tuples(st.integers(0, 40), st.integers(1, 40))
+        open_until = []
+        for start, length in sorted(draw(st.lists(places, min_size=4, max_size=9, unique_by=lambda place: place[0]))):
+            open_until = [end for end in open_until if end > start]
+            if nested and any(end < start + length for end in open_until):
+                continue
+            kind, name, ts, dur = draw(kinds), draw(names), 4 * start, 4 * length
+            if kind == "call":
+                correlation = len(events) + 1
+                events.append(made_trace.launch(correlation, ts, 1, **where))
+                events.append(made_trace.kernel(name, ts + draw(st.integers(0, 99)), 3, correlation))
+            else:
+                open_until.append(start + length)
+                events.append(getattr(made_trace, kind)(name, ts, dur, **where))
     return events
 
 
@@ -103,6 +133,19 @@ def test_every_range_has_the_work_of_its_own_thread(events):
     top = [row for row in rows if row["parent"] is None]
     counted = sum((row["kernels"] or 0) + (row["memcpys"] or 0) + (row["memsets"] or 0) for row in top)
     assert counted == len([row for row in reading.activities["range"].to_pylist() if row is not None])
+
+
+@given(crowded_threads())
+def test_forwards_are_those_of_a_plain_reading(events):
+    """Threads overlap, and ranges of one name lie inside one another."""
+    data = text_of(events, True).encode()
+
+    def use(path):
+        return counted(read_trace(path), "step"), plain_forwards.forwards(path, "step")
+
+    found, plain = in_a_file(use, data)
+    expected = {i: (forward["rows"], forward["activities"]) for i, forward in enumerate(plain)}
+    assert found == {i: both for i, both in expected.items() if any(both)}
 
 
 @given(traces())

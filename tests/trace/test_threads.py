@@ -6,6 +6,17 @@ from made_trace import annotation, kernel, launch, op
 MAIN, AUTOGRAD, LOADER = 1, 2, 3
 
 
+def calls_of(reading, name):
+    """The CPU rows of the forwards of that name, by forward: (name, depth, parent, thread)."""
+    _, calls = reading.forwards(name)
+    found = {}
+    for row in calls.to_pylist():
+        assert row["inferred"] == (row["thread"] > 0)
+        assert row["position"] == len(found.setdefault(row["index"], []))
+        found[row["index"]].append((row["name"], row["depth"], row["parent"], row["thread"]))
+    return found
+
+
 def backward(start, correlation, tid=AUTOGRAD, **more):
     return [
         op("MmBackward0", start, 20, tid=tid, **more), op("aten::mm", start + 2, 15, tid=tid, **more),
@@ -25,7 +36,10 @@ def test_backward_belongs_to_the_op_of_its_own_thread_and_to_the_open_range_of_a
     assert reading.activities["inferred"].to_pylist() == [False, True]
     activities, calls = reading.forwards("train")
     assert activities.num_rows == 2
-    assert calls["name"].to_pylist() == ["aten::linear", "cudaLaunchKernel"]
+    assert calls["name"].to_pylist() == [
+        *("aten::linear", "cudaLaunchKernel"), *("MmBackward0", "aten::mm", "cudaLaunchKernel")
+    ]  # fmt: skip
+    assert calls["inferred"].to_pylist() == [False, False, True, True, True]
 
 
 def test_figures_of_the_own_thread_are_not_inferred(read):
@@ -77,3 +91,92 @@ def test_no_kernel_is_lost_without_any_range(read):
     reading = read(backward(60, 1))
     assert (reading.totals.attributed, reading.activities["op"].to_pylist()) == (1, ["aten::mm"])
     assert reading.activities["range"].to_pylist() == [None]
+
+
+def test_rows_of_another_thread_keep_their_nesting(read):
+    events = [
+        annotation("train", 0, 100), annotation("backward", 20, 60), op("aten::ones_like", 22, 4),
+        op("MmBackward0", 30, 30, tid=AUTOGRAD), op("aten::mm", 32, 20, tid=AUTOGRAD),
+        op("aten::t", 33, 2, tid=AUTOGRAD), op("aten::add_", 70, 5, tid=AUTOGRAD), op("aten::copy_", 40, 5, tid=LOADER),
+    ]  # fmt: skip
+    assert calls_of(read(events), "train") == {
+        0: [
+            ("backward", 0, None, 0),
+            ("aten::ones_like", 1, 0, 0),
+            ("MmBackward0", 0, None, 1),
+            ("aten::mm", 1, 2, 1),
+            ("aten::t", 2, 3, 1),
+            ("aten::copy_", 0, None, 2),
+            ("aten::add_", 0, None, 1),
+        ]
+    }
+    _, calls = read(events).forwards("train")
+    assert calls["self_us"].to_pylist() == [56, 4, 10, 18, 2, 5, 5]  # less the children on the same thread alone
+    assert read(events).ranges["cpu_time_us"].to_pylist() == [100, 60]  # the time of other threads is no part of it
+
+
+def test_a_row_that_is_only_partly_inside_is_left_out_and_what_ran_inside_is_kept(read):
+    events = [
+        annotation("train", 10, 80),
+        op("began_before", 5, 20, tid=AUTOGRAD), op("inside_it", 12, 5, tid=AUTOGRAD),
+        op("ended_after", 80, 15, tid=AUTOGRAD), op("still_inside", 82, 4, tid=AUTOGRAD),
+        op("ended_within_a_microsecond", 60, 30.9, tid=LOADER), op("ended_later_than_that", 61, 30.1, tid=4),
+    ]  # fmt: skip
+    names = [row[:3] for row in calls_of(read(events), "train")[0]]
+    assert names == [
+        ("inside_it", 0, None),
+        ("ended_within_a_microsecond", 0, None),
+        ("still_inside", 0, None),
+    ]
+
+
+def test_two_threads_with_the_same_range_open_share_the_work_of_a_third_by_which_began_last(read):
+    """Two replicas of one process, and autograd threads that serve both."""
+    events = [
+        annotation("train", 0, 100, tid=11), op("forward", 1, 5, tid=11),
+        annotation("train", 40, 100, tid=12), op("forward", 41, 5, tid=12),
+        op("early", 20, 5, tid=AUTOGRAD), op("late", 60, 5, tid=AUTOGRAD), op("latest", 120, 5, tid=AUTOGRAD),
+    ]  # fmt: skip
+    found = calls_of(read(events), "train")
+    assert [row[0] for row in found[0]] == ["forward", "early"]
+    assert [row[0] for row in found[1]] == ["forward", "late", "latest"]
+
+
+@pytest.mark.parametrize("first", [11, 12])
+def test_of_ranges_that_began_at_once_the_shorter_one(read, first):
+    """Whichever comes first in the file."""
+    events = [annotation("train", 0, 100 if tid == 11 else 90, tid=tid) for tid in (first, 23 - first)]
+    found = read([*events, *backward(60, 1)]).ranges.to_pylist()
+    assert {row["tid"]: row["kernels"] for row in found} == {11: 0, 12: 1}
+
+
+def test_rows_of_a_range_of_the_own_thread_are_not_those_of_another(read):
+    events = [
+        annotation("train", 0, 100), op("aten::mul", 5, 5),
+        annotation("nccl:all_reduce", 50, 20, tid=AUTOGRAD), op("c10d::allreduce_", 52, 5, tid=AUTOGRAD),
+    ]  # fmt: skip
+    reading = read(events)
+    assert [row[0] for row in calls_of(reading, "train")[0]] == ["aten::mul"]
+    assert calls_of(reading, "nccl:all_reduce") == {0: [("c10d::allreduce_", 0, None, 0)]}
+
+
+def test_rows_of_another_process_are_never_taken(read):
+    events = [annotation("train", 0, 100), op("aten::mul", 5, 5), op("aten::add", 20, 5, pid=7, tid=1)]
+    assert [row[0] for row in calls_of(read(events), "train")[0]] == ["aten::mul"]
+
+
+def test_a_range_inside_one_of_its_name_is_part_of_the_forward(read):
+    """FSDP names every wrap alike: one forward has all of it, and is numbered among the forwards."""
+    events = []
+    for start in (0, 200):
+        events += [
+            annotation("fsdp", start, 100), op("aten::embedding", start + 1, 5),
+            annotation("fsdp", start + 10, 40), op("aten::mm", start + 12, 20), launch(start + 1, start + 13),
+            annotation("fsdp", start + 20, 5), kernel("gemm", start + 30, 8, start + 1),
+        ]  # fmt: skip
+    reading = read(events)
+    inside = [("aten::embedding", 0), ("fsdp", 0), ("aten::mm", 1), ("cudaLaunchKernel", 2), ("fsdp", 2)]
+    found = calls_of(reading, "fsdp")
+    assert {index: [row[:2] for row in rows] for index, rows in found.items()} == {0: inside, 1: inside}
+    activities, _ = reading.forwards("fsdp")
+    assert activities["index"].to_pylist() == [0, 1]

@@ -78,9 +78,10 @@ class Activity:
 
 @dataclass(frozen=True)
 class Call:
-    """One CPU event inside the representative forward; ``parent`` is a position in the same forward.
+    """One CPU event of the representative forward; ``parent`` is a position in the same forward.
 
-    ``start_us`` counts from the start of the forward's range, unlike that of an activity.
+    ``start_us`` counts from the start of the forward's range, unlike that of an activity. ``thread``: 0 is the
+    forward's own; events of other threads are taken to be the forward's because its range was open around them.
     """
 
     position: int
@@ -98,6 +99,7 @@ class Call:
     input_types: str | None = None
     concrete_inputs: str | None = None
     input_strides: str | None = None
+    thread: int | None = None
 
 
 @dataclass(frozen=True)

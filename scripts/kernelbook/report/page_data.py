@@ -50,6 +50,7 @@ CALL = (
     "device_time",
     "correlation",
     "shapes",
+    "thread",
 )
 #: What the page tells of an activity where it is known, beside its columns.
 FACTS = (
@@ -231,4 +232,5 @@ def _call(call: Call, table: Names, on_device: bool) -> list[Any]:
         _round(call.self_device_time_us) if on_device else None,
         call.correlation,
         table.number(call.input_shapes),
+        call.thread or 0,
     ]

@@ -12,7 +12,7 @@ import numpy as np
 
 from kernelbook.trace.columns import ANNOTATION, OP, Columns, CpuRows
 from kernelbook.trace.launches import Launches, join_launches
-from kernelbook.trace.nesting import NONE, TOLERANCE_NS, Forest, is_open, nest
+from kernelbook.trace.nesting import NONE, Forest, contains, is_open, looked_up, nest
 
 
 @dataclass
@@ -21,15 +21,18 @@ class Attribution:
 
     launches: which calls queued activities. op: per activity the innermost op around its call.
     ranges: forest rows of the annotated ranges (no profiler steps), in order of start.
-    range_of: per activity the innermost range, as an index into `ranges`; inferred: whether that range is on another
-    thread than the launch. enclosing: per range the range that contains it, as an index into `ranges`; open_around:
-    the innermost that was open when it began.
+    range_of_row: per forest row the innermost range, itself included, as an index into `ranges`; row_inferred: whether
+    that range is on another thread. range_of, inferred: the same per activity, as for its launch.
+    enclosing: per range the range that contains it, as an index into `ranges`; open_around: the innermost that was open
+    when it began; both on its own thread.
     """
 
     forest: Forest
     launches: Launches
     op: np.ndarray
     ranges: np.ndarray
+    range_of_row: np.ndarray
+    row_inferred: np.ndarray
     range_of: np.ndarray
     inferred: np.ndarray
     enclosing: np.ndarray
@@ -42,17 +45,27 @@ class Attribution:
 
     def within(self) -> tuple[np.ndarray, np.ndarray]:
         """Pairs (range, activity): each activity once for its own range and for each other that was open around it."""
-        activity = np.flatnonzero(self.range_of != NONE)
-        current = self.range_of[activity]
-        ranges, activities = [current], [activity]
+        return self._open_ranges(self.range_of, self.launch)
+
+    def rows_within(self) -> tuple[np.ndarray, np.ndarray]:
+        """Pairs (range, CPU row) likewise; a range's own row is not inside it."""
+        ranges, row = self._open_ranges(self.range_of_row, np.arange(len(self.range_of_row)))
+        inside = self.ranges[ranges] != row
+        return ranges[inside], row[inside]
+
+    def _open_ranges(self, innermost: np.ndarray, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Pairs (range, item) of items that begin with a CPU row, from the innermost range of each outwards."""
+        item = np.flatnonzero(innermost != NONE)
+        current = innermost[item]
+        ranges, items = [current], [item]
         while current.size:
             current = self.open_around[current]
             keep = current != NONE
-            current, activity = current[keep], activity[keep]
-            still_open = is_open(self.forest.rows, self.ranges[current], self.launch[activity])
+            current, item = current[keep], item[keep]
+            still_open = is_open(self.forest.rows, self.ranges[current], row[item])
             ranges.append(current[still_open])
-            activities.append(activity[still_open])
-        return np.concatenate(ranges), np.concatenate(activities)
+            items.append(item[still_open])
+        return np.concatenate(ranges), np.concatenate(items)
 
 
 def attribute(columns: Columns) -> Attribution:
@@ -61,54 +74,56 @@ def attribute(columns: Columns) -> Attribution:
     rows = forest.rows
     launches = join_launches(forest, columns.device)
     launch = launches.call
-    launched = launch != NONE
-    op = np.full(len(launch), NONE)
-    op[launched] = forest.innermost(rows.kind == OP)[launch[launched]]
     is_range = (rows.kind == ANNOTATION) & ~rows.step
     ranges = np.flatnonzero(is_range)
     ranges = ranges[np.lexsort((ranges, rows.start[ranges]))]
     rank = np.full(len(rows.start), NONE)
     rank[ranges] = np.arange(len(ranges))
-    around = _ranked(rank, forest.innermost(is_range))
-    parents = forest.parent[ranges]
-    open_around = np.where(parents == NONE, NONE, around[parents]) if len(ranges) else parents
-    enclosing = _ranked(rank, forest.around(is_range, ranges))
-    range_of = np.full(len(launch), NONE)
-    range_of[launched] = around[launch[launched]]
-    inferred = np.zeros(len(launch), dtype=bool)
-    orphans = np.flatnonzero(launched & (range_of == NONE))
-    if orphans.size and ranges.size:
-        range_of[orphans] = _open_elsewhere(rows, ranges, launch[orphans])
-        inferred[orphans] = range_of[orphans] != NONE
-    return Attribution(forest, launches, op, ranges, range_of, inferred, enclosing, open_around)
+    range_of_row = looked_up(rank, forest.innermost(is_range))
+    open_around = looked_up(range_of_row, forest.parent[ranges])
+    outside = np.flatnonzero(range_of_row == NONE)
+    range_of_row[outside] = _open_elsewhere(rows, ranges, outside)
+    row_inferred = np.zeros(len(rows.start), dtype=bool)
+    row_inferred[outside] = range_of_row[outside] != NONE
+    return Attribution(
+        forest=forest,
+        launches=launches,
+        op=looked_up(forest.innermost(rows.kind == OP), launch),
+        ranges=ranges,
+        range_of_row=range_of_row,
+        row_inferred=row_inferred,
+        range_of=looked_up(range_of_row, launch),
+        inferred=looked_up(row_inferred, launch) == 1,
+        enclosing=looked_up(rank, forest.around(is_range, ranges)),
+        open_around=open_around,
+    )
 
 
-def _ranked(rank: np.ndarray, row: np.ndarray) -> np.ndarray:
-    """Rows as their ranks; NONE stays."""
-    return np.where(row == NONE, NONE, rank[row]) if len(row) else row
+def _open_elsewhere(rows: CpuRows, ranges: np.ndarray, outside: np.ndarray) -> np.ndarray:
+    """Per row the range of another thread of its process that was open around it; of several the one that began last.
 
-
-def _open_elsewhere(rows: CpuRows, ranges: np.ndarray, launches: np.ndarray) -> np.ndarray:
-    """Per launch the range of another thread of its process that was open around it; the one that began last."""
+    Of those that began at once, the first to end; then that of the first thread in the order of their spelled ids.
+    outside: rows that lie in no range of their own thread. The result indexes `ranges`, NONE where there is none.
+    """
     known = {pid: code for code, pid in enumerate(dict.fromkeys(pid for pid, _ in rows.threads))}
-    pids = np.array([known[pid] for pid, _ in rows.threads])
-    best = np.full(len(launches), NONE)
-    start, end = rows.start[launches], rows.end[launches]
-    for thread in np.unique(rows.thread[ranges]):
-        mine = np.flatnonzero(rows.thread[ranges] == thread)  # in order of start, as indices into ranges
+    pids = np.array([known[pid] for pid, _ in rows.threads], dtype=np.int64)
+    best = np.full(len(outside), NONE)
+    thread = rows.thread[outside]
+    nearness = np.unique(np.stack((rows.start[ranges], -rows.end[ranges])), axis=1, return_inverse=True)[1].reshape(-1)
+    for owner in sorted(np.unique(rows.thread[ranges]), key=lambda code: str(rows.threads[code])):
+        mine = np.flatnonzero(rows.thread[ranges] == owner)  # in order of start, as indices into ranges
         starts, ends = rows.start[ranges[mine]], rows.end[ranges[mine]]
-        eligible = (pids[rows.thread[launches]] == pids[thread]) & (rows.thread[launches] != thread)
-        candidate = np.where(eligible, np.searchsorted(starts, start, "right") - 1, NONE)
+        places = np.flatnonzero((pids[thread] == pids[owner]) & (thread != owner))
+        candidate = np.searchsorted(starts, rows.start[outside[places]], "right") - 1
         outer = _enclosing(starts, ends)
-        while True:
-            closed = np.flatnonzero((candidate != NONE) & (ends[candidate] + TOLERANCE_NS < end))
-            if not closed.size:
-                break
-            candidate[closed] = outer[candidate[closed]]
-        found = np.flatnonzero(candidate != NONE)
-        chosen = mine[candidate[found]]
-        nearer = (best[found] == NONE) | (rows.start[ranges[best[found]]] <= rows.start[ranges[chosen]])
-        best[found[nearer]] = chosen[nearer]
+        pending = np.flatnonzero(candidate != NONE)
+        while pending.size:
+            pending = pending[~contains(rows, ranges[mine[candidate[pending]]], outside[places[pending]])]
+            candidate[pending] = outer[candidate[pending]]
+            pending = pending[candidate[pending] != NONE]
+        places, chosen = places[candidate != NONE], mine[candidate[candidate != NONE]]
+        nearer = (best[places] == NONE) | (nearness[best[places]] < nearness[chosen])
+        best[places[nearer]] = chosen[nearer]
     return best
 
 

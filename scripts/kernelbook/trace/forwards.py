@@ -1,4 +1,4 @@
-"""The forwards of one annotation: what each launched, and every CPU event inside it."""
+"""The forwards of one annotation: the device activities and the CPU events of each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kernelbook.trace.arrow import microseconds, numbers, strings, texts
 from kernelbook.trace.attribution import Attribution
 from kernelbook.trace.columns import ANNOTATION, KERNEL, OP, RUNTIME, Columns, cpu_kind
 from kernelbook.trace.events import WITH_INPUTS, InputArgs
-from kernelbook.trace.nesting import NONE
+from kernelbook.trace.nesting import NONE, depths, looked_up
 from kernelbook.trace.reader import EventReader
 from kernelbook.trace.tables import summed_by_row, whole
 
@@ -30,46 +30,60 @@ class Inputs(NamedTuple):
 
 
 def forward_ranges(columns: Columns, found: Attribution, annotation: str) -> np.ndarray:
-    """The ranges named exactly so, as indices into `found.ranges`."""
+    """The outermost ranges with this name, as indices into `found.ranges`."""
     if annotation not in columns.names:
         return np.empty(0, dtype=np.int64)
-    return np.flatnonzero(found.forest.rows.name[found.ranges] == columns.names.index(annotation))
+    named = found.forest.rows.name[found.ranges] == columns.names.index(annotation)
+    return outermost(found, named)
 
 
-def forward_activities(activities: pa.Table, found: Attribution, chosen: np.ndarray, number: np.ndarray) -> pa.Table:
-    """The activities of the chosen ranges, nested ranges included, with `index` and `position` in order of start.
+def outermost(found: Attribution, chosen: np.ndarray) -> np.ndarray:
+    """The chosen ranges (one flag per range) that lie in no other chosen range, as indices into `found.ranges`."""
+    marked = np.zeros(len(found.forest.parent), dtype=bool)
+    marked[found.ranges[chosen]] = True
+    chosen = np.flatnonzero(chosen)
+    return chosen[found.forest.around(marked, found.ranges[chosen]) == NONE]
 
-    number: per chosen range its `index`, which counts the ranges of its name.
+
+def _of_forwards(
+    pairs: tuple[np.ndarray, np.ndarray], found: Attribution, forwards: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of pairs (range, item) those of the forwards, as (place in `forwards`, item), sorted by place."""
+    place = np.full(len(found.ranges), NONE)
+    place[forwards] = np.arange(len(forwards))
+    place, item = place[pairs[0]], pairs[1]
+    place, item = place[place != NONE], item[place != NONE]
+    order = np.lexsort((item, place))
+    return place[order], item[order]
+
+
+def forward_activities(activities: pa.Table, found: Attribution, forwards: np.ndarray, number: np.ndarray) -> pa.Table:
+    """The activities of the forwards, nested ranges included, with `index` and `position` in order of start.
+
+    forwards: outermost ranges, as indices into `found.ranges`. number: per forward its `index`.
     """
-    group, activity = found.within()
-    index = np.full(len(found.ranges), NONE)
-    index[chosen] = number
-    kept = index[group] != NONE if len(group) else np.empty(0, dtype=bool)
-    index_of, activity = index[group[kept]], activity[kept]
-    order = np.lexsort((activity, index_of))
-    index_of, activity = index_of[order], activity[order]
-    position = np.arange(len(order)) - np.searchsorted(index_of, index_of, "left")
+    place, activity = _of_forwards(found.within(), found, forwards)
     table = activities.take(pa.array(activity))
-    table = table.add_column(0, "index", numbers(index_of))
-    return table.add_column(1, "position", numbers(position))
+    table = table.add_column(0, "index", numbers(number[place]))
+    return table.add_column(1, "position", numbers(_position(place)))
 
 
-def forward_calls(path: Path, columns: Columns, found: Attribution, chosen: np.ndarray, number: np.ndarray) -> pa.Table:
-    """Every CPU event inside the chosen ranges on their own thread, in order of start; `number` as above.
+def forward_calls(
+    path: Path, columns: Columns, found: Attribution, forwards: np.ndarray, number: np.ndarray
+) -> pa.Table:
+    """Every CPU event of the forwards, in order of start; `forwards` and `number` as above.
 
+    Events of other threads are those whose innermost range, inferred as for kernels, is or lies in the forward.
     `kernels` and `self_device_time_us` of an op are what it launched itself; the runtime call that did it shows the
     same figures, so sum over one category only.
     """
     forest, device = found.forest, columns.device
     rows = forest.rows
-    size = forest.summed(np.ones(len(rows.start), dtype=np.int64))
-    tops = found.ranges[chosen]
-    inside = [np.arange(top + 1, top + size[top]) for top in tops]
-    row = np.concatenate([np.empty(0, dtype=np.int64), *inside])
-    place = np.repeat(np.arange(len(tops)), [len(part) for part in inside])
-    top = tops[place]
-    position = row - top - 1
-    parent = forest.parent[row]
+    place, row = _of_forwards(found.rows_within(), found, forwards)
+    order = np.lexsort((row, rows.start[row], place))
+    row = row[order]
+    position = _position(place)
+    parent = _parents(place, row, forest.parent[row])
     kernels, time = _own_device_figures(columns, found)
     nothing = np.full(len(row), not len(device.start))
     inputs = _inputs(path, rows.ordinal[row[rows.kind[row] == OP]])
@@ -77,12 +91,12 @@ def forward_calls(path: Path, columns: Columns, found: Attribution, chosen: np.n
     return pa.table(
         {
             "index": numbers(number[place]),
-            "depth": numbers(forest.depth[row] - forest.depth[top] - 1),
-            "parent": numbers(parent - top - 1, parent == top),
+            "depth": numbers(depths(parent)),
+            "parent": whole(looked_up(position, parent)),
             "position": numbers(position),
             "category": texts(rows.kind[row], [_CATEGORIES[kind] for kind in sorted(_CATEGORIES)]),
             "name": texts(rows.name[row], columns.names),
-            "start_us": microseconds(rows.start[row] - rows.start[top]),
+            "start_us": microseconds(rows.start[row] - rows.start[found.ranges[forwards]][place]),
             "duration_us": microseconds(forest.length[row]),
             "self_us": microseconds(forest.self_time[row]),
             "kernels": numbers(kernels[row], nothing),
@@ -92,8 +106,34 @@ def forward_calls(path: Path, columns: Columns, found: Attribution, chosen: np.n
             "input_types": strings([inputs.types for inputs in of_row]),
             "concrete_inputs": strings([inputs.concrete for inputs in of_row]),
             "input_strides": strings([inputs.strides for inputs in of_row]),
+            "thread": numbers(_thread_numbers(place, found.row_inferred[row], rows.thread[row])),
+            "inferred": numbers(found.row_inferred[row]),
         }
     )
+
+
+def _parents(place: np.ndarray, row: np.ndarray, parent: np.ndarray) -> np.ndarray:
+    """Per line (place, row) the line of its parent row in the same place; NONE where that is none of the place's."""
+    width = max(row.max(initial=0), parent.max(initial=0)) + 1
+    key, wanted = place * width + row, place * width + parent
+    by_key = np.argsort(key)
+    at = np.searchsorted(key, wanted, sorter=by_key)
+    line = by_key[np.minimum(at, len(key) - 1)] if len(key) else at
+    return np.where((parent != NONE) & (key[line] == wanted), line, NONE)
+
+
+def _position(place: np.ndarray) -> np.ndarray:
+    """Per row, sorted by `place`, how many rows of the same place come before it."""
+    return np.arange(len(place)) - np.searchsorted(place, place, "left")
+
+
+def _thread_numbers(place: np.ndarray, inferred: np.ndarray, thread: np.ndarray) -> np.ndarray:
+    """Per row the number of its thread within its forward: 0 is the forward's own, the others count from 1."""
+    pairs, pair = np.unique(np.stack((place, np.where(inferred, thread, NONE))), axis=1, return_inverse=True)
+    # every forward has its own thread first, with or without rows
+    first = np.searchsorted(pairs[0], pairs[0], "left")
+    has_own = pairs[1][first] == NONE if len(first) else first == NONE
+    return (np.arange(len(first)) - first + ~has_own)[pair.reshape(-1)]
 
 
 def _own_device_figures(columns: Columns, found: Attribution) -> tuple[np.ndarray, np.ndarray]:

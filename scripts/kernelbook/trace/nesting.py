@@ -14,6 +14,25 @@ TOLERANCE_NS = 1000  # a child may end this much after its parent: timestamps ne
 NONE = -1
 
 
+def looked_up(values: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """The value at each place, NONE where the place is NONE."""
+    found = np.full(len(places), NONE)
+    known = places != NONE
+    found[known] = values[places[known]]
+    return found
+
+
+def depths(parent: np.ndarray) -> np.ndarray:
+    """Number of items around each item, by doubling the stride of the walk towards the root."""
+    depth = (parent != NONE).astype(np.int64)
+    ancestor = parent.copy()
+    while (climbing := np.flatnonzero(ancestor != NONE)).size:
+        above = ancestor[climbing]
+        depth[climbing] += depth[above]
+        ancestor[climbing] = ancestor[above]
+    return depth
+
+
 @dataclass
 class Forest:
     """CPU rows in order (thread, start, outermost first), so that a row's descendants follow it without a gap.
@@ -43,14 +62,8 @@ class Forest:
 
     @cached_property
     def depth(self) -> np.ndarray:
-        """Number of rows around each row, by doubling the stride of the walk towards the root."""
-        depth = (self.parent != NONE).astype(np.int64)
-        ancestor = self.parent.copy()
-        while (climbing := np.flatnonzero(ancestor != NONE)).size:
-            above = ancestor[climbing]
-            depth[climbing] += depth[above]
-            ancestor[climbing] = ancestor[above]
-        return depth
+        """Number of rows around each row."""
+        return depths(self.parent)
 
     @cached_property
     def self_time(self) -> np.ndarray:
@@ -66,9 +79,8 @@ class Forest:
 
     def around(self, marked: np.ndarray, row: np.ndarray) -> np.ndarray:
         """Per given row the innermost marked row around it that contains it to its end, NONE where there is none."""
-        nearest, parent = self._nearest(marked), self.parent[row]
-        candidate = np.where(parent == NONE, NONE, nearest[parent]) if len(row) else parent
-        return self._first_fit(nearest, candidate, row, contains)
+        nearest = self._nearest(marked)
+        return self._first_fit(nearest, looked_up(nearest, self.parent[row]), row, contains)
 
     def summed(self, values: np.ndarray) -> np.ndarray:
         """Per row the sum of `values` (integers) over itself and the descendants that began while it was open."""
@@ -95,8 +107,7 @@ class Forest:
         """Move each row's candidate up, from marked row to marked row (`nearest`), until it fits the row."""
         pending = np.flatnonzero(candidate != NONE) if len(self.overlapping) else self.overlapping
         while (pending := pending[~fits(self.rows, candidate[pending], row[pending])]).size:
-            above = self.parent[candidate[pending]]
-            candidate[pending] = np.where(above == NONE, NONE, nearest[above])
+            candidate[pending] = looked_up(nearest, self.parent[candidate[pending]])
             pending = pending[candidate[pending] != NONE]
         return candidate
 

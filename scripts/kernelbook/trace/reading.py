@@ -76,22 +76,30 @@ class TraceReading:
         """The ranges of each annotation in short, in the order in which they first appear."""
         return summarize_annotations(self._columns, self._attribution, self._figures, self.cut)
 
+    def forward_number(self, annotation: str) -> np.ndarray:
+        """Per row of `ranges` which forward it is, counted from 0; -1 for what is no outermost range of that name."""
+        forwards = forward_ranges(self._columns, self._attribution, annotation)
+        number = np.full(len(self._attribution.ranges), -1)
+        number[forwards] = np.arange(len(forwards))
+        return number
+
     def forwards(self, annotation: str) -> tuple[pa.Table, pa.Table]:
-        """(activities, calls) of the whole ranges named exactly `annotation`; both are empty when there is none.
+        """(activities, calls) of the outermost ranges named `annotation`; both are empty when there is none.
 
         A range that is `cut` is left out.
 
-        activities: the reading's columns after `index` (which range) and `position` (order of start in it).
-        calls: every CPU event inside the ranges, on the ranges' own threads, in order of start: index, depth (0 right
-        below the range), parent (a position, or null), position, category (op, runtime, annotation), name, start_us
-        (from the range's start), duration_us, self_us, kernels and self_device_time_us (launched by itself, not by
-        its child ops), correlation, and the inputs as JSON text. The inputs come from a second pass over the file.
+        activities: the reading's columns after `index` (which forward) and `position` (order of start in it).
+        calls: every CPU event of the forwards in order of start: index, depth (0: in no other event), parent (a
+        position, or null), position, category (op, runtime, annotation), name, start_us (from the forward's start),
+        duration_us, self_us, kernels and self_device_time_us (launched by itself, not by its child ops), correlation,
+        the inputs as JSON text, thread (0: the forward's own) and inferred (it ran on another thread). The inputs come
+        from a second pass over the file.
         """
-        named = forward_ranges(self._columns, self._attribution, annotation)
-        numbers = np.flatnonzero(~self.cut[named])
-        chosen = named[numbers]
-        activities = forward_activities(self.activities, self._attribution, chosen, numbers)
-        return activities, forward_calls(Path(self.source), self._columns, self._attribution, chosen, numbers)
+        number = self.forward_number(annotation)
+        forwards = np.flatnonzero((number >= 0) & ~self.cut)
+        numbers = number[forwards]
+        activities = forward_activities(self.activities, self._attribution, forwards, numbers)
+        return activities, forward_calls(Path(self.source), self._columns, self._attribution, forwards, numbers)
 
 
 def read_trace(path: str | Path) -> TraceReading:

@@ -11,7 +11,7 @@ function callDetails(item, cell) {
   }[item.kind];
   return [
     h("h4", {}, call.name),
-    h("p", {}, said),
+    h("p", {}, call.thread ? `${said}, on another thread while the range was open (inferred)` : said),
     h(
       "dl",
       {},

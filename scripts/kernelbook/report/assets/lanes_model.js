@@ -26,17 +26,20 @@ function callItem(call, leads, launched) {
   return { kind, call, from: call.start, to: call.start + call.duration, label: call.name };
 }
 
+const threadLabel = (thread) => (thread ? `CPU, other thread ${thread} (inferred)` : "CPU");
+
+// A row per thread and depth; the forward's own thread is number 0 and comes first.
 function cpuRows(calls, launched) {
   // without a device nothing launches, and nothing stands out for it
   const leads = launched.size ? markLaunching(calls, launched) : new Set(calls.map((call) => call.position));
-  const deepest = Math.max(-1, ...calls.map((call) => call.depth));
-  const rows = Array.from({ length: deepest + 1 }, (_, depth) => ({
-    label: depth ? "" : "CPU",
-    kind: "cpu",
-    items: [],
-  }));
-  for (const call of calls) rows[call.depth].items.push(callItem(call, leads, launched));
-  return rows;
+  const threads = [];
+  for (const call of calls) {
+    const rows = (threads[call.thread] ??= []);
+    for (let depth = rows.length; depth <= call.depth; depth++)
+      rows.push({ label: depth ? "" : threadLabel(call.thread), kind: "cpu", items: [] });
+    rows[call.depth].items.push(callItem(call, leads, launched));
+  }
+  return threads.flat();
 }
 
 function deviceRows(activities) {

@@ -2,11 +2,13 @@
 
 const ROW = 19;
 const GAP = 30; // between CPU and GPU, where the arrows run
+const LABEL = 14; // above the rows of another thread, where their label stands
 const TOP = 22;
 const CHAR = 5.9; // px, the width that one character of a label needs
 
 function rowTop(model, place) {
-  return TOP + place * ROW + (place >= model.cpuCount ? GAP : 0);
+  const threads = model.rows.slice(1, Math.min(place + 1, model.cpuCount)).filter((row) => row.label);
+  return TOP + place * ROW + threads.length * LABEL + (place >= model.cpuCount ? GAP : 0);
 }
 
 const lanesHeight = (model) => rowTop(model, model.rows.length - 1) + ROW + 8;
@@ -84,7 +86,7 @@ function rowLabels(model) {
   return model.rows.map(
     (row, place) =>
       row.label &&
-      place >= model.cpuCount &&
+      (place || !model.cpuCount) &&
       s("text", { class: "l-row", x: 0, y: rowTop(model, place) - 5 }, row.label),
   );
 }
