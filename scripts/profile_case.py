@@ -13,10 +13,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from workloads.harness.case_file import CaseError, load_case
-from workloads.harness.files import held
-from workloads.harness.gpu import LOCKS
-from workloads.harness.supervisor import say, supervise
+from workloads.harness.old_python import refuse_old_python
+
+refuse_old_python(sys.argv[1:])  # before what an old Python cannot read
+
+from workloads.harness.case_file import CaseError, load_case  # noqa: E402
+from workloads.harness.files import held, restored  # noqa: E402
+from workloads.harness.gpu import LOCKS  # noqa: E402
+from workloads.harness.supervisor import say, supervise  # noqa: E402
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -33,7 +37,7 @@ def main(argv: list[str] | None = None) -> int:
         given, case = load_case(arguments.case_file)
         output = arguments.output.absolute()
         where = (output, arguments.cache_dir, arguments.require_container, arguments.lock_dir)
-        with held(output, say):
+        with held(output, say), restored(arguments.case_file.absolute()):
             return supervise(given, case, arguments.device, *where)
     except CaseError as error:
         say(str(error))

@@ -3,71 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import faulthandler
 import json
 import os
 import signal
 import sys
-import time
 import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from workloads.harness import failures
-from workloads.harness.files import Scrubber, write_json
+from workloads.harness import failures, guard
+from workloads.harness.files import Scrubber
+from workloads.harness.notebook import Notebook, unheard
 
-PROGRESS = "profile_case: "  # the supervisor shows lines that begin so to people
-
-
-def _unheard() -> contextlib.AbstractContextManager[None]:
-    """A workload may have closed its outputs, or put None in their place: then what is said to people is lost."""
-    return contextlib.suppress(OSError, ValueError, AttributeError)
-
-
-class Notebook:
-    """What is known so far, on disk before each stage: a crash costs only what comes after it."""
-
-    def __init__(self, path: Path, case: str) -> None:
-        self.path = path
-        self.case = case
-        self.record: dict[str, Any] = {"stage": None, "warnings": [], "notes": []}
-        self.started = time.monotonic()
-
-    def stage(self, name: str) -> None:
-        """Begin a stage; its name is what a failure will be reported with."""
-        self.record["stage"] = name
-        self.save()
-        with _unheard():
-            passed = time.monotonic() - self.started
-            print(f"{PROGRESS}{self.case}: {name} ({passed:.1f} s)", file=sys.stderr, flush=True)
-
-    def save(self) -> None:
-        """Write the record."""
-        write_json(self.path, self.record)
-
-    def warn(self, code: str, count: int, message: str) -> None:
-        """Tell whoever reads the row that its figures are not to be taken as they stand."""
-        self.record["warnings"].append({"code": code, "count": count, "message": message})
-
-    def attempt(self, what: str, measure: Callable[[], Any]) -> Any:
-        """An extra that may fail without failing the case: its result, or None and a note."""
-        try:
-            return measure()
-        except (RuntimeError, MemoryError, TypeError, ValueError, LookupError, ArithmeticError) as error:
-            words = (str(error).strip().splitlines() or [""])[0]
-            kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
-            self.record["notes"].append(f"no {what}: {kind}{words}")
-            return None
+LONGEST_MESSAGE = 10_000  # of an exception
 
 
 def main(arguments: list[str]) -> int:
     """Measure the case given as JSON on stdin. arguments: device, output folder, cache folder (or empty)."""
-    # If the supervisor is killed this process must not go on alone (Linux: PR_SET_PDEATHSIG).
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    guard.die_with_parent(signal.SIGKILL, os.getppid())
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1)  # the supervisor asks where a hung child is
     asked, output, cache = arguments
@@ -78,16 +34,16 @@ def main(arguments: list[str]) -> int:
         notebook.stage("import of torch")
         _measure(case, asked, Path(output), cache, notebook)
     except BaseException as error:  # noqa: BLE001 - whatever ends the child must reach the supervisor as a reason
-        with _unheard():
+        with unheard():
             traceback.print_exc()
         kind = type(error)
         name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
-        notebook.record["error"] = {"kind": name, "message": str(error)}
+        notebook.record["error"] = {"kind": name, "message": str(error)[:LONGEST_MESSAGE]}
         status = 1
         with contextlib.suppress(OSError):  # on a full disk the log must do
             notebook.save()
     for stream in (sys.stdout, sys.stderr):
-        with _unheard():
+        with unheard():
             stream.flush()
     # After a CUDA error, leaving in order can hang or crash; all that matters is on disk.
     os._exit(status)
@@ -127,7 +83,7 @@ def _measure(case: dict[str, Any], asked: str, output: Path, cache: str, noteboo
 
 def _add_facts(workload: Any, notebook: Notebook) -> None:
     if workload.facts is not None:
-        notebook.record.update(notebook.attempt("further facts", workload.facts) or {})
+        notebook.attempt("further facts", lambda: notebook.add_facts(workload.facts()))
 
 
 def _run(case: dict[str, Any], workload: Any, device: Any, output: Path, scrub: Scrubber, notebook: Notebook) -> None:

@@ -178,6 +178,12 @@ def from_time_limit(seconds: float, stage: str | None) -> Failure:
     return Failure("failed", f"stopped at its time limit of {seconds:g} s during {stage or 'its start'}", remedy, True)
 
 
+def from_removed(names: list[str]) -> Failure:
+    """The failure of a case whose output was removed while it ran; names: of the files or the folder."""
+    fact = f"the workload removed its own output while it ran ({', '.join(names)})"
+    return Failure("failed", fact, "leave the folder given by --output alone")
+
+
 def from_exit(code: int, stage: str | None, log: list[str]) -> Failure:
     """The failure of a child that left with a status and wrote no reason down; its log's last lines may hold one."""
     where = f" during {stage or 'its start'}"

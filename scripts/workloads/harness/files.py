@@ -41,6 +41,16 @@ def held(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
         os.close(handle)
 
 
+@contextlib.contextmanager
+def restored(file: Path) -> Iterator[None]:
+    """Write a file again in the end if it is gone then: a workload may remove the folder that its case file is in."""
+    content = file.read_bytes()
+    yield
+    if not file.is_file():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+
+
 def finite(value: Any) -> Any:
     """The same value with every NaN and infinity made None and no half characters: strict JSON has no word for them."""
     if isinstance(value, float):
@@ -118,6 +128,14 @@ class Scrubber:
     def __call__(self, text: str) -> str:
         """A message, with the machine's name replaced wherever it stands, and without credentials."""
         return self._host.sub("<host>", self._without_folders(without_secrets(text)))
+
+    def within(self, value: Any) -> Any:
+        """The same JSON value with every text in it replaced like a message, keys too."""
+        if isinstance(value, str):
+            return self(value)
+        if isinstance(value, dict):
+            return {self.within(key): self.within(item) for key, item in value.items()}
+        return [self.within(item) for item in value] if isinstance(value, list) else value
 
     def trace(self, text: str) -> str:
         """The text of a trace: the machine's name only as part of a path, for names of kernels and ops and the file's

@@ -44,7 +44,7 @@ def query(what: str, gpu: str | None = None) -> list[list[str]] | None:
         return None
     command = ["nvidia-smi", what, "--format=csv,noheader,nounits"] + (["-i", gpu] if gpu else [])
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SMI_S, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=SMI_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
     if done.returncode != 0:

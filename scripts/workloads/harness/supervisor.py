@@ -17,11 +17,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from workloads.harness import failures, gpu, spaces
-from workloads.harness.child import PROGRESS
+from workloads.harness import failures, gpu, guard, spaces
 from workloads.harness.files import SCRIPTS, Scrubber, write_json
+from workloads.harness.notebook import PROGRESS
 
 LOG_LINES = 40
+LINE_BYTES = 500
 RESERVE_BYTES = 256 * 1024
 ANSWER_S = 5.0  # seconds that a hung child is given to print its stack
 STACK_ENDS = "_run_module_as_main"  # the outermost frame of what `python -m` started, last in faulthandler's list
@@ -42,15 +43,23 @@ BLANK: dict[str, Any] = {
     "input_bytes": None,
     "output_bytes": None,
     "relative_error": None,
+    "error_bound": None,
     "key_averages": [],
     "profiled_forwards": None,
     "trace": None,
     "shapes_trace": None,
     "clocks": {"before": None, "after": None},
+    "dynamo": None,
     "sdpa_backends": None,
     "warnings": [],
     "notes": [],
 }
+
+
+TRACES = {"trace": "trace.json.gz", "shapes_trace": "shapes.json.gz"}
+
+
+TEXTS = ("dynamo", "warnings", "notes")  # written for people, hence without the names of this machine
 
 
 class Interrupted(Exception):  # noqa: N818
@@ -96,7 +105,9 @@ def supervise(
     Returns 0 once measurement.json stands, 128 + n if signal n stopped the supervisor (the file stands then too).
     Raises OSError if the folder cannot be written at all.
     """
+    guard.adopt_orphans()
     output.mkdir(parents=True, exist_ok=True)
+    scrub = Scrubber(output=output, cache=cache)  # now, since a workload may remove the folder that this starts in
     for name in ("measurement.json", "trace.json.gz", "shapes.json.gz", ".child.json"):
         (output / name).unlink(missing_ok=True)
     reserve = output / ".reserve"
@@ -105,9 +116,10 @@ def supervise(
     result = Result(failure=failures.outside_container(image, gpu.container()) if image else None)
     if result.failure is None:
         _measure(case, device, output, cache, locks, result)
+    _restore_folder(output)
     reserve.unlink(missing_ok=True)
     (output / ".child.json").unlink(missing_ok=True)
-    scrub = Scrubber(output=output, cache=cache)
+    _fail_without_traces(output, result)
     measurement = {
         "schema": 1,
         "case": given,
@@ -115,15 +127,29 @@ def supervise(
         "started_utc": started.strftime("%Y-%m-%dT%H:%M:%SZ"),
         "duration_s": round(time.monotonic() - clock, 3),
         **{key: result.record.get(key, blank) for key, blank in BLANK.items()},
-        "notes": [scrub(note) for note in result.record.get("notes", [])],
+        **{key: scrub.within(result.record.get(key, BLANK[key])) for key in TEXTS},
         "other_gpu_processes": result.other_gpu_processes,
     }
-    for key, name in (("trace", "trace.json.gz"), ("shapes_trace", "shapes.json.gz")):
+    for key, name in TRACES.items():
         if measurement[key] is None:
             (output / name).unlink(missing_ok=True)
     write_json(output / "measurement.json", measurement)
     _tell_end(case["case"], measurement)
     return result.exit_status
+
+
+def _restore_folder(output: Path) -> None:
+    """Make the folder again where the workload has removed it, or put something else in its place."""
+    if output.is_symlink() or not output.is_dir():
+        output.unlink(missing_ok=True)
+    output.mkdir(parents=True, exist_ok=True)
+
+
+def _fail_without_traces(output: Path, result: Result) -> None:
+    """Fail a case whose record names a trace that is no longer there."""
+    missing = [name for name in TRACES.values() if name in result.record.values() and not (output / name).is_file()]
+    if missing and result.failure is None:
+        result.failure = failures.from_removed(missing)
 
 
 def _tell_end(case: str, measurement: dict[str, Any]) -> None:
@@ -208,9 +234,11 @@ def _attempt(
     """One child process: what it wrote down, why it failed (None: it did not), the last lines of its log."""
     notebook = output / ".child.json"
     notebook.unlink(missing_ok=True)
+    folder, before = os.stat(output), guard.descendants()
+    watched = [sys.executable, "-I", "-S", guard.__file__, str(os.getpid())]
     command = [sys.executable, "-m", "workloads.harness.child", device, str(output), str(cache or "")]
     child = subprocess.Popen(
-        command,
+        [*watched, *command],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -232,13 +260,23 @@ def _attempt(
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
         child.wait()
+        guard.end_descendants(but=before)
     reader.join(5)
     record, log = _read_notebook(notebook), list(lines)
     if expired:
         failure = failures.from_time_limit(case["timeout_s"], record.get("stage"))
+    elif not record and not _is_still(output, folder):
+        failure = failures.from_removed(["the whole folder"])
     else:
         failure = _failure(child.returncode, record, log)
     return record, failure, log
+
+
+def _is_still(folder: Path, before: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(os.stat(folder), before)
+    except OSError:
+        return False
 
 
 def _ask_where(child: subprocess.Popen[bytes], lines: collections.deque[str]) -> None:
@@ -253,12 +291,15 @@ def _ask_where(child: subprocess.Popen[bytes], lines: collections.deque[str]) ->
 
 
 def _read_log(pipe: Any, lines: collections.deque[str]) -> None:
-    for raw in pipe:
+    """Keep the last lines, of each its beginning: what a line holds beyond that is read and dropped."""
+    begins = True
+    while raw := pipe.readline(LINE_BYTES):
         line = raw.decode("utf-8", "replace").rstrip()
-        if line.startswith(PROGRESS):
+        if begins and line.startswith(PROGRESS):
             print(line, file=sys.stderr, flush=True)
-        elif line:
-            lines.append(line[:500])
+        elif begins and line:
+            lines.append(line)
+        begins = raw.endswith(b"\n")
 
 
 def _read_notebook(path: Path) -> dict[str, Any]:

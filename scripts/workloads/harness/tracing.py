@@ -106,6 +106,7 @@ def _export(profiler: profile, scrub: Callable[[str], str]) -> str:
 
 def _write_gzip(target: Path, text: str) -> None:
     temporary = target.with_name(f".{target.name}")
+    target.parent.mkdir(parents=True, exist_ok=True)  # a workload may have removed it
     try:
         # No time stamp and no name inside: the same trace gives the same bytes.
         with open(temporary, "wb") as raw, gzip.GzipFile("", "wb", 9, raw, mtime=0) as packed:
