@@ -37,14 +37,15 @@ class Workload(NamedTuple):
     """One thing to measure.
 
     forward: called as `forward(*inputs)` under `torch.no_grad`, unless `grad`; a function or a `torch.nn.Module`.
-    inputs: tensors already on the device; a forward must leave their values as they were.
-    reference: called as `reference(*inputs)`, with the inputs as they are; returns the answer in float64.
+    inputs: tensors already on the device, or containers of them. A forward that changes them is measured all the same,
+        each call on what the call before it had left, and its row warns of that.
+    reference: called as `reference(*inputs)` with fresh copies of the inputs; returns the answer in float64.
     flops: floating-point operations of one forward by formula, where torch's counter is known to be wrong.
     useful_flops: those of them that the result needs; causal attention leaves out the masked half.
     pinned: a context entered once, before the first forward, and left after the last one (e.g. `sdpa_kernel(...)`).
     grad: let gradients through, for a backward pass or a whole training step; what changes its own weights has no
         result to compare, so without a `reference` no relative error is given.
-    facts: called once after all measuring; returns more keys for measurement.json.
+    facts: called once after all measuring; returns {"sdpa_backends": ...} for measurement.json, and no other key.
     """
 
     forward: Callable[..., Any]

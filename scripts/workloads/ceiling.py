@@ -17,7 +17,7 @@ def _matmul(context: Context, size: int = 8192) -> Workload:
 def _copy(context: Context, bytes: int = 2**31) -> Workload:
     source = context.random(bytes // torch.empty((), dtype=context.dtype).element_size())
     target = torch.empty_like(source)
-    return Workload(lambda target, source: target.copy_(source), (target, source), lambda target, source: source)
+    return Workload(target.copy_, (source,), lambda source: source)
 
 
 def ceiling(context: Context, **params: int) -> Workload:

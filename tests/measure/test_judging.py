@@ -10,33 +10,29 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from workloads import Workload  # noqa: E402
-from workloads.harness import accuracy, child, timing  # noqa: E402
+from workloads.harness import accuracy, child, needs, notebook, timing  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
 
-def against(reference, *inputs, **keys):
-    return Workload(lambda *_: None, inputs, lambda *_: reference, **keys)
-
-
 def test_a_result_of_another_shape_is_not_stretched_to_fit():
     wanted = torch.ones(4, 1, dtype=torch.float64)
-    assert accuracy.relative_error(torch.ones(4, 1), against(wanted)) == 0
+    assert accuracy.relative_error(torch.ones(4, 1), wanted) == 0
     with pytest.raises(ValueError, match=r"the result is of shape \[4\], its reference of \[4, 1\]"):
-        accuracy.relative_error(torch.ones(4), against(wanted))
+        accuracy.relative_error(torch.ones(4), wanted)
     with pytest.raises(ValueError, match=r"the result is of shape \[1\], its reference of \[4, 1\]"):
-        accuracy.relative_error(torch.ones(1), against(wanted))
+        accuracy.relative_error(torch.ones(1), wanted)
 
 
 def test_a_tensor_too_few_or_too_many_is_not_dropped():
     pair = (torch.ones(2), torch.ones(3))
-    assert accuracy.relative_error(pair, against(pair)) == 0
+    assert accuracy.relative_error(pair, pair) == 0
     with pytest.raises(ValueError, match=r"of shape \[2\], its reference of \[2\] and \[3\]"):
-        accuracy.relative_error(pair[0], against(pair))
+        accuracy.relative_error(pair[0], pair)
     with pytest.raises(ValueError, match=r"of shape \[2\] and \[3\], its reference of \[2\]"):
-        accuracy.relative_error(pair, against(pair[0]))
+        accuracy.relative_error(pair, pair[0])
     with pytest.raises(ValueError, match="the result holds no tensor"):
-        accuracy.relative_error(None, against(pair))
+        accuracy.relative_error(None, pair)
 
 
 @pytest.mark.parametrize("word", [math.nan, math.inf, -math.inf])
@@ -44,7 +40,7 @@ def test_values_that_are_not_finite_are_counted_and_not_compared(word):
     result = {"a": torch.tensor([1.0, word, word]), "b": [torch.tensor([2.0, 1.0], dtype=torch.bfloat16)]}
     assert accuracy.not_finite(result) == (2, 5)
     with pytest.raises(ValueError, match="is not finite"):
-        accuracy.relative_error(result, against(result))
+        accuracy.relative_error(result, result)
 
 
 def test_whole_numbers_are_finite():
@@ -53,7 +49,7 @@ def test_whole_numbers_are_finite():
 
 def test_an_error_relative_to_nothing_is_refused():
     with pytest.raises(ValueError, match="the reference is zero everywhere"):
-        accuracy.relative_error(torch.zeros(2), against(torch.zeros(2)))
+        accuracy.relative_error(torch.zeros(2), torch.zeros(2))
 
 
 def test_weights_that_a_function_closes_over_are_read():
@@ -61,19 +57,19 @@ def test_weights_that_a_function_closes_over_are_read():
     x = torch.ones(2, 3)
     made = Workload(lambda x: layer(x) + extra, (x,))
     read = 4 * (2 * 3 + 5 * 3 + 5 + 5)  # fp32: the input, weight, bias, and what is added
-    assert accuracy.least_bytes(made, made.forward(x)) == {"input_bytes": read, "output_bytes": 4 * 2 * 5}
-    assert accuracy.least_bytes(Workload(layer.forward, (x,)), layer(x))["input_bytes"] == read - 4 * 5
+    assert needs.least_bytes(made, made.forward(x)) == {"input_bytes": read, "output_bytes": 4 * 2 * 5}
+    assert needs.least_bytes(Workload(layer.forward, (x,)), layer(x))["input_bytes"] == read - 4 * 5
 
 
 def test_what_is_given_twice_is_read_once():
     x = torch.ones(7, 3)
     made = Workload(lambda q, k, v: q + k + v, (x, x, x.clone()))
-    assert accuracy.least_bytes(made, made.forward(*made.inputs))["input_bytes"] == 2 * 4 * 21
+    assert needs.least_bytes(made, made.forward(*made.inputs))["input_bytes"] == 2 * 4 * 21
 
 
 def test_the_least_that_a_training_step_moves_is_not_known():
     layer, x = torch.nn.Linear(3, 5), torch.ones(2, 3)
-    assert accuracy.least_bytes(Workload(layer, (x,), grad=True), layer(x)) == {
+    assert needs.least_bytes(Workload(layer, (x,), grad=True), layer(x)) == {
         "input_bytes": None, "output_bytes": None,
     }  # fmt: skip
 
@@ -114,9 +110,9 @@ class Card:
 def test_what_flushes_the_cache_is_no_part_of_the_peak(monkeypatch, tmp_path, flush):
     card = Card()
     monkeypatch.setattr(timing, "torch", card)
-    notebook = child.Notebook(tmp_path / "notes.json", "a-case")
+    notes = notebook.Notebook(tmp_path / "notes.json", "a-case")
     case = {"samples": 20, "flush_l2": flush}
-    child._time(case, card.step, SimpleNamespace(type="cuda", index=0), notebook)
+    child._time(case, card.step, SimpleNamespace(type="cuda", index=0), notes)
     assert card.overwritten == (20 if flush else 0)
-    assert len(notebook.record["forward_times_us"]) == 20
-    assert notebook.record["peak_memory_bytes"] == Card.INPUTS + Card.FORWARD
+    assert len(notes.record["forward_times_us"]) == 20
+    assert notes.record["peak_memory_bytes"] == Card.INPUTS + Card.FORWARD

@@ -1,49 +1,86 @@
-"""How far a result lies from float64, how many operations it takes, and how few bytes it could move."""
+"""How far a result lies from float64, and how far it may."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
 import math
-import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from workloads import Workload
+from workloads.harness import values
 
-CHUNK = 2**26  # elements converted to float64 at a time: 512 MiB
+# The relative error that rounding explains: about five times the spacing of the numbers next to 1 for bfloat16,
+# float16 and TF32; fp32 and fp64 with room for long sums.
+BOUNDS = {"bfloat16": 2e-2, "float16": 5e-3, "float32": 1e-4, "float64": 1e-10}
+TF32_BOUND = 5e-3
 
 
 def not_finite(result: Any) -> tuple[int, int]:
     """How many numbers of the forward's result are NaN or infinite, and of how many."""
     bad = total = 0
-    for tensor in tensors(result):
+    for tensor in values.tensors(result):
         total += tensor.numel()
         if tensor.is_floating_point() or tensor.is_complex():
-            bad += sum(int(chunk.isfinite().logical_not().sum()) for chunk in _chunks(tensor))
+            bad += sum(int(chunk.isfinite().logical_not().sum()) for chunk in values.chunks(tensor))
     return bad, total
 
 
-def relative_error(result: Any, workload: Workload) -> float | None:
-    """‖y - r‖ / ‖r‖ (L2, float64) of the forward's result against the workload's reference from the same inputs.
+def error_bound(case: dict[str, Any], device: torch.device) -> float:
+    """The relative error above which a result is taken for wrong: the case's own, or that of its dtype.
 
-    None if nothing is to be compared: a step that changes its own weights gives another result each time.
+    float32 has the bound of TF32 where torch may use that for matrix products or, on a GPU, for convolutions.
+    """
+    if case["max_relative_error"] is not None:
+        return case["max_relative_error"]
+    if case["dtype"] == "float32" and _may_use_tf32(device):
+        return TF32_BOUND
+    return BOUNDS[case["dtype"]]
+
+
+def _may_use_tf32(device: torch.device) -> bool:
+    with contextlib.suppress(RuntimeError):  # torch refuses to answer where its old and new settings were mixed
+        products = torch.get_float32_matmul_precision() != "highest"
+        return products or (device.type == "cuda" and torch.backends.cudnn.allow_tf32)
+    return True
+
+
+def reference_result(workload: Workload, inputs: tuple[Any, ...]) -> Any:
+    """What the workload's reference makes of copies of the inputs; without one, its own forward in float64.
+
+    A module is copied as it is now: the forward to compare with has to be called after this and before any other call,
+    since both may change the module.
+    """
+    if workload.reference is not None:
+        return workload.reference(*values.copied(inputs, _copy))
+    return _own_forward_in_float64(workload.forward)(*values.copied(inputs, _wide_copy))
+
+
+def _own_forward_in_float64(forward: Callable[..., Any]) -> Callable[..., Any]:
+    return copy.deepcopy(forward).double() if isinstance(forward, torch.nn.Module) else forward
+
+
+def _copy(tensor: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
+    copied = tensor.detach().to(dtype or tensor.dtype, copy=True)
+    return copied.requires_grad_(tensor.requires_grad)
+
+
+def _wide_copy(tensor: torch.Tensor) -> torch.Tensor:
+    return _copy(tensor, torch.float64 if tensor.is_floating_point() else None)
+
+
+def relative_error(result: Any, reference: Any) -> float:
+    """‖y - r‖ / ‖r‖ (L2, float64) of the forward's result against that of the reference from the same inputs.
 
     Raises ValueError that says why the two cannot be compared: other tensors than the reference has, or values that are
     not finite.
     """
-    if workload.grad and workload.reference is None:
-        return None
-    reference = workload.reference or _own_forward_in_float64(workload.forward)
-    got, wanted = list(tensors(result)), list(tensors(reference(*workload.inputs)))
+    got, wanted = list(values.tensors(result)), list(values.tensors(reference))
     _refuse_other_shapes(got, wanted)
-    difference = norm = 0.0
-    for one, other in zip(got, wanted):  # noqa: B905 - Python 3.9 has no strict
-        for y, r in zip(_chunks(one), _chunks(other)):  # noqa: B905
-            difference += float((y.double() - r.double()).square().sum())
-            norm += float(r.double().square().sum())
+    difference, norm = values.distance(got, wanted)
     if not math.isfinite(difference):
         raise ValueError("the result or its reference is not finite")
     if not norm:
@@ -61,99 +98,3 @@ def _refuse_other_shapes(got: list[torch.Tensor], wanted: list[torch.Tensor]) ->
 
 def _listed(shapes: list[list[int]]) -> str:
     return " and ".join(map(str, shapes)) or "nothing"
-
-
-def _own_forward_in_float64(forward: Callable[..., Any]) -> Callable[..., Any]:
-    def widen(value: Any) -> Any:
-        return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
-
-    wide = copy.deepcopy(forward).double() if isinstance(forward, torch.nn.Module) else forward
-    return lambda *inputs: wide(*[widen(value) for value in inputs])
-
-
-def _chunks(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    return tensor.detach().reshape(-1).split(CHUNK)
-
-
-def tensors(value: Any) -> Iterator[torch.Tensor]:
-    """All tensors in nested tuples, lists and dicts, in order."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from tensors(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from tensors(item)
-
-
-def flops(workload: Workload) -> tuple[int | None, str | None]:
-    """Floating-point operations of one forward and where the figure is from: `formula`, `counter`, or None for 0.
-
-    torch's FlopCounterMode counts matrix products and attention, nothing elementwise, and gives 0 for CPU flash
-    attention: hence the formula where a workload has one. It is given the eager forward.
-    """
-    if workload.flops:
-        return workload.flops, "formula"
-    from torch.utils.flop_counter import FlopCounterMode
-
-    _spare_dynamo_import()
-    with FlopCounterMode(display=False) as counter:
-        workload.forward(*workload.inputs)
-    total = counter.get_total_flops()
-    return (total, "counter") if total else (None, None)
-
-
-def _spare_dynamo_import() -> None:
-    """Keep the counter from importing torch._dynamo (seconds on a large build) where nothing is compiled.
-
-    torch wraps the counter's dispatch so that torch.compile stays out of it, and that wrapper imports torch._dynamo on
-    its first call unless the function says already what to call instead.
-    """
-    from torch.utils import flop_counter
-
-    if "torch._dynamo" in sys.modules:
-        return
-    for kind in vars(flop_counter).values():
-        dispatch = vars(kind).get("__torch_dispatch__") if isinstance(kind, type) else None
-        bare = getattr(dispatch, "__wrapped__", None)
-        if bare is not None and not hasattr(bare, "__dynamo_disable"):
-            bare.__dynamo_disable = bare
-
-
-def least_bytes(workload: Workload, result: Any) -> dict[str, int | None]:
-    """Bytes that a forward must read at least (inputs, weights) and write (results), each counted once.
-
-    Weights are those of a module, or of what a function closes over. None for both where gradients are let through:
-    what a training step must move (activations, gradients, states of its optimizer) cannot be told from outside.
-    """
-    if workload.grad:
-        return {"input_bytes": None, "output_bytes": None}
-    written = _by_place(tensors(result))
-    read = _by_place([*tensors(list(workload.inputs)), *_weights(workload.forward)])
-    return {
-        # an input that is written is not also read
-        "input_bytes": sum(size for place, size in read.items() if place not in written),
-        "output_bytes": sum(written.values()),
-    }
-
-
-def _by_place(found: Iterable[torch.Tensor]) -> dict[int, int]:
-    """Where the tensors lie -> their bytes; of several at one place the largest counts."""
-    sizes: dict[int, int] = {}
-    for tensor in found:
-        place = tensor.data_ptr()
-        sizes[place] = max(sizes.get(place, 0), tensor.numel() * tensor.element_size())
-    return sizes
-
-
-def _weights(forward: Any) -> Iterator[torch.Tensor]:
-    """The parameters of a module; of a function, those of its bound object and what it closes over, tensors too."""
-    held = [forward, getattr(forward, "__self__", None)]
-    for cell in getattr(forward, "__closure__", None) or ():
-        with contextlib.suppress(ValueError):  # a name that is not bound yet
-            held.append(cell.cell_contents)
-    for value in held:
-        if isinstance(value, torch.nn.Module):
-            yield from value.parameters()
-    yield from tensors(held)

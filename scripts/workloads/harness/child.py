@@ -88,7 +88,7 @@ def _add_facts(workload: Any, notebook: Notebook) -> None:
 
 def _run(case: dict[str, Any], workload: Any, device: Any, output: Path, scrub: Scrubber, notebook: Notebook) -> None:
     """The order of measuring: see the stages. A cold case profiles first."""
-    from workloads.harness import building, compile_cache, timing
+    from workloads.harness import building, compile_cache, dynamo, judging, timing
 
     record = notebook.record
     forward = building.in_mode(case, workload, device)
@@ -97,25 +97,47 @@ def _run(case: dict[str, Any], workload: Any, device: Any, output: Path, scrub: 
     def step() -> Any:
         return forward(*inputs)
 
-    if case["mode"] == "compile":
+    compiled = case["mode"] == "compile"
+    originals = judging.keep_originals(workload, notebook)
+    _warn_of_profilers("before the first call", notebook)
+    if compiled:
         record["inductor_cache"] = compile_cache.before_compiling()
-    timing.synchronize(device)
-    if case["warmup"] == 0:
-        _profile(case, step, device, output, scrub, notebook)
-    else:
-        notebook.stage("first call")
-        record["first_call_us"] = timing.timed_call_us(step, device)
-        notebook.stage("warm-up")
-        for _ in range(case["warmup"] - 1):
-            step()
+    with dynamo.listening() as logged:
         timing.synchronize(device)
-    if case["mode"] == "compile":
-        record["inductor_cache"] = compile_cache.after_compiling(record["inductor_cache"])
-    _time(case, step, device, notebook)
-    if case["warmup"] > 0:
-        _profile(case, step, device, output, scrub, notebook)
+        if case["warmup"] == 0:
+            _profile(case, step, device, output, scrub, notebook)
+        else:
+            notebook.stage("first call")
+            record["first_call_us"] = timing.timed_call_us(step, device)
+            notebook.stage("warm-up")
+            for _ in range(case["warmup"] - 1):
+                step()
+            timing.synchronize(device)
+        if compiled:
+            record["inductor_cache"] = compile_cache.after_compiling(record["inductor_cache"])
+        _time(case, step, device, notebook)
+        if case["warmup"] > 0:
+            _profile(case, step, device, output, scrub, notebook)
+    if compiled:
+        record["dynamo"] = dynamo.describe(record["key_averages"], logged)
+        for warning in dynamo.judge(case, record):
+            notebook.warn(*warning)
     _shapes(case, step, device, output, scrub, notebook)
-    _judge(case, workload, step, notebook)
+    judging.judge(case, workload, forward, device, originals, notebook)
+
+
+def _warn_of_profilers(when: str, notebook: Notebook) -> None:
+    """Warn of a profiler that the workload left running: it slows each call down."""
+    import torch
+
+    if any(warning["code"] == "profiler_running" for warning in notebook.record["warnings"]):
+        return
+    running = ["torch.profiler"] if torch.autograd._profiler_enabled() else []
+    running += [name for name in ("getprofile", "gettrace") if getattr(sys, name)() is not None]
+    if running:
+        names = ", ".join(name.replace("get", "sys.set") for name in running)
+        text = f"a profiler of the workload's own was running {when} ({names}): the times include what it costs"
+        notebook.warn("profiler_running", len(running), f"{text}; stop it, or profile without Kernelbook")
 
 
 def _time(case: dict[str, Any], step: Callable[[], Any], device: Any, notebook: Notebook) -> None:
@@ -123,6 +145,7 @@ def _time(case: dict[str, Any], step: Callable[[], Any], device: Any, notebook: 
 
     record = notebook.record
     notebook.stage("timing without the profiler")
+    _warn_of_profilers("while the forwards were timed", notebook)
     card = gpu.visible_gpu() if device.type == "cuda" else None
     record["clocks"] = {"before": gpu.clocks(card), "after": None}
     scratch = timing.l2_scratch(device) if case["flush_l2"] else None
@@ -169,24 +192,6 @@ def _shapes(
     plan = {"wait": 0, "warmup": 1, "active": 1}
     tracing.profile_forwards(step, case["annotation"], plan, device, target, scrub.trace, record_shapes=True)
     notebook.record["shapes_trace"] = target.name
-
-
-def _judge(case: dict[str, Any], workload: Any, step: Callable[[], Any], notebook: Notebook) -> None:
-    from workloads.harness import accuracy
-
-    record = notebook.record
-    notebook.stage("counting of operations")
-    counted = notebook.attempt("FLOPs", lambda: accuracy.flops(workload))
-    record["flops"], record["flops_source"] = counted or (None, None)
-    record["useful_flops"] = workload.useful_flops
-    notebook.stage("comparison with float64")
-    result = step()
-    record.update(accuracy.least_bytes(workload, result))
-    bad, total = notebook.attempt("check of the result", lambda: accuracy.not_finite(result)) or (0, 0)
-    if bad:
-        what = f"the result is not finite: {bad} of its {total} values are NaN or infinite"
-        notebook.warn("not_finite", bad, f"{what}: check the inputs' scale and the dtype's range")
-    record["relative_error"] = notebook.attempt("relative error", lambda: accuracy.relative_error(result, workload))
 
 
 if __name__ == "__main__":
