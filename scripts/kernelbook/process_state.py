@@ -39,6 +39,7 @@ class ProcessState:
     first_call_us: float | None
     inductor_cache: str | None
     still_falling: bool | None
+    rising: bool | None
     sm_before_mhz: float | None
     sm_after_mhz: float | None
     max_sm_mhz: float | None
@@ -51,7 +52,7 @@ def process_state(row: Mapping[str, Any]) -> ProcessState:
     """The state of one row of ``cases``; columns that the row lacks are unknown."""
     clocks = _json(row, "clocks") or {}
     before, after = clocks.get("before") or {}, clocks.get("after") or {}
-    others = _json(row, "other_gpu_processes")
+    others, check = _json(row, "other_gpu_processes"), _json(row, "warmup_check") or {}
     return ProcessState(
         process=row.get("process") or 0,
         ok=row.get("status") == "ok",
@@ -63,7 +64,8 @@ def process_state(row: Mapping[str, Any]) -> ProcessState:
         warmup=row.get("warmup"),
         first_call_us=row.get("first_call_us"),
         inductor_cache=row.get("inductor_cache"),
-        still_falling=(_json(row, "warmup_check") or {}).get("still_falling"),
+        still_falling=check.get("still_falling"),
+        rising=_rising(check),
         sm_before_mhz=before.get("sm_mhz"),
         sm_after_mhz=after.get("sm_mhz"),
         max_sm_mhz=after.get("max_sm_mhz") or before.get("max_sm_mhz"),
@@ -71,6 +73,14 @@ def process_state(row: Mapping[str, Any]) -> ProcessState:
         others=None if others is None else tuple(sorted({str(each.get("name")) for each in others})),
         throttled=_throttled(before, after),
     )
+
+
+def _rising(check: Mapping[str, Any]) -> bool | None:
+    """Whether the later forwards took longer than the first ones; early measurements hold only the two medians."""
+    if "rising" in check or "still_falling" not in check:
+        return check.get("rising")
+    first, rest = check.get("first_median_us"), check.get("rest_median_us")
+    return None if first is None or rest is None else rest > 1.1 * first
 
 
 def _reasons(before: list[str] | None, after: list[str] | None) -> tuple[str, ...] | None:

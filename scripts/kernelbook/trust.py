@@ -36,9 +36,10 @@ class Trust:
     over device busy time. ``bound``: see `clock.bound_of`; ``bound_processes``: in how many of them that is so.
     ``overhead_share``: how much longer a forward takes under the profiler.
     ``falling_processes``: those of the ``checked_processes`` whose first timed forwards were still slower than the
-    later ones. ``restless``: see `case_facts.is_restless`. Clocks are the lowest of all processes. First calls are
-    medians over the processes that found the compile cache in one state; in an unknown state the cache held something,
-    but hits were not counted. Texts that list are "none" where there was something to read and nothing in it.
+    later ones; ``rising_processes``: those whose later ones were slower than the first. ``restless``: see
+    `case_facts.is_restless`. Clocks are the lowest of all processes. First calls are medians over the processes that
+    found the compile cache in one state; in an unknown state the cache held something, but hits were not counted. Texts
+    that list are "none" where there was something to read and nothing in it.
     """
 
     run: str
@@ -61,6 +62,7 @@ class Trust:
     warmup: int | None = None
     checked_processes: int = 0
     falling_processes: int | None = None
+    rising_processes: int | None = None
     sm_before_mhz: float | None = None
     sm_after_mhz: float | None = None
     max_sm_mhz: float | None = None
@@ -93,6 +95,7 @@ def trust_of(facts: CaseFacts, clock: Clock, states: Sequence[ProcessState]) -> 
     elsewhere = {process.process for process in facts.processes if not process.merged}
     ok = [state for state in good if state.process not in elsewhere]
     falling = [state.still_falling for state in ok if state.still_falling is not None]
+    rising = [state.rising for state in ok if state.rising is not None]
     throttled = [state.throttled for state in ok if state.throttled is not None]
     attempts = [state.attempts for state in states if state.attempts is not None]
     times = [time for process in facts.processes if process.merged for time in process.forward_times_us]
@@ -118,6 +121,7 @@ def trust_of(facts: CaseFacts, clock: Clock, states: Sequence[ProcessState]) -> 
         warmup=_first(state.warmup for state in ok),
         checked_processes=len(falling),
         falling_processes=sum(falling) if falling else None,
+        rising_processes=sum(rising) if rising else None,
         sm_before_mhz=_least(state.sm_before_mhz for state in ok),
         sm_after_mhz=_least(state.sm_after_mhz for state in ok),
         max_sm_mhz=_least(state.max_sm_mhz for state in ok),

@@ -14,6 +14,7 @@ from insight_recorded import case_rows_of_folder
 from kernelbook.case_facts import CaseFacts, Process
 from kernelbook.clock import bound_of, clock_of
 from kernelbook.process_state import process_state
+from kernelbook.report.trust import said, warm_up
 from kernelbook.trust import SCHEMA, Trust, spread, trust_of, trust_table
 
 BASE = CaseFacts("r", "c", device_type="cuda", kernels=2, device_busy_us=100.0, cpu_time_us=50.0)
@@ -114,6 +115,35 @@ def test_circumstances_of_several_processes_come_together() -> None:
     assert found.other_gpu_processes == "Xorg"
     assert (found.first_call_us, found.first_call_cold_us, found.first_call_shared_us) == (None, 9e6, 3e6)
     assert found.first_call_unknown_us is None
+
+
+@pytest.mark.parametrize(
+    ("check", "rising"),
+    [
+        ({"still_falling": False, "rising": True}, True),
+        ({"still_falling": False, "rising": False}, False),
+        # measured before rising times were noticed: by the two medians
+        ({"still_falling": False, "first_median_us": 10.0, "rest_median_us": 12.0}, True),
+        ({"still_falling": False, "first_median_us": 10.0, "rest_median_us": 10.5}, False),
+        ({"still_falling": True, "first_median_us": 12.0, "rest_median_us": 10.0}, False),
+        (None, None),
+    ],
+)
+def test_times_that_rise_are_counted(check: dict | None, rising: bool | None) -> None:
+    state = process_state(row(1, warmup_check=json.dumps(check)))
+    assert state.rising is rising
+    found = trust_of(BASE, clock_of(BASE), [state, process_state(row(2, warmup_check='{"still_falling": false}'))])
+    assert found.rising_processes == (None if rising is None else int(rising))
+
+
+def test_times_that_rise_are_reported_like_those_that_fall() -> None:
+    both = Trust("r", "c", processes=3, checked_processes=3, falling_processes=1, rising_processes=2)
+    assert warm_up(both) == "1 of 3 fell, 2 of 3 rose"
+    assert warm_up(replace(both, falling_processes=0)) == "2 of 3 rose"
+    assert warm_up(replace(both, falling_processes=0, rising_processes=0)) == "settled"
+    assert warm_up(replace(both, falling_processes=0, rising_processes=None)) == "settled"
+    sentences = [named.sentence for named in said([both])]
+    assert "Forward times rose from the first to the last (1 of 1 row): c." in sentences
 
 
 def test_a_process_of_another_machine_is_counted_and_left_out() -> None:
@@ -223,6 +253,9 @@ def test_reasons_and_falling_times_are_counted_as_the_files_have_them(trusted, r
         slow = [min(clock[when]["sm_mhz"] for when in clock) < 1600 for clock in clocks]
         assert found.throttled_processes == sum(slow), case
         assert found.falling_processes == sum('"still_falling": true' in text for text in texts), case
+        checks = [json.loads(text)["warmup_check"] for text in texts]
+        rose = [check["rest_median_us"] / check["first_median_us"] > 1.1 for check in checks]
+        assert found.rising_processes == sum(rose), case
     assert trusted["ceiling-matmul"].clock_reasons == "software power cap"  # as two of its three processes say
     assert trusted["ceiling-matmul"].throttled_processes == 3
 

@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from workloads import Context, Unsupported  # noqa: E402
-from workloads.harness import accuracy, building, timing  # noqa: E402
+from workloads.harness import accuracy, building, needs, timing  # noqa: E402
 from workloads.harness.case_file import DEFAULTS  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -106,10 +106,10 @@ def test_ceilings():
     product = make("ceiling", "matmul", size=8)
     assert distance(product.forward(*product.inputs), product.inputs[0].double() @ product.inputs[1].double()) < 1e-6
     copy = make("ceiling", "copy", "bfloat16", bytes=4096)
-    target, source = copy.inputs
-    result = copy.forward(target, source)
+    (source,) = copy.inputs
+    result = copy.forward(source)
     assert torch.equal(result, source)
-    assert accuracy.least_bytes(copy, result) == {"input_bytes": 4096, "output_bytes": 4096}
+    assert needs.least_bytes(copy, result) == {"input_bytes": 4096, "output_bytes": 4096}
 
 
 @pytest.mark.parametrize("which", [0, 1, 2])
@@ -255,31 +255,40 @@ def test_a_missing_package_says_how_to_get_it():
 def test_flops():
     # Two products of (heads · seq · head_dim · seq) multiply-adds each, per batch entry.
     made = make("attention", "sdpa-flash", **SHAPE)
-    assert accuracy.flops(made) == (2 * 2 * (2 * 3) * 33 * 33 * 16, "formula")
-    assert accuracy.flops(make("mlp", "torch", batch=2, seq=5, dim=12, hidden=20)) == (3 * 2 * 10 * 12 * 20, "counter")
-    assert accuracy.flops(make("ceiling", "copy", bytes=64)) == (None, None)
+    assert needs.flops(made, made.inputs) == (2 * 2 * (2 * 3) * 33 * 33 * 16, "formula")
+    made = make("mlp", "torch", batch=2, seq=5, dim=12, hidden=20)
+    assert needs.flops(made, made.inputs) == (3 * 2 * 10 * 12 * 20, "counter")
+    made = make("ceiling", "copy", bytes=64)
+    assert needs.flops(made, made.inputs) == (None, None)
 
 
-@torch.no_grad()
 def test_relative_error_is_the_ratio_of_norms():
-    made = make("matmul_add", size=2)._replace(reference=lambda *_: torch.tensor([3.0, 4.0]))
-    assert accuracy.relative_error(torch.tensor([3.0, 4.5]), made) == pytest.approx(0.1)
+    assert accuracy.relative_error(torch.tensor([3.0, 4.5]), torch.tensor([3.0, 4.0])) == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize(
-    ("times", "falling"),
+    ("times", "falling", "rising"),
     [
-        ([10.0] * 50, False),
-        ([20.0] * 10 + [10.0] * 40, True),
-        ([10.5] * 10 + [10.0] * 40, False),
-        ([100.0] + [10.0] * 49, False),  # one slow forward is no trend
-        ([8.0] * 10 + [10.0] * 40, False),  # getting slower is another matter
+        ([10.0] * 50, False, False),
+        ([20.0] * 10 + [10.0] * 40, True, False),
+        ([10.5] * 10 + [10.0] * 40, False, False),
+        ([10.0] * 10 + [10.5] * 40, False, False),
+        ([100.0] + [10.0] * 49, False, False),  # one slow forward is no trend
+        ([10.0] * 49 + [100.0], False, False),
+        ([8.0] * 10 + [10.0] * 40, False, True),
+        ([10.0 + number for number in range(50)], False, True),
     ],
 )
-def test_warmup_check(times, falling):
+def test_warmup_check(times, falling, rising):
     found = timing.warmup_check(times)
-    assert found["still_falling"] is falling
+    assert (found["still_falling"], found["rising"]) == (falling, rising)
     assert ("raise warmup" in (found["message"] or "")) is falling
+    assert ("keeps something from call to call" in (found["message"] or "")) is rising
+
+
+def test_how_far_times_rise_is_in_the_message():
+    """The first fifth has the median 10, the second half 25."""
+    assert "took 2.50 times as long" in timing.warmup_check([10.0] * 10 + [15.0] * 15 + [25.0] * 25)["message"]
 
 
 def test_warmup_check_needs_enough_times():

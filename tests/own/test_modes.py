@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from workloads import Unsupported, Workload  # noqa: E402 - only where there is torch
+from workloads import Unsupported  # noqa: E402 - only where there is torch
 from workloads.harness import building, needs  # noqa: E402
 from workloads.harness.case_file import DEFAULTS  # noqa: E402
 

@@ -105,6 +105,7 @@ def _circumstances(rows: Sequence[Trust]) -> Iterable[Named]:
         "The GPU was throttled, or far below its highest clock", rows, lambda row: _some(row.throttled_processes)
     )
     yield _those("Forward times were still falling after the warm-up", rows, lambda row: _some(row.falling_processes))
+    yield _those("Forward times rose from the first to the last", rows, lambda row: _some(row.rising_processes))
     restless = f"Forward times are restless, their 95th percentile above {RESTLESS_FROM:.0f} times their 5th"
     yield _those(restless, rows, lambda row: row.restless)
     yield _those("Others used the GPU", rows, lambda row: row.other_gpu_processes and row.other_gpu_processes != NONE)
@@ -184,12 +185,13 @@ def bound_by(row: Trust) -> str:
 
 
 def warm_up(row: Trust) -> str:
-    """Whether first forwards were still slower: `settled`, `3 of 3 fell`."""
+    """Whether forward times had a trend: `settled`, `3 of 3 fell`, `2 of 3 rose`."""
     if row.falling_processes is None:
         return text.NOT_AVAILABLE
-    if not row.falling_processes:
-        return "settled"
-    return f"{row.falling_processes} of {row.checked_processes} fell" + (", no warm-up" if row.warmup == 0 else "")
+    of_all = f"of {row.checked_processes}"
+    fell = f"{row.falling_processes} {of_all} fell" + (", no warm-up" if row.warmup == 0 else "")
+    told = ((row.falling_processes, fell), (row.rising_processes, f"{row.rising_processes} {of_all} rose"))
+    return ", ".join(words for count, words in told if count) or "settled"
 
 
 def sm_clock(row: Trust) -> str:

@@ -83,20 +83,31 @@ def _wall_times(step: Step, samples: int) -> list[float]:
 
 
 def warmup_check(times: list[float]) -> dict[str, Any] | None:
-    """Do the first forwards still get faster? Compares the median of the first fifth with that of the second half.
+    """Do forwards get faster or slower? Compares the median of the first fifth with that of the second half.
 
-    None with fewer than 20 times. Falling by more than 10 % counts as not warmed up: on a quiet machine medians
-    of 10 and 25 forwards agree far better than that.
+    None with fewer than 20 times. Medians of 10 and 25 forwards that are more than 10 % apart show a trend: on a quiet
+    machine they agree far better than that.
     """
     if len(times) < 20:
         return None
     first = statistics.median(times[: len(times) // 5])
     rest = statistics.median(times[len(times) // 2 :])
-    falling = first > 1.1 * rest
+    falling, rising = first > 1.1 * rest, rest > 1.1 * first
     message = None
     if falling:
         message = f"the first forwards took {first / rest:.2f} times as long as the later ones: raise warmup"
-    return {"first_median_us": first, "rest_median_us": rest, "still_falling": falling, "message": message}
+    if rising and first:
+        message = (
+            f"the later forwards took {rest / first:.2f} times as long as the first ones: the forward keeps something "
+            "from call to call, or the machine became slower"
+        )
+    return {
+        "first_median_us": first,
+        "rest_median_us": rest,
+        "still_falling": falling,
+        "rising": rising,
+        "message": message,
+    }
 
 
 def reset_peak(device: torch.device) -> None:
