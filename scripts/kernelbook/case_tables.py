@@ -49,12 +49,13 @@ CASE_SCHEMA = pa.schema(
         ("flush_l2", pa.bool_()),
         *((name, pa.int64()) for name in ("peak_memory_bytes", "input_bytes", "output_bytes", "flops", "useful_flops")),
         ("flops_source", pa.string()),
-        ("relative_error", pa.float64()),
+        *((name, pa.float64()) for name in ("relative_error", "error_bound")),
         *((name, pa.string()) for name in ("device", "device_type", "capability")),
         *((name, pa.string()) for name in ("gpu_id", "torch", "cuda", "cudnn", "driver", "image", "image_digest")),
         *((name, pa.string()) for name in ("started_utc", "trace_path")),
         *((name, pa.string()) for name in ("environment", "device_properties", "sdpa_backends")),
-        *((name, pa.string()) for name in ("clocks", "warmup_check", "other_gpu_processes", "warnings", "totals")),
+        *((name, pa.string()) for name in ("clocks", "warmup_check", "other_gpu_processes", "dynamo")),
+        *((name, pa.string()) for name in ("warnings", "totals")),
     ]
 )
 
@@ -86,6 +87,9 @@ def tables_of(origin: Origin, spec: Mapping[str, Any], measured: Path | None) ->
     except MeasurementError as error:
         return _failed(origin, spec, str(error))
     row, notes = _measured_row(origin, measurement), _notes(measurement)
+    row["error_bound"] = spec.get(
+        "max_relative_error", row["error_bound"]
+    )  # the case's own, which nothing is measured for
     refused = refusal(origin.status, measurement.environment)
     if refused:
         return _tables(origin, row | {"status": "failed", "reason": refused}, None)
@@ -159,9 +163,9 @@ def _measured_row(origin: Origin, measurement: Measurement) -> dict[str, Any]:
     device, environment = measurement.device or {}, measurement.environment
     params = measurement.params_used if measurement.params_used is not None else measurement.case.get("params", {})
     same_name = ("status", "reason", "log_tail", "attempts", "first_call_us", "forward_timer", "inductor_cache")
-    figures = ("peak_memory_bytes", "input_bytes", "output_bytes", "relative_error")
+    figures = ("peak_memory_bytes", "input_bytes", "output_bytes", "relative_error", "error_bound")
     figures += ("flops", "useful_flops", "flops_source")
-    as_json = ("sdpa_backends", "clocks", "warmup_check", "other_gpu_processes")
+    as_json = ("sdpa_backends", "clocks", "warmup_check", "other_gpu_processes", "dynamo")
     return {
         **_spec_columns(measurement.case),
         # what the child takes where none is given

@@ -20,9 +20,12 @@ from kernelbook.config_spelling import misread_names
 from kernelbook.config_values import value_errors
 
 RUN_KINDS = ("host", "container", "recorded", "published")
-MEASURE_KEYS = ("dtype", "warmup", "schedule", "samples", "timeout_s", "seed", "retries", "flush_l2", "tf32")
+MEASURE_KEYS = (
+    *("dtype", "warmup", "schedule", "samples", "timeout_s", "seed", "retries", "flush_l2", "tf32"),
+    "max_relative_error",
+)
 # Keys of a case that cannot change its figures.
-NO_FIGURE = ("timeout_s", "retries")
+NO_FIGURE = ("timeout_s", "retries", "max_relative_error")
 MEASURE_DEFAULTS: Mapping[str, Any] = {
     "dtype": "bfloat16",
     "warmup": 3,

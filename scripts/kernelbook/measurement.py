@@ -80,6 +80,8 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     input_bytes: Whole | None = None
     output_bytes: Whole | None = None
     relative_error: float | None = None
+    error_bound: float | None = None
+    dynamo: dict[str, Any] | None = None
     key_averages: list[dict[str, Any]] = []
     trace: FileName | None = None
     clocks: dict[str, Any] | None = None

@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from workloads import Context, Workload  # noqa: E402
-from workloads.harness import building, judging, originals, repeats, values  # noqa: E402
+from workloads.harness import accuracy, building, judging, originals, repeats, values  # noqa: E402
 from workloads.harness.notebook import Notebook  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -29,7 +29,7 @@ def judged(tmp_path):
             workload = building.find_workload(FILE + workload)(context, **params)
         notebook = Notebook(tmp_path / "notes.json", "a-case")
         notebook.record |= {"key_averages": list(averages), "profiled_forwards": 10}
-        case = {"dtype": dtype, "max_relative_error": None}
+        case = {"dtype": dtype}
         with torch.set_grad_enabled(workload.grad):
             kept = judging.keep_originals(workload, notebook)
             for _ in range(5):
@@ -262,3 +262,22 @@ def test_what_is_recorded_of_a_call():
     call = repeats.recorded(lambda: torch.ones(3, 2) @ torch.ones(2, 4), 0)
     assert isinstance(call.work, collections.Counter)
     assert call.work["aten::mm", "[[3, 2], [2, 4]]"] == 1
+
+
+@pytest.mark.parametrize(
+    ("dtype", "allowed", "bound"),
+    [
+        ("bfloat16", False, 2e-2),
+        ("float16", True, 5e-3),
+        ("float32", False, 1e-4),
+        ("float32", True, 5e-3),
+        ("float64", True, 1e-10),
+    ],
+)
+def test_the_bound_of_a_dtype(dtype, allowed, bound):
+    before = torch.backends.cuda.matmul.allow_tf32
+    try:
+        torch.backends.cuda.matmul.allow_tf32 = allowed
+        assert accuracy.error_bound(dtype, CPU) == bound
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before

@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from kernelbook.case_tables import Origin, tables_of
+from kernelbook.config import NO_FIGURE
 
 NOT_FINITE = {"code": "not_finite", "count": 3, "message": "the result is not finite: 3 of its 8 values"}
 
@@ -53,3 +54,17 @@ def test_few_forward_times_are_told(warnings_of, taken, told):
 
 def test_a_row_without_a_trace_keeps_its_warnings(warnings_of):
     assert set(warnings_of(warnings=[NOT_FINITE], trace=None, status="failed", reason="x")) == {"not_finite"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "measured", "bound"),
+    [({}, {}, None), ({}, {"error_bound": 0.02}, 0.02), ({"max_relative_error": 0.5}, {"error_bound": 0.02}, 0.5)],
+)
+def test_the_bound_of_a_case_goes_before_that_of_its_dtype(recorded_h200, tmp_path, spec, measured, bound):
+    """It is applied when the measurement is read: another bound measures nothing anew."""
+    source = recorded_h200 / "linear-eager" / "1" / "measurement.json"
+    file = tmp_path / "measurement.json"
+    file.write_text(json.dumps({**json.loads(source.read_text(encoding="utf-8")), "trace": None, **measured}))
+    row = tables_of(Origin("host", "linear-eager", 1, {"kind": "host"}), spec, file)["case"]
+    assert row["error_bound"].to_pylist() == [bound]
+    assert "max_relative_error" in NO_FIGURE

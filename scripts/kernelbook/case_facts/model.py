@@ -216,6 +216,7 @@ class CaseFacts:
     flops: int | None = None
     useful_flops: int | None = None
     relative_error: float | None = None
+    error_bound: float | None = None
     trace_path: str | None = None
     notes: tuple[Note, ...] = ()
     processes: tuple[Process, ...] = ()

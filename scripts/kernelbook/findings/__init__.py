@@ -16,6 +16,7 @@ from kernelbook.findings import (  # noqa: F401  (they define rules)
     peers,
     pointwise,
     products,
+    result,
     shape,
     window,
 )

@@ -29,16 +29,12 @@ def not_finite(result: Any) -> tuple[int, int]:
     return bad, total
 
 
-def error_bound(case: dict[str, Any], device: torch.device) -> float:
-    """The relative error above which a result is taken for wrong: the case's own, or that of its dtype.
+def error_bound(dtype: str, device: torch.device) -> float:
+    """The relative error up to which rounding explains a result of a case of this dtype.
 
     float32 has the bound of TF32 where torch may use that for matrix products or, on a GPU, for convolutions.
     """
-    if case["max_relative_error"] is not None:
-        return case["max_relative_error"]
-    if case["dtype"] == "float32" and _may_use_tf32(device):
-        return TF32_BOUND
-    return BOUNDS[case["dtype"]]
+    return TF32_BOUND if dtype == "float32" and _may_use_tf32(device) else BOUNDS[dtype]
 
 
 def _may_use_tf32(device: torch.device) -> bool:

@@ -21,7 +21,6 @@ DEFAULTS: dict[str, Any] = {
     "retries": 1,
     "flush_l2": False,
     "tf32": None,
-    "max_relative_error": None,
 }
 COMPILE_OPTIONS = ("backend", "dynamic", "fullgraph", "mode", "options")
 MODES = ("eager", "compile", "graph")
@@ -77,9 +76,6 @@ def _number_mistakes(case: dict[str, Any]) -> Any:
     seconds = case["timeout_s"]
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or seconds <= 0:
         yield f"timeout_s: must be seconds above 0, got {json.dumps(seconds)}"
-    bound = case["max_relative_error"]
-    if bound is not None and (isinstance(bound, bool) or not isinstance(bound, (int, float)) or bound <= 0):
-        yield f"max_relative_error: must be a number above 0, got {json.dumps(bound)}"
     if isinstance(case["schedule"], dict):
         for key, value in case["schedule"].items():
             if key not in DEFAULTS["schedule"]:

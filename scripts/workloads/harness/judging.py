@@ -42,7 +42,7 @@ def judge(
     record["flops"], record["flops_source"] = counted or (None, None)
     record["useful_flops"] = workload.useful_flops
     notebook.stage("comparison with float64")
-    record["error_bound"] = accuracy.error_bound(case, device)
+    record["error_bound"] = accuracy.error_bound(case["dtype"], device)
     record["relative_error"] = _compare(workload, forward, inputs, originals, notebook)
     notebook.stage("repeated calls")
     notebook.attempt("check by repeated calls", lambda: _repeat(case, workload, lambda: forward(*inputs()), notebook))
