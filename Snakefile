@@ -23,6 +23,7 @@ from kernelbook.containers import add_arguments, prepare_environment, reaching, 
 from kernelbook.credentials import without_secrets
 from kernelbook.history.nights import finished, for_target
 from kernelbook.images import ImageError
+from kernelbook.places import Places
 from kernelbook.plan import TABLES, host_python, make_plan
 
 refuse_bad_yaml("config.yaml", *workflow.configfiles)
@@ -37,7 +38,7 @@ try:
     config = for_target(config, sys.argv[1:], os.environ, main_process=workflow.is_main_process)
     given = workflow.config_settings
     sources = read_sources(Path("config.yaml"), given.configfiles, given.config, given.config_args or ())
-    CONFIG = load_config(config, ROOT / "workflow" / "schemas", sources)
+    CONFIG = load_config(config, ROOT / "workflow" / "schemas", sources, Places(Path.cwd(), ROOT))
     PLAN = make_plan(CONFIG, Path.cwd(), ROOT, CONTAINERS_ON)
 except (ValueError, ImageError) as error:
     sys.exit(without_secrets(f"{error}\nNothing was run."))

@@ -6,7 +6,8 @@ Every mistake is reported at once, each as path, fact and remedy; unknown keys a
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,8 @@ from kernelbook.config_names import name_errors, sweep_name
 from kernelbook.config_sources import Source, source_of
 from kernelbook.config_spelling import misread_names
 from kernelbook.config_values import value_errors
+from kernelbook.places import Places
+from kernelbook.recorded import recorded_cases
 
 RUN_KINDS = ("host", "container", "recorded", "published")
 MEASURE_KEYS = (
@@ -68,7 +71,11 @@ class CaseSpec:
 
 @dataclass(frozen=True)
 class Config:
-    """The whole of config.yaml after its check."""
+    """The whole of config.yaml after its check.
+
+    `cases` are those that are selected or on; `case_names` are the names of all. `source` names the file that a problem
+    is in.
+    """
 
     edition: str
     repeats: int
@@ -81,6 +88,9 @@ class Config:
     cases: tuple[CaseSpec, ...]
     report: Mapping[str, Any]
     nights: Mapping[str, Any] = field(default_factory=dict)
+    only_cases: tuple[str, ...] = ()
+    case_names: frozenset[str] = frozenset()
+    source: Callable[[str], str] = field(default=str, repr=False, compare=False)
 
     def run(self, name: str) -> RunSpec:
         """The run of that name; raises KeyError where there is none."""
@@ -98,10 +108,13 @@ def _named(specs: Sequence[Any], name: str) -> Any:
     raise KeyError(name)
 
 
-def load_config(raw: Mapping[str, Any], schemas: Path, sources: Sequence[Source] = ()) -> Config:
+def load_config(
+    raw: Mapping[str, Any], schemas: Path, sources: Sequence[Source] = (), places: Places | None = None
+) -> Config:
     """Check `raw` against the schemas in the folder `schemas` and return it typed, selections applied.
 
     sources: what `raw` was put together from, so that a mistake is told with the name of its own file.
+    places: where recorded folders and workloads are looked for; without it neither is looked at.
     `only_runs` and `only_cases` may come from the command line as names with commas between them.
     Raises ConfigError with all mistakes at once.
     """
@@ -114,16 +127,34 @@ def load_config(raw: Mapping[str, Any], schemas: Path, sources: Sequence[Source]
         given["visible_devices"] = str(given["visible_devices"])
     if isinstance(given.get("retry_failed"), str):
         given["retry_failed"] = {"true": True, "false": False}.get(given["retry_failed"].lower(), given["retry_failed"])
-    problems = [*misread, *schema_errors(given, schemas, sources), *name_errors(given), *guess_errors(given)]
+    problems = [*misread, *schema_errors(given, schemas, sources), *guess_errors(given)]
+    problems += name_errors(given, _recorded_names(given, places))
     if problems:
         raise ConfigError(source, problems)
-    return _typed(given)
+    config = replace(_typed(given), source=source)
+    if not config.runs:
+        raise ConfigError(
+            source, ["runs: none is on: set `enabled: true` on one, or name one: --config only_runs=NAME"]
+        )
+    return config
+
+
+def _recorded_names(given: Mapping[str, Any], places: Places | None) -> list[str]:
+    """Names of the cases in all recorded folders."""
+    runs = given.get("runs")
+    if places is None or not isinstance(runs, Mapping):
+        return []
+    named = [spec.get("recorded") for spec in runs.values() if isinstance(spec, Mapping)]
+    folders = [places.root / places.named(folder) for folder in named if isinstance(folder, str)]
+    return [name for folder in folders if os.path.isdir(folder) for name in recorded_cases(folder)]
 
 
 def _typed(given: Mapping[str, Any]) -> Config:
     base = {**MEASURE_DEFAULTS, **given.get("measure", {})}
     runs = tuple(_run(name, spec) for name, spec in given["runs"].items())
     named = given.get("cases", {}).items()
+    only_runs = given.get("only_runs", [])
+    only = tuple(given.get("only_cases", []))
     cases = tuple(case for name, spec in named for case in _swept(_case(name, spec, base), spec))
     return Config(
         edition=given.get("edition", "latest"),
@@ -133,18 +164,18 @@ def _typed(given: Mapping[str, Any]) -> Config:
         visible_devices=given.get("visible_devices", ""),
         retry_failed=given.get("retry_failed", False),
         images=given.get("images", "images"),
-        runs=_selected(runs, given.get("only_runs", [])),
-        cases=_selected(cases, given.get("only_cases", [])),
+        runs=tuple(run for run in runs if (matches(run.name, only_runs) if only_runs else run.enabled)),
+        cases=tuple(case for case in cases if (is_taken(case, only) if only else case.enabled)),
         report={"title": "Kernelbook", "headline": [], "baseline_run": ""} | given.get("report", {}),
+        only_cases=only,
+        case_names=frozenset(case.name for case in cases),
         nights={key: given[key] for key in ("history", "schedule", "publish") if key in given},
     )
 
 
-def _selected(specs: Sequence[Any], patterns: Sequence[str]) -> tuple[Any, ...]:
-    """Those that a pattern names; without patterns, those that are on."""
-    if not patterns:
-        return tuple(spec for spec in specs if spec.enabled)
-    return tuple(spec for spec in specs if matches(spec.name, patterns))
+def is_taken(case: CaseSpec, patterns: Sequence[str]) -> bool:
+    """Whether one of the globs names the case, or the sweep that it is a value of."""
+    return matches(case.name, patterns) or (case.sweep is not None and matches(case.sweep["of"], patterns))
 
 
 def matches(name: str, patterns: Sequence[str]) -> bool:
@@ -185,6 +216,11 @@ def trace_case(name: str, annotation: str | None) -> CaseSpec:
     unknown = dict.fromkeys(("variant", "mode", "dtype"))
     spec = {"case": name, "workload": "trace", "params": {}, "annotation": annotation, **unknown}
     return CaseSpec(name=name, measurement=spec, expect={}, note="", enabled=True)
+
+
+def recorded_case(name: str) -> CaseSpec:
+    """A case of a recorded folder that the configuration lacks: its measurement.json has what is known of it."""
+    return CaseSpec(name=name, measurement={"case": name, "workload": None}, expect={}, note="", enabled=True)
 
 
 def _case(name: str, spec: Mapping[str, Any], base: Mapping[str, Any]) -> CaseSpec:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kernelbook.config_errors import near_miss
+from kernelbook.config_spelling import NAME
 
 RESERVED_EDITIONS = frozenset({"example"})
 # what lies beside the folders of the runs in results/<edition>, and of the cases in results/<edition>/<run>
@@ -19,14 +20,22 @@ REPEATED = re.compile(r"(.+?)\1{19,}")  # in which Snakemake fears an endless re
 LOG = ".log"  # the ending of what lies beside those folders in logs/
 
 
-def name_errors(given: Mapping[str, Any]) -> list[str]:
-    """One line a mistake: what, where, remedy. Whatever breaks the schema is passed over here."""
+def is_usable(name: str) -> bool:
+    """Whether a folder's name can be that of a case: by its letters, its length, and what else may not be."""
+    return NAME.fullmatch(name) is not None and name not in RESERVED_CASES and not any(_unfit("case", name))
+
+
+def name_errors(given: Mapping[str, Any], recorded: Sequence[str] = ()) -> list[str]:
+    """One line a mistake: what, where, remedy. Whatever breaks the schema is passed over here.
+
+    recorded: names of cases in recorded folders, which only_cases may name too.
+    """
     return [
         *_edition_errors(given),
         *_nothing_to_do(given),
         *_taken(given),
         *_unfit_names(given),
-        *_unknown_names(given),
+        *_unknown_names(given, recorded),
         *_compared_with_themselves(given),
     ]
 
@@ -58,12 +67,16 @@ def _unfit_names(given: Mapping[str, Any]) -> Iterator[str]:
     }
     for where, names in named.items():
         for name in (name for name in names if isinstance(name, str)):
-            if len(name) > LONGEST_NAME:
-                yield f"{where}: {name[:20]}... has {len(name)} letters: a name may have {LONGEST_NAME}"
-            elif REPEATED.search(name):
-                yield f"{where}: {name!r} repeats itself twenty times: choose another name"
-            if name.endswith(LOG):
-                yield f"{where}: {name!r} ends as the files of the logs do: choose another name"
+            yield from _unfit(where, name)
+
+
+def _unfit(where: str, name: str) -> Iterator[str]:
+    if len(name) > LONGEST_NAME:
+        yield f"{where}: {name[:20]}... has {len(name)} letters: a name may have {LONGEST_NAME}"
+    elif REPEATED.search(name):
+        yield f"{where}: {name!r} repeats itself twenty times: choose another name"
+    if name.endswith(LOG):
+        yield f"{where}: {name!r} ends as the files of the logs do: choose another name"
 
 
 def _compared_with_themselves(given: Mapping[str, Any]) -> list[str]:
@@ -89,19 +102,23 @@ def _nothing_to_do(given: Mapping[str, Any]) -> list[str]:
     return [f"the top level: the key 'cases' is missing: add it (run {runs[0]} has nothing to measure)"]
 
 
-def _unknown_names(given: Mapping[str, Any]) -> list[str]:
+def _unknown_names(given: Mapping[str, Any], recorded: Sequence[str]) -> list[str]:
     """Selections and references that name no run or no case; what breaks the schema is passed over here."""
-    runs, cases, report = (_map(given.get(key)) for key in ("runs", "cases", "report"))
-    cases = _with_sweeps(cases)
-    named = [("only_runs", "run", runs, given.get("only_runs")), ("only_cases", "case", cases, given.get("only_cases"))]
+    runs, specs, report = (_map(given.get(key)) for key in ("runs", "cases", "report"))
+    cases = _all_cases(specs)
+    selectable = [*cases, *(name for name in specs if name not in cases)]  # of a sweep, the name stands for all values
+    named = [
+        ("only_runs", "run", runs, given.get("only_runs")),
+        ("only_cases", "case", [*selectable, *recorded], given.get("only_cases")),
+    ]
     named += [
-        (f"runs.{run}.cases", "case", cases, _map(spec).get("cases"))
+        (f"runs.{run}.cases", "case", selectable, _map(spec).get("cases"))
         for run, spec in runs.items()
         if "recorded" not in _map(spec)
     ]
     named += [
         (f"cases.{case}.expect", "case", cases, _referenced_cases(_map(_map(spec).get("expect"))))
-        for case, spec in cases.items()
+        for case, spec in specs.items()
     ]
     named.append(("report.headline", "case", cases, report.get("headline")))
     return [
@@ -116,11 +133,6 @@ def _named(pattern: str, known: Sequence[str], where: str) -> list[str]:
     """The names that a selection takes; a guess and the headline take one by its whole name."""
     whole = where.endswith((".expect", ".headline"))
     return [name for name in known if name == pattern] if whole else fnmatch.filter(known, pattern)
-
-
-def _with_sweeps(cases: Mapping[str, Any]) -> dict[str, Any]:
-    """The cases and the names of those that a sweep makes of them."""
-    return {**{name: {} for name in _all_cases(cases)}, **cases}
 
 
 def _all_cases(cases: Mapping[str, Any]) -> list[str]:

@@ -13,13 +13,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kernelbook.config import NO_FIGURE, CaseSpec, Config, RunSpec, matches, trace_case
+from kernelbook.config import NO_FIGURE, CaseSpec, Config, RunSpec, is_taken, matches, recorded_case, trace_case
+from kernelbook.config_errors import ConfigError, near_miss
+from kernelbook.config_names import is_usable
 from kernelbook.containers import start_arguments
 from kernelbook.credentials import without_secrets
 from kernelbook.earlier import previous, read_object
 from kernelbook.fingerprint import files_digest
 from kernelbook.images import Image, image_of, runtime, stamp_of
 from kernelbook.imports import files_behind
+from kernelbook.places import Places
 from kernelbook.published import published_error
 from kernelbook.recorded import MEASUREMENT, is_trace, recorded_cases
 from kernelbook.surroundings import driver_loaded, gpu, host_build, variables
@@ -47,6 +50,7 @@ class Plan:
     root: Path = Path()
     home: Path = Path()
     known_code: dict[Any, tuple[Path, ...]] = field(default_factory=dict, repr=False, compare=False)
+    known_cases: dict[str, Mapping[str, CaseSpec]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def results(self) -> Path:
@@ -55,27 +59,48 @@ class Plan:
 
     def ours(self, path: str) -> str:
         """A file of the project's own: relative where the work is done in the checkout itself, else absolute."""
-        return path if self.home == self.root else (self.home / path).as_posix()
+        return Places(self.root, self.home).ours(path)
 
     def source_of(self, run: RunSpec) -> Path:
         """The folder or file that `run.where` names: in the working folder, else among the project's own."""
-        if Path(run.where).is_absolute() or os.path.exists(self.root / run.where):
-            return Path(run.where)
-        return Path(self.ours(run.where))
+        return Places(self.root, self.home).named(run.where)
 
     def runs_with_cases(self) -> tuple[RunSpec, ...]:
         """All runs but the published ones."""
         return tuple(run for run in self.runs if run.kind != "published")
 
     def cases_of(self, run: RunSpec) -> tuple[CaseSpec, ...]:
-        """The cases that this run takes, in the order of the configuration."""
-        wanted = tuple(case for case in self.config.cases if matches(case.name, run.cases))
+        """The cases that this run takes, in the order of the configuration; then those that only its folder has."""
+        return tuple(self._cases_by_name(run).values())
+
+    def _cases_by_name(self, run: RunSpec) -> Mapping[str, CaseSpec]:
+        if run.name not in self.known_cases:
+            self.known_cases[run.name] = {case.name: case for case in self._find_cases(run)}
+        return self.known_cases[run.name]
+
+    def _find_cases(self, run: RunSpec) -> Iterator[CaseSpec]:
+        wanted = (case for case in self.config.cases if is_taken(case, run.cases))
         if run.kind != "recorded":
-            return wanted
+            yield from wanted
+            return
         recorded = self.recorded(run)
-        traces = [name for name, files in recorded.items() if any(is_trace(file) for file in files.values())]
-        loose = tuple(trace_case(name, run.annotation) for name in traces if matches(name, run.cases))
-        return tuple(case for case in wanted if case.name in recorded and case.name not in traces) + loose
+        traces = {name for name, files in recorded.items() if any(is_trace(file) for file in files.values())}
+        yield from (case for case in wanted if case.name in recorded and case.name not in traces)
+        for name in recorded:
+            found = trace_case(name, run.annotation if name in traces else None)
+            new = name in traces or (name not in self.config.case_names and is_usable(name))
+            if new and is_taken(found, run.cases) and is_taken(found, self.config.only_cases or ("*",)):
+                yield found if name in traces else recorded_case(name)
+
+    def skipped(self, run: RunSpec) -> Mapping[str, str]:
+        """Cases of a recorded folder that are not taken although none were selected, and why."""
+        if run.kind != "recorded" or self.config.only_cases:
+            return {}
+        left = [
+            name for name in self.recorded(run) if name not in self._cases_by_name(run) and matches(name, run.cases)
+        ]
+        off = "switched off in the configuration"
+        return {name: off if name in self.config.case_names else "not a name that a case can have" for name in left}
 
     def recorded(self, run: RunSpec) -> Mapping[str, Mapping[int, Path]]:
         """What the folder of a recorded run holds."""
@@ -83,8 +108,7 @@ class Plan:
 
     def case_of(self, run: str, case: str) -> CaseSpec:
         """The case as configured; for a bare trace of a recorded run, one made of its name."""
-        spec = self.config.run(run)
-        return next(found for found in self.cases_of(spec) if found.name == case)
+        return self._cases_by_name(self.config.run(run))[case]
 
     def processes_of(self, run: RunSpec, case: CaseSpec) -> tuple[int, ...]:
         """Numbers of the processes of one case, from 1."""
@@ -230,7 +254,8 @@ class Plan:
     def as_json(self) -> str:
         """The plan as collect_edition.py reads it."""
         config = self.config
-        traces = {case.name: case for run in self.runs for case in self.cases_of(run) if run.kind == "recorded"}
+        recorded = [case for run in self.runs for case in self.cases_of(run) if run.kind == "recorded"]
+        traces = {case.name: case for case in recorded if case.measurement["workload"]}
         taken = {case.name for run in self.runs_with_cases() for case in self.cases_of(run)}
         published = any(run.kind == "published" for run in self.runs)
         cases = {case.name: case for case in config.cases if published or case.name in taken}
@@ -265,12 +290,25 @@ class Plan:
             if run.kind == "container":
                 what += f", {self.image_of(run).state()}"
             lines.append(f"run {run.name} ({run.kind}, {what}): {len(cases)} cases, {processes} processes")
+            if not cases:
+                lines.append(f"  no case is taken: see only_cases, cases, and runs.{run.name}.cases")
+            for reason, skipped in _by_reason(self.skipped(run)):
+                lines.append(f"  skipped, {reason}: {', '.join(skipped)}")
         lines += [f"left out: {left.run}: {left.reason}" for left in self.left_out]
         return without_secrets("\n".join([f"edition {self.config.edition}", *lines]))
 
     def digest(self) -> str:
         """Changes with anything that the report depends on beside the measured files."""
         return hashlib.sha256(self.as_json().encode()).hexdigest()[:16]
+
+
+def _by_reason(reasons: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:
+    for reason in dict.fromkeys(reasons.values()):
+        yield reason, [_printable(name) for name, why in reasons.items() if why == reason]
+
+
+def _printable(name: str) -> str:
+    return name if name.isprintable() else ascii(name)
 
 
 def vars_of(spec: Any) -> dict[str, Any]:
@@ -283,7 +321,7 @@ def make_plan(config: Config, root: Path, home: Path, containers_on: bool) -> Pl
 
     root: the working folder; home: the project's checkout, often the same.
     containers_on: whether Snakemake runs rules in their containers (--use-singularity). Raises ImageError where it
-    should, and nothing that starts containers is installed.
+    should, and nothing that starts containers is installed; ConfigError where no run takes any case.
     """
     if containers_on and any(run.kind == "container" for run in config.runs):
         runtime()
@@ -295,7 +333,24 @@ def make_plan(config: Config, root: Path, home: Path, containers_on: bool) -> Pl
             kept.append(run)
         else:
             left_out.append(LeftOut(run.name, reason))
-    return replace(plan, runs=tuple(kept), left_out=tuple(left_out))
+    made = replace(plan, runs=tuple(kept), left_out=tuple(left_out))
+    problem = _nothing_taken(made)
+    if problem:
+        raise ConfigError(config.source, [problem])
+    return made
+
+
+def _nothing_taken(plan: Plan) -> str | None:
+    """What is wrong where the runs that take part have no case among them; a run that is left out says why itself."""
+    if not plan.runs or plan.left_out or next(plan.rows(), None) or any(run.kind == "published" for run in plan.runs):
+        return None
+    every = replace(plan, config=replace(plan.config, only_cases=()), known_cases={})
+    there = {case.name for run in plan.runs for case in every.cases_of(run)}
+    there |= {_printable(name) for run in plan.runs for name in every.skipped(run)}
+    if plan.config.only_cases:
+        remedy = near_miss(plan.config.only_cases[0], there)
+        return f"only_cases: the runs that are taken have none of these cases: {remedy}"
+    return f"cases: no run takes any: see runs.<name>.cases; {near_miss('', there)}"
 
 
 def _obstacle(plan: Plan, run: RunSpec, containers_on: bool) -> str | None:
