@@ -15,12 +15,13 @@ from typing import Any
 
 from kernelbook.config_errors import ConfigError, schema_errors
 from kernelbook.config_guesses import guess_errors
-from kernelbook.config_names import name_errors, sweep_name
+from kernelbook.config_names import all_cases, name_errors, sweep_name
 from kernelbook.config_sources import Source, source_of
 from kernelbook.config_spelling import misread_names
 from kernelbook.config_values import value_errors
 from kernelbook.places import Places
 from kernelbook.recorded import recorded_cases
+from kernelbook.workload_check import workload_errors
 
 RUN_KINDS = ("host", "container", "recorded", "published")
 MEASURE_KEYS = (
@@ -129,6 +130,9 @@ def load_config(
         given["retry_failed"] = {"true": True, "false": False}.get(given["retry_failed"].lower(), given["retry_failed"])
     problems = [*misread, *schema_errors(given, schemas, sources), *guess_errors(given)]
     problems += name_errors(given, _recorded_names(given, places))
+    if places is not None:
+        runs, cases = _measured(given)
+        problems += workload_errors(cases, places, any("container" in run for run in runs))
     if problems:
         raise ConfigError(source, problems)
     config = replace(_typed(given), source=source)
@@ -137,6 +141,30 @@ def load_config(
             source, ["runs: none is on: set `enabled: true` on one, or name one: --config only_runs=NAME"]
         )
     return config
+
+
+def _measured(given: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], dict[str, Mapping[str, Any]]]:
+    """Specs of the runs that would be measured, and of the cases that they would take."""
+    only_runs, only_cases = given.get("only_runs", []), given.get("only_cases", [])
+    runs = [
+        spec
+        for name, spec in _specs(given, "runs")
+        if {"host", "container"} & set(spec) and (matches(name, only_runs) if only_runs else spec.get("enabled", True))
+    ]
+    patterns = [run.get("cases", ["*"]) for run in runs]
+    cases = {}
+    for name, spec in _specs(given, "cases"):
+        names = [name, *all_cases({name: spec})]
+        chosen = any(matches(one, only_cases) for one in names) if only_cases else spec.get("enabled", True)
+        if chosen and any(matches(one, some) for one in names for some in patterns if isinstance(some, list)):
+            cases[name] = spec
+    return runs, cases
+
+
+def _specs(given: Mapping[str, Any], section: str) -> list[tuple[str, Mapping[str, Any]]]:
+    found = given.get(section)
+    pairs = found.items() if isinstance(found, Mapping) else ()
+    return [(name, spec) for name, spec in pairs if isinstance(spec, Mapping)]
 
 
 def _recorded_names(given: Mapping[str, Any], places: Places | None) -> list[str]:
@@ -180,7 +208,7 @@ def is_taken(case: CaseSpec, patterns: Sequence[str]) -> bool:
 
 def matches(name: str, patterns: Sequence[str]) -> bool:
     """Whether one of the globs names it."""
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+    return any(isinstance(pattern, str) and fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _run(name: str, spec: Mapping[str, Any]) -> RunSpec:

@@ -47,7 +47,7 @@ def _taken(given: Mapping[str, Any]) -> list[str]:
         for name in runs
         if name in RESERVED_RUNS
     ]
-    names = Counter(name for name in _all_cases(cases))
+    names = Counter(name for name in all_cases(cases))
     for name, count in names.items():
         if name in RESERVED_CASES:
             errors.append(f"cases.{name}: the name is taken by a file of the results: choose another")
@@ -63,7 +63,7 @@ def _unfit_names(given: Mapping[str, Any]) -> Iterator[str]:
     named = {
         "edition": [given.get("edition")],
         "runs": _map(given.get("runs")),
-        "cases": _all_cases(_map(given.get("cases"))),
+        "cases": all_cases(_map(given.get("cases"))),
     }
     for where, names in named.items():
         for name in (name for name in names if isinstance(name, str)):
@@ -105,7 +105,7 @@ def _nothing_to_do(given: Mapping[str, Any]) -> list[str]:
 def _unknown_names(given: Mapping[str, Any], recorded: Sequence[str]) -> list[str]:
     """Selections and references that name no run or no case; what breaks the schema is passed over here."""
     runs, specs, report = (_map(given.get(key)) for key in ("runs", "cases", "report"))
-    cases = _all_cases(specs)
+    cases = all_cases(specs)
     selectable = [*cases, *(name for name in specs if name not in cases)]  # of a sweep, the name stands for all values
     named = [
         ("only_runs", "run", runs, given.get("only_runs")),
@@ -135,7 +135,7 @@ def _named(pattern: str, known: Sequence[str], where: str) -> list[str]:
     return [name for name in known if name == pattern] if whole else fnmatch.filter(known, pattern)
 
 
-def _all_cases(cases: Mapping[str, Any]) -> list[str]:
+def all_cases(cases: Mapping[str, Any]) -> list[str]:
     """Every name that a case will have; a case that sweeps a parameter has none of its own."""
     found = []
     for name, spec in cases.items():

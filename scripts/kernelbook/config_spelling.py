@@ -65,7 +65,7 @@ def _selection(selection: str, kept: dict[str, Any], names: Any, sources: Sequen
             written = written_value(sources, *path) or _plain(word)
             remedy = f"write [{written}]" if written in known else near_miss(written, known)
             yield f"{selection}: {written} arrives as {_kind(word)}, and a name is text: {remedy}"
-    if all(isinstance(word, str) for word in words):
+    if all(_is_text(word) for word in words):
         kept[selection] = words
 
 

@@ -23,7 +23,8 @@ MOST_FOLDERS = 32  # in which the names of data files are looked up
 LONGEST_NAME = 255
 LARGEST_SOURCE = 4 << 20  # bytes; a larger .py file is not parsed
 PSEUDO_FILES = ("/proc/", "/sys/", "/dev/", "/run/")
-WRITING_CALLS = frozenset({"save", "savez", "write_text", "write_bytes", "mkdir", "makedirs", "unlink", "remove"})
+PATH_CALLS = frozenset({"Path", "join", "joinpath", "with_name", "with_suffix", "str", "fspath"})
+WRITING_CALLS = frozenset({"save", "savez", "write_text", "write_bytes", "touch", "mkdir", "makedirs", "unlink"})
 
 
 @dataclass(frozen=True)
@@ -164,10 +165,11 @@ def _tree(file: Path, stamp: str) -> ast.Module | None:
 def _names_in(file: Path, stamp: str, in_functions: bool) -> Source:
     modules: set[str] = set()
     texts: set[str] = set()
+    written = _written_names(_tree(file, stamp))
     todo: list[ast.AST] = [_tree(file, stamp)]
     while todo:
         node = todo.pop()
-        if isinstance(node, ast.Call) and _writes(node):
+        if _is_output(node, written):
             continue
         if in_functions or not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             todo += ast.iter_child_nodes(node)
@@ -195,6 +197,26 @@ def _imported_by_call(node: ast.Call) -> set[str]:
         return set()
     name = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
     return {name} if isinstance(name, str) and re.fullmatch(r"\.*\w+(\.\w+)*", name) else set()
+
+
+def _written_names(tree: ast.Module) -> set[str]:
+    """Variables that stand for a file that is written, as LOG in `open(LOG, "a")` and `Path(LOG).touch()`."""
+    names: set[str] = set()
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and _writes(call):
+            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+            inner = owner.args if isinstance(owner, ast.Call) and _called(owner) in PATH_CALLS else []
+            names.update(node.id for node in (owner, *call.args, *inner) if isinstance(node, ast.Name))
+    return names
+
+
+def _is_output(node: ast.AST, written: set[str]) -> bool:
+    """Whether what a node names is a result: of a call that writes, or a path given to a variable that is written."""
+    if isinstance(node, ast.Call):
+        return _writes(node)
+    if not isinstance(node, ast.Assign) or not all(getattr(target, "id", None) in written for target in node.targets):
+        return False
+    return all(_called(call) in PATH_CALLS for call in ast.walk(node.value) if isinstance(call, ast.Call))
 
 
 def _writes(node: ast.Call) -> bool:

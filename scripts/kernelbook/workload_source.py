@@ -35,8 +35,8 @@ def find_source(workload: str, root: Path, scripts: Path) -> WorkloadSource:
     if name.endswith(".py"):
         file = Path(os.path.normpath(root / name))
         return WorkloadSource("file", function, _there([file]), (file.parent, *folders))
-    if colon:
-        return WorkloadSource("module", function, _there(module_files(name, folders)), (root, *folders))
+    if colon:  # without a name, as in `:function`, there is no such module
+        return WorkloadSource("module", function, _there(module_files(name, folders) if name else []), (root, *folders))
     built_in = scripts / "workloads"
     return WorkloadSource("built-in", workload, _there([built_in / f"{workload}.py"]), (built_in, *folders))
 

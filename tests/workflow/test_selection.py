@@ -18,8 +18,8 @@ RAW = {
     "runs": {"host": {"host": True}, "old": {"recorded": "old"}},
     "cases": {
         "linear-eager": {"workload": "linear"},
-        "mlp-sweep": {"workload": "mlp", "sweep": {"batch": [1, 4, 16]}, "enabled": False},
-        "off": {"workload": "mlp", "enabled": False},
+        "mlp-sweep": {"workload": "mlp", "variant": "torch", "sweep": {"batch": [1, 4, 16]}, "enabled": False},
+        "off": {"workload": "mlp", "variant": "torch", "enabled": False},
     },
     "report": {"headline": ["linear-eager", "linear-eager"]},
 }

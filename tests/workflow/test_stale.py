@@ -158,8 +158,18 @@ def test_data_named_by_parameters_and_files_is_followed(stale):
 
 def test_what_a_workload_writes_does_not_make_it_stale(stale):
     source = "open('seen.log', 'a').write('x')\ntorch.save(1, 'out.pt')\nopen('results/latest/x')\n"
-    before = stale({"w/own.py": source + OWN, "seen.log": "1", "out.pt": "1", "results/latest/x": "1"})
-    assert stale({"seen.log": "2", "out.pt": "2", "results/latest/x": "2"}) == before
+    source += "COUNT = Path(__file__).with_name('count')\nwith open(COUNT, mode='a') as stream: pass\n"
+    names = ("seen.log", "out.pt", "results/latest/x", "w/count")
+    before = stale({"w/own.py": source + OWN} | dict.fromkeys(names, "1"))
+    assert stale(dict.fromkeys(names, "2")) == before
+
+
+def test_what_is_read_and_written_in_one_folder_is_told_apart(stale):
+    source = "DATA = HERE / 'data'\nw = torch.load('w.pt')\ntorch.save(w, DATA / 'out.pt')\nopen(DATA / 'in.bin')\n"
+    names = ("w/data/in.bin", "w.pt", "w/data/out.pt")
+    before = stale({"w/own.py": source + OWN} | dict.fromkeys(names, "1"))
+    assert stale({"w/data/out.pt": "2"}) == before
+    assert len({before, stale({"w/data/in.bin": "2"}), stale({"w.pt": "2"})}) == 3
 
 
 def test_what_cannot_change_a_figure_makes_nothing_stale(stale):
