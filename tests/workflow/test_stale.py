@@ -237,6 +237,17 @@ def test_model_and_driver_make_stale_and_another_gpu_of_the_same_kind_does_not(s
     assert stale() != before
 
 
+def test_a_machine_whose_driver_tells_no_model_is_asked_by_nvidia_smi(tmp_path, monkeypatch):
+    write(tmp_path, {"bin/nvidia-smi": "#!/bin/sh\necho 'NVIDIA H200, 580.95.05'\necho 'NVIDIA A30, 580.95.05'\n"})
+    (tmp_path / "bin/nvidia-smi").chmod(0o755)
+    monkeypatch.setattr(surroundings, "NVIDIA", tmp_path / "absent")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    surroundings.gpu.cache_clear()
+    assert surroundings.gpu("1") == "NVIDIA A30, driver 580.95.05"
+    assert surroundings.gpu(None) == "NVIDIA A30, NVIDIA H200, driver 580.95.05"
+    assert surroundings.gpu("") is None
+
+
 def test_a_machine_without_a_driver_keeps_what_was_measured_on_a_gpu(stale, tmp_path):
     folder = tmp_path / "results/latest/host"
     folder.mkdir(parents=True)
