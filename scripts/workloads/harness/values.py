@@ -93,7 +93,8 @@ def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether shape, dtype and every bit agree; a NaN equals itself."""
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
-    return torch.equal(*(tensor.detach().contiguous().reshape(-1).view(torch.uint8) for tensor in (one, other)))
+    pairs = zip(chunks(one), chunks(other))  # noqa: B905 - Python 3.9 has no strict
+    return all(torch.equal(a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8)) for a, b in pairs)
 
 
 def distance(got: Iterable[torch.Tensor], wanted: Iterable[torch.Tensor]) -> tuple[float, float]:
