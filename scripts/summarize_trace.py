@@ -15,7 +15,8 @@ keys, in this order:
   truncated  whether the file ends too early
   warnings   what to know before trusting the figures: code, count (of events or ranges), message
   totals     of the whole file: kernels, memcpys, memsets, launches (calls that started any), attributed, unattributed
-             (activities whose launch is in the file, and the others), device_time_us (sum), device_busy_us (union)
+             (activities whose launch is in the file, and the others), device_time_us (sum), device_busy_us (union),
+             implausible_us (how much of device_time_us cannot be: take it off)
   ranges     one a range, with what is nested: annotation, index (among its namesakes), kernels, memcpys, memsets,
              launches, cpu_time_us, device_time_us, device_busy_us, inferred (some work was launched by another thread)
   kernels    one a name and category: name, category, count, total_us, median_us, min_us, max_us

@@ -7,7 +7,7 @@ import pytest
 from made_trace import activity, annotation, forward, kernel, launch, memcpy, memset, op, row, warned
 
 NONE_OF_IT = {"kernels": None, "memcpys": None, "memsets": None, "launches": None, "attributed": None}
-NONE_OF_IT |= {"unattributed": None, "device_time_us": None, "device_busy_us": None}
+NONE_OF_IT |= {"unattributed": None, "device_time_us": None, "device_busy_us": None, "implausible_us": None}
 
 
 def ops_of(reading):
@@ -20,7 +20,7 @@ def test_a_sound_forward(read):
     assert warned(reading) == {}
     assert vars(reading.totals) == {
         "kernels": 2, "memcpys": 0, "memsets": 1, "launches": 3, "attributed": 3, "unattributed": 0,
-        "device_time_us": 31.0, "device_busy_us": 31.0,
+        "device_time_us": 31.0, "device_busy_us": 31.0, "implausible_us": 0.0,
     }  # fmt: skip
     (step,) = reading.ranges.to_pylist()
     assert step == {

@@ -11,6 +11,7 @@ from kernelbook.trace.attribution import Attribution
 from kernelbook.trace.busy import busy_time
 from kernelbook.trace.columns import Columns
 from kernelbook.trace.nesting import NONE
+from kernelbook.trace.plausible import Doubts
 from kernelbook.trace.tables import RangeFigures
 
 COUNTS = ("kernels", "memcpys", "memsets", "launches")
@@ -22,7 +23,7 @@ class AnnotationSummary:
 
     busy_share: the annotation's device busy time over the time from its first range's start to the end of its last
     range or activity, per device in use: 0 to 1. launch_delay_us: median over its activities, from the start of the
-    launch call to the start of the activity.
+    launch call to the start of the activity. Both are without times that cannot be.
     """
 
     annotation: str
@@ -45,7 +46,7 @@ def groups_of(codes: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
 
 
 def summarize_annotations(
-    columns: Columns, found: Attribution, figures: RangeFigures, cut: np.ndarray
+    columns: Columns, found: Attribution, doubts: Doubts, figures: RangeFigures, cut: np.ndarray
 ) -> list[AnnotationSummary]:
     """In the order in which the annotations first appear.
 
@@ -56,7 +57,7 @@ def summarize_annotations(
     activities = dict(groups_of(codes[group]))
     nothing = np.empty(0, dtype=np.int64)
     return [
-        _summary(columns, found, figures, *_whole(rows, group, activity, activities.get(code, nothing), cut))
+        _summary(columns, found, doubts, figures, *_whole(rows, group, activity, activities.get(code, nothing), cut))
         for code, rows in groups_of(codes)
     ]
 
@@ -72,14 +73,18 @@ def _whole(
 
 
 def _summary(
-    columns: Columns, found: Attribution, figures: RangeFigures, ranges: np.ndarray, mine: np.ndarray, whole: bool
+    columns: Columns,
+    found: Attribution,
+    doubts: Doubts,
+    figures: RangeFigures,
+    ranges: np.ndarray,
+    mine: np.ndarray,
+    whole: bool,
 ) -> AnnotationSummary:
     device, rows = columns.device, found.forest.rows
     own = found.ranges[ranges]
-    start, end, index = device.start[mine], device.end[mine], device.device[mine]
-    delays = (start - rows.start[found.launch[mine]])[found.launch[mine] != NONE]
-    wall = max(rows.end[own].max(), end.max(initial=0)) - rows.start[own].min()
-    wall *= max(len(np.unique(index)), 1)
+    timed = mine[~doubts.no_delay[mine]]
+    delays = (device.start[timed] - rows.start[found.launch[timed]])[found.launch[timed] != NONE]
     known = whole and len(device.start) > 0
 
     def median(values: np.ndarray) -> float | None:
@@ -92,10 +97,25 @@ def _summary(
         cpu_time_us=float(np.median(found.forest.length[own])) / 1000,
         device_time_us=median(figures.device_time[ranges]),
         device_busy_us=median(figures.device_busy[ranges]),
-        busy_share=float(min(busy_time(start, end, index) / wall, 1.0)) if known and wall else None,
+        busy_share=_busy_share(columns, found, doubts, own, mine) if known else None,
         launch_delay_us=median(delays),
         inferred=bool(figures.inferred[ranges].any()),
     )
+
+
+def _busy_share(
+    columns: Columns, found: Attribution, doubts: Doubts, own: np.ndarray, mine: np.ndarray
+) -> float | None:
+    """Of the ranges in these rows and these activities, as far as their times can be; None where no time is left."""
+    device, rows = columns.device, found.forest.rows
+    own = own[~doubts.cpu_apart[own]]
+    timed = mine[~doubts.apart[mine]]
+    if not len(own) or len(mine) > len(timed) == 0:
+        return None
+    start, end, index = device.start[timed], (device.end - doubts.excess)[timed], device.device[timed]
+    wall = max(rows.end[own].max(), end.max(initial=0)) - rows.start[own].min()
+    wall *= max(len(np.unique(index)), 1)
+    return float(min(busy_time(start, end, index) / wall, 1.0)) if wall else None
 
 
 def _span(counts: np.ndarray) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelbook.trace.busy import main_span
 from kernelbook.trace.events import Args, Event, identity, integer, number
 
 # Kinds of rows on the CPU, and of activities on a device; the new schema's categories and the old one's.
@@ -33,6 +34,7 @@ _IGNORED = {
 _STEP = "ProfilerStep#"
 MISSING = -1
 _PID, _TID = attrgetter("pid"), attrgetter("tid")
+_LONGEST_US = 1e13  # 115 days: an end without a start
 _FARTHEST_US = 9e15  # about 285 years of µs; more does not fit into integer ns
 
 
@@ -55,7 +57,7 @@ class _Codes(dict):
 
 @dataclass
 class CpuRows:
-    """One row an op, annotation or runtime call, in the file's order. Times in ns since the earliest kept event.
+    """One row an op, annotation or runtime call, in the file's order. Times in ns since `origin` of the columns.
 
     thread: index into `threads` ((pid, tid)). correlation: of runtime calls, MISSING where there is none.
     step: whether the row is the profiler's own step annotation. ordinal: the row's place among all CPU rows read.
@@ -108,7 +110,7 @@ class DeviceRows:
 
 @dataclass
 class Columns:
-    """All that is kept of a trace. `origin` is the earliest kept event in ns of the file's own clock.
+    """All that is kept of a trace. `origin` is the earliest event of its main span in ns of the file's own clock.
 
     categories: of all complete events, as the file spells them.
     """
@@ -205,14 +207,13 @@ class ColumnBuilder:
         )  # fmt: skip
 
     def finish(self) -> Columns:
-        """The columns, with every time counted from the earliest kept event."""
+        """The columns, with every time counted from the earliest event of the main span."""
         cpu = _joined(self._cpu, (np.int8, np.int32, np.int32, np.int64, np.int64, np.int64, np.int64))
         kind, name, thread, start, end, correlation, ordinal = cpu
         empty = (np.int8, np.int32) + (np.int64,) * 9 + (np.float64, np.int32)
         device = _joined(self._device, empty)
         device[7] = device[7].reshape(-1, 6)
-        starts = [column.min() for column in (start, device[2]) if len(column)]
-        origin = int(min(starts, default=0))
+        origin, _ = main_span(np.concatenate((start, device[2])))
         for column in (start, end, device[2], device[3]):
             column -= origin
         steps = np.fromiter((key.startswith(_STEP) for key in self._names), dtype=bool, count=len(self._names))
@@ -240,11 +241,11 @@ class ColumnBuilder:
 
 
 def _times(events: list[Event]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Starts and ends in ns, and which of them are valid: finite and not negative."""
+    """Starts and ends in ns, and which of them are valid: finite, not negative, and not longer than any program ran."""
     start = _floats([event.ts for event in events])
     length = _floats([event.dur for event in events])
     with np.errstate(invalid="ignore"):
-        valid = (start >= 0) & (length >= 0) & (start + length < _FARTHEST_US)
+        valid = (start >= 0) & (length >= 0) & (length < _LONGEST_US) & (start + length < _FARTHEST_US)
     if not valid.all():
         start = np.where(valid, start, 0)
         length = np.where(valid, length, 0)

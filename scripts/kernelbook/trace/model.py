@@ -25,6 +25,7 @@ class Totals:
     kernels, memcpys, memsets: activities of each category. launches: runtime and driver calls with at least one
     activity. attributed + unattributed = all activities: those whose launch is in the file, and the others.
     device_time_us: sum of the activities' lengths; device_busy_us: per device the union of their intervals, summed.
+    implausible_us: how much of device_time_us cannot be (the warning `implausible`), to be taken off.
     """
 
     kernels: int | None
@@ -35,3 +36,4 @@ class Totals:
     unattributed: int | None
     device_time_us: float | None
     device_busy_us: float | None
+    implausible_us: float | None

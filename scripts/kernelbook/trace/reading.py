@@ -17,6 +17,7 @@ from kernelbook.trace.cut import cut_ranges
 from kernelbook.trace.events import integer
 from kernelbook.trace.forwards import forward_activities, forward_calls, forward_ranges
 from kernelbook.trace.model import Totals, TraceWarning
+from kernelbook.trace.plausible import Doubts, find_doubts
 from kernelbook.trace.reader import EventReader
 from kernelbook.trace.tables import (
     RangeFigures,
@@ -33,7 +34,7 @@ from kernelbook.trace.warnings import collect_warnings
 
 @dataclass(frozen=True)
 class TraceReading:
-    """What one trace says. Times are float µs, counted from the earliest kept event; null is "not in the file".
+    """What one trace says. Times are float µs, counted from the earliest event; null is "not in the file".
 
     source: the file as it was given. device: name of the first device. truncated: the file ends too early.
     ranges: one row a `user_annotation` but the profiler's steps, in order of start; `parent` is a row of this table.
@@ -61,11 +62,12 @@ class TraceReading:
     _columns: Columns = field(repr=False)
     _attribution: Attribution = field(repr=False)
     _figures: RangeFigures = field(repr=False)
+    _doubts: Doubts = field(repr=False)
 
     @cached_property
     def activities(self) -> pa.Table:
         """Every device activity of the file, in order of start; made when it is first asked for."""
-        return activity_table(self._columns, self._attribution)
+        return activity_table(self._columns, self._attribution, self._doubts)
 
     @cached_property
     def device_use(self) -> pa.Table:
@@ -74,7 +76,7 @@ class TraceReading:
 
     def annotations(self) -> list[AnnotationSummary]:
         """The ranges of each annotation in short, in the order in which they first appear."""
-        return summarize_annotations(self._columns, self._attribution, self._figures, self.cut)
+        return summarize_annotations(self._columns, self._attribution, self._doubts, self._figures, self.cut)
 
     def forward_number(self, annotation: str) -> np.ndarray:
         """Per row of `ranges` which forward it is, counted from 0; -1 for what is no outermost range of that name."""
@@ -113,6 +115,7 @@ def read_trace(path: str | Path) -> TraceReading:
         builder.add(events)
     columns = builder.finish()
     found = attribute(columns)
+    doubts = find_doubts(columns, found)
     figures = compute_ranges(columns, found)
     cut = cut_ranges(columns, found, reader.truncated)
     properties = _device_properties(reader.metadata.get("deviceProperties"))
@@ -123,8 +126,8 @@ def read_trace(path: str | Path) -> TraceReading:
         device_properties=properties,
         distributed=distributed if isinstance(distributed, dict) else None,
         truncated=reader.truncated,
-        warnings=collect_warnings(reader, columns, found, figures, cut),
-        totals=compute_totals(columns, found),
+        warnings=collect_warnings(reader, columns, found, doubts, figures, cut),
+        totals=compute_totals(columns, found, doubts),
         ranges=range_table(columns, found, figures),
         kernels=kernel_table(columns),
         ops=op_table(columns, found),
@@ -135,6 +138,7 @@ def read_trace(path: str | Path) -> TraceReading:
         _columns=columns,
         _attribution=found,
         _figures=figures,
+        _doubts=doubts,
     )
 
 

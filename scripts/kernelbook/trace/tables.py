@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ from kernelbook.trace.busy import busy_time, busy_times
 from kernelbook.trace.columns import CATEGORY_NAMES, KERNEL, MEMCPY, MEMSET, MISSING, OP, Columns
 from kernelbook.trace.model import Totals
 from kernelbook.trace.nesting import NONE, Forest
+from kernelbook.trace.plausible import Doubts
 
 PATH_SEPARATOR = " > "
 
@@ -23,11 +24,11 @@ def whole(values: np.ndarray) -> pa.Array:
     return numbers(values, values == MISSING)
 
 
-def compute_totals(columns: Columns, found: Attribution) -> Totals:
+def compute_totals(columns: Columns, found: Attribution, doubts: Doubts) -> Totals:
     """Figures of the whole file."""
     device = columns.device
     if not len(device.start):
-        return Totals(None, None, None, None, None, None, None, None)
+        return Totals(*[None] * len(fields(Totals)))
     count = np.bincount(device.category, minlength=3)
     attributed = int((found.launch != NONE).sum())
     return Totals(
@@ -39,6 +40,7 @@ def compute_totals(columns: Columns, found: Attribution) -> Totals:
         unattributed=len(device.start) - attributed,
         device_time_us=int((device.end - device.start).sum()) / 1000,
         device_busy_us=busy_time(device.start, device.end, device.device) / 1000,
+        implausible_us=int(doubts.excess.sum()) / 1000,
     )
 
 
@@ -209,10 +211,10 @@ def _folded(forest: Forest, is_op: np.ndarray) -> np.ndarray:
     return folded
 
 
-def activity_table(columns: Columns, found: Attribution) -> pa.Table:
+def activity_table(columns: Columns, found: Attribution, doubts: Doubts) -> pa.Table:
     """One row a device activity of the file, in order of start.
 
-    launch_delay_us: from the start of the launch call to the start of the activity.
+    launch_delay_us: from the start of the launch call to the start of the activity; null where one of them cannot be.
     """
     device, rows = columns.device, found.forest.rows
     launched = found.launch != NONE
@@ -237,7 +239,7 @@ def activity_table(columns: Columns, found: Attribution) -> pa.Table:
             "launch_api": texts(_launch_names(found), columns.names),
             "launch_start_us": microseconds(launch_start, ~launched),
             "launch_duration_us": microseconds(launch_length, ~launched),
-            "launch_delay_us": microseconds(device.start - launch_start, ~launched),
+            "launch_delay_us": microseconds(device.start - launch_start, ~launched | doubts.no_delay),
             "op": texts(op_name, columns.names),
             "op_path": op_paths(columns, found),
             "range": whole(found.range_of),

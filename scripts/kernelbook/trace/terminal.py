@@ -59,7 +59,8 @@ def _totals(totals: dict[str, Any]) -> str:
     counts = ", ".join(plural(totals[name], one[name], name) for name in COUNTS)
     lost = f", {totals['unattributed']:,} unattributed" if totals["unattributed"] else ""
     times = f"device time {duration(totals['device_time_us'])}, busy {duration(totals['device_busy_us'])}"
-    return f"{counts}{lost}; {times}"
+    doubt = f", {duration(totals['implausible_us'])} of it implausible" if totals["implausible_us"] else ""
+    return f"{counts}{lost}; {times}{doubt}"
 
 
 def _table(title: str, width: int, first: str, *numbers: str) -> Table:

@@ -12,9 +12,10 @@ from kernelbook.trace.columns import MISSING, Columns
 from kernelbook.trace.launches import outer_calls
 from kernelbook.trace.model import TraceWarning
 from kernelbook.trace.nesting import NONE
+from kernelbook.trace.plausible import Doubts
 from kernelbook.trace.reader import EventReader
 from kernelbook.trace.tables import RangeFigures
-from kernelbook.units import at_border, plural
+from kernelbook.units import at_border, duration, plural
 
 # The first range of an annotation is an outlier when it takes more than this many times the median of the others.
 SLOW_FIRST_FACTOR = 2.0
@@ -23,13 +24,19 @@ _NO_LAUNCHES = "nothing was launched on a device: a CPU run, or recorded without
 
 
 def collect_warnings(
-    reader: EventReader, columns: Columns, found: Attribution, figures: RangeFigures, cut: np.ndarray
+    reader: EventReader,
+    columns: Columns,
+    found: Attribution,
+    doubts: Doubts,
+    figures: RangeFigures,
+    cut: np.ndarray,
 ) -> tuple[TraceWarning, ...]:
     """Every warning of one file, in the order of weight."""
     return (
         *_of_the_file(reader, columns, cut),
+        *_implausible(doubts),
         *_overlapping(columns, found),
-        *(_of_launches if len(columns.device.start) else _without_device)(columns, found),
+        *(_of_launches(columns, found, doubts) if len(columns.device.start) else _without_device(columns, found)),
         *_slow_first(columns, found, figures),
     )
 
@@ -50,6 +57,26 @@ def _of_the_file(reader: EventReader, columns: Columns, cut: np.ndarray) -> Iter
         names = ", ".join(sorted(columns.unknown)[:5])
         count = sum(columns.unknown.values())
         yield TraceWarning("unknown_category", count, f"{count} events of unknown categories are left out: {names}")
+
+
+def _implausible(doubts: Doubts) -> Iterator[TraceWarning]:
+    """Which times cannot be, and how much device time is in doubt for it."""
+    kinds = (
+        (doubts.overrun, "activity of a stream", "activities of a stream", "ended after a later one of it"),
+        (doubts.too_long, "activity", "activities", "took longer than all CPU events together"),
+        (doubts.early, "activity", "activities", "began before the launch"),
+        (doubts.apart, "activity", "activities", "began hours away from the rest of the file"),
+        (doubts.cpu_apart, "CPU event", "CPU events", "began hours away from the rest of the file"),
+    )
+    counts = [(int(marked.sum()), *words) for marked, *words in kinds]
+    if not any(count for count, *_ in counts):
+        return
+    text = "times that cannot be: "
+    text += ", ".join(f"{plural(count, one, many)} {what}" for count, one, many, what in counts if count)
+    if doubts.other_clock:
+        text += "; the device's clock is not the CPU's: lengths hold, launch delays are not known"
+    text += f"; {duration(int(doubts.excess.sum()) / 1000)} of device time cannot be (implausible_us)"
+    yield TraceWarning("implausible", int(doubts.activities.sum() + doubts.cpu_apart.sum()), text)
 
 
 def _overlapping(columns: Columns, found: Attribution) -> Iterator[TraceWarning]:
@@ -86,7 +113,7 @@ def _launch_like(columns: Columns, found: Attribution) -> int:
     return int((~waits[calls]).sum()) if len(calls) else 0
 
 
-def _of_launches(columns: Columns, found: Attribution) -> Iterator[TraceWarning]:
+def _of_launches(columns: Columns, found: Attribution, doubts: Doubts) -> Iterator[TraceWarning]:
     lost = found.launch == NONE
     count = int(lost.sum())
     if not count:
@@ -106,8 +133,9 @@ def _of_launches(columns: Columns, found: Attribution) -> Iterator[TraceWarning]
     ids = rows.correlation[rows.correlation != MISSING]
     # Ids are given out in order, so a smaller one than any call's was launched before the window opened.
     early = lost & (device.correlation != MISSING) & (device.correlation < ids.min(initial=np.iinfo(np.int64).max))
-    if len(rows.start):
-        early |= lost & (device.start < rows.start.min())
+    placed = rows.start[~doubts.cpu_apart]
+    if len(placed):
+        early |= lost & ~doubts.apart & (device.start < placed.min())
     if not len(ids):
         early &= False
     if early.any():
