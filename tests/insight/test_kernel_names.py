@@ -1,7 +1,8 @@
-"""Kernel names, decoded: a table of real names, each expectation read off the naming scheme by hand.
+"""Kernel names, decoded: tables of real names, each expectation read off the naming scheme by hand.
 
 ``kernel_names.tsv``: name, library, family, element type, tensor cores, then ``field=value`` for every further field
 that the name states; a field that is not listed must be missing. Lines with # name the scheme.
+``kernel_name_facts.tsv``: many more names with the facts that users see; an empty field is not judged.
 """
 
 from __future__ import annotations
@@ -11,10 +12,14 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kernelbook.kernel_names import FAMILIES, UNKNOWN, KernelName, built_for, decode, decode_activity
 
 TABLE = Path(__file__).with_name("kernel_names.tsv")
+FACTS = Path(__file__).with_name("kernel_name_facts.tsv")
+STATED = ("family", "element_type", "tensor_cores", "architecture", "tile", "layout")
 FURTHER = ("instruction_shape", "layout", "tile", "stages", "cluster", "epilogue", "architecture", "source_type")
 
 
@@ -42,6 +47,33 @@ def test_a_real_name_gives_exactly_what_it_states(row: list[str]) -> None:
     assert kernel.sentence.endswith(".")
 
 
+def deviations(table: Path) -> list[tuple[str, str, str, object]]:
+    """(name, field, expected, decoded) wherever a name of a table of facts is not decoded as it says."""
+    lines = [line for line in table.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+    found = []
+    for line in lines[1:]:
+        name, *facts = line.split("\t")
+        kernel = decode(name)
+        for field, expected in zip(STATED, facts, strict=False):
+            if expected and str(getattr(kernel, field)) not in expected.split("|"):
+                found.append((name, field, expected, getattr(kernel, field)))
+    return found
+
+
+def test_many_real_names_give_the_facts_that_they_state() -> None:
+    names = [line.split("\t")[0] for line in FACTS.read_text(encoding="utf-8").splitlines()]
+    assert len(names) >= 350
+    assert len(set(names)) == len(names)
+    assert deviations(FACTS) == []
+
+
+def test_names_shared_beside_the_checkout_give_the_facts_that_they_state(shared_dir: Path) -> None:
+    table = shared_dir / "round2" / "kernel-names.tsv"
+    if not table.is_file():
+        pytest.skip("no table of names beside the checkout")
+    assert deviations(table) == []
+
+
 def test_memcpy_and_memset_are_copy_and_fill_and_no_kernels() -> None:
     copy = decode_activity("memcpy", "Memcpy DtoD (Device -> Device)")
     assert (copy.family, copy.tensor_cores, copy.what) == ("copy/cast", "no", "memcpy DtoD")
@@ -55,6 +87,70 @@ def test_hostile_names_are_unknown_and_never_raise(name: str) -> None:
     assert isinstance(kernel, KernelName)
     assert kernel.family == UNKNOWN
     assert len(kernel.sentence) < 200
+
+
+WORDS = st.sampled_from(
+    ["nvjet_", "sm90_xmma_gemm_", "cutlass_80_tensorop_", "cutlass3x_sm90_", "bmm_", "Cijk_Alik_Bljk_", "_ZN", "12",
+     "I", "E", "at::native::", "elementwise_kernel<", "{lambda(", "Functor<", "float", "128x64", "_f16f16_", "<", ">",
+     "(", ")", "::", "void ", "triton_red_fused_", "all_reduce", "softmax", "flash_fwd_", "_", " ", ", ", "(int)4"]
+)  # fmt: skip
+
+
+@given(st.one_of(st.text(max_size=300), st.lists(WORDS, max_size=120).map("".join)))
+def test_any_text_is_decoded_and_never_raises(name: str) -> None:
+    kernel = decode(name)
+    assert kernel.name == name
+    assert kernel.family in FAMILIES
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["a", "_", "<", "1x", "a_", "aB", "cutlass_", "nvjet_", "bmm_", "f16", "N1a", "I", "::", "Tma", "{lambda(", "moe_",
+     "flash_fwd_", "add_", "nccl", "reshape ", "Kernel"],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "front",
+    ["", "_Z", "_ZN", "cutlass_80_tensorop_s16816gemm", "sm80_xmma_gemm_", "void cutlass::device_kernel<",
+     "triton_poi_fused_", "at::native::elementwise_kernel<128, "],
+)  # fmt: skip
+def test_long_names_of_one_repeated_part_do_not_make_a_pattern_run_away(front: str, part: str) -> None:
+    assert decode(front + part * (5000 // len(part))).family in FAMILIES  # a pattern that runs away never comes back
+
+
+def test_a_mangled_name_says_what_its_demangled_form_says() -> None:
+    mangled = "_ZN4vllm15rms_norm_kernelIN3c108BFloat16ELi8ELb1EEEvPT_PKS2_S5_fii"
+    for name in (mangled, "void vllm::rms_norm_kernel<c10::BFloat16, 8, true>(c10::BFloat16*)"):
+        assert (decode(name).library, decode(name).family, decode(name).element_type) == ("vLLM", "reduction", "bf16")
+    nested = (
+        "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIdEESt5arrayIPcLm1EEEEviT0_T1_",
+        "_ZN7cutlass13device_kernelIN5flash20enable_sm90_or_laterINS1_16FlashAttnFwdSm90INS1_25CollectiveMainloopFwdSm90",
+        "_ZN7cutlassL6KernelINS_4gemm6kernel4GemmINS1_11threadblock13MmaMultistageINS1_9GemmShapeILi256ELi128ELi64EEE",
+    )
+    read = [(k.family, k.element_type, k.tensor_cores, k.tile) for k in map(decode, nested)]
+    assert read == [
+        ("fill/mask", "fp64", "no", None),
+        ("attention", UNKNOWN, "yes", None),
+        ("GEMM", UNKNOWN, "yes", "256x128x64"),
+    ]
+
+
+def test_a_cutlass_wrapper_is_read_through_its_template() -> None:
+    kernel = decode(
+        "void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int, int, int, int>, "
+        "cutlass::gemm::collective::CollectiveMma<cutlass::gemm::MainloopSm90TmaGmmaWarpSpecialized<5, "
+        "cute::tuple<cute::C<2>, cute::C<1>, cute::C<1> >, cutlass::gemm::KernelTmaWarpSpecializedPingpong>, "
+        "cute::tuple<cute::C<64>, cute::C<128>, cute::C<64> >, cutlass::half_t, cute::tuple<long, cute::C<1> > > > >"
+    )
+    assert (kernel.library, kernel.family, kernel.element_type, kernel.tensor_cores) == (
+        "CUTLASS",
+        "GEMM",
+        "fp16",
+        "yes",
+    )
+    assert (kernel.tile, kernel.architecture) == ("64x128x64", "sm90")
+    assert (
+        "Kernel2" not in decode("void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nn_align1>(Params)").sentence
+    )
 
 
 def test_a_sentence_says_what_the_linear_kernel_is() -> None:

@@ -9,17 +9,9 @@ UNKNOWN = "unknown"
 
 #: What a device activity does. The first six have a colour of their own in the kernel strip.
 FAMILIES = (
-    "GEMM",
-    "attention",
-    "softmax",
-    "elementwise",
-    "copy/cast",
-    "fill/mask",
-    "reduction",
-    "communication",
-    "other",
+    "GEMM", "attention", "softmax", "elementwise", "copy/cast", "fill/mask", "reduction", "communication", "other",
     UNKNOWN,
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -53,90 +45,60 @@ class KernelName:
     sentence: str = ""
 
 
-#: Spellings of element types: CUTLASS and cuBLAS (bf16, f16, h), C++ (c10::BFloat16), Tensile (B, H, S).
-ELEMENT_TYPES = {
-    "bf16": "bf16",
-    "f16": "fp16",
-    "fp16": "fp16",
-    "h": "fp16",
-    "half": "fp16",
-    "f32": "fp32",
-    "fp32": "fp32",
-    "f64": "fp64",
-    "tf32": "tf32",
-    "e4m3": "fp8",
-    "e5m2": "fp8",
-    "fp8": "fp8",
-    "e2m1": "fp4",
-    "s8": "int8",
-    "u8": "uint8",
-    "i8": "int8",
-    "s4": "int4",
-    "i32": "int32",
-    "s32": "int32",
-    "Bfloat16": "bf16",
-    "Fp16": "fp16",
-    "E4m3": "fp8",
-    "MxE4m3": "fp8",
-    "E2m1": "fp4",
-    "MxE2m1": "fp4",
-    "c10::BFloat16": "bf16",
-    "__nv_bfloat16": "bf16",
-    "__hip_bfloat16": "bf16",
-    "cutlass::bfloat16_t": "bf16",
-    "c10::Half": "fp16",
-    "__half": "fp16",
-    "cutlass::half_t": "fp16",
-    "float": "fp32",
-    "double": "fp64",
-    "c10::Float8_e4m3fn": "fp8",
-    "c10::Float8_e5m2": "fp8",
-    "c10::complex<float>": "complex64",
-    "c10::complex<double>": "complex128",
+#: Spellings of element types, without namespace: of C++ and its libraries, CUTLASS, cuBLAS, NCCL and TensorRT-LLM.
+SPELLINGS = {
+    "fp64": "double f64 fp64 float64",
+    "fp32": "float f32 fp32 float32",
+    "tf32": "tf32 tfloat32_t tf32_t",
+    "fp16": "half __half half_t Half float16 _Float16 f16 fp16 h __half2 half2 Fp16",
+    "bf16": "bf16 BFloat16 bfloat16_t bfloat16 bf16_t __bf16 __nv_bfloat16 nv_bfloat16 __hip_bfloat16 hip_bfloat16 "
+    "__nv_bfloat162 Bfloat16 bhalf_t",
+    "fp8": "e4m3 e5m2 fp8 f8 f8e4m3 f8e5m2 fp8e4m3 fp8e5m2 float_e4m3_t float_e5m2_t Float8_e4m3fn Float8_e5m2 "
+    "Float8_e4m3fnuz Float8_e5m2fnuz __nv_fp8_e4m3 __nv_fp8_e5m2 __hip_fp8_e4m3 __hip_fp8_e4m3_fnuz fp8_t f8_t "
+    "f8_fnuz_t f8_ocp_t bf8_t bf8_fnuz_t bf8_ocp_t E4m3 E5m2 MxE4m3",
+    "fp4": "e2m1 f4 fp4 nvfp4 mxfp4 float_e2m1_t __nv_fp4_e2m1 Float4_e2m1fn_x2 E2m1 MxE2m1",
+    "int8": "s8 i8 int8 int8_t Int8 signed#char",
+    "uint8": "u8 uint8 uint8_t unsigned#char",
+    "int4": "s4 i4 int4b_t",
+    "int16": "short int16_t",
+    "int32": "s32 i32 int32 int int32_t",
+    "int64": "i64 int64 long int64_t",
+    "complex64": "complex<float>",
+    "complex128": "complex<double>",
     "bool": "bool",
-    "long": "int64",
-    "int": "int32",
-    "short": "int16",
-    "unsigned char": "uint8",
-    "signed char": "int8",
 }
+ELEMENT_TYPES = {spelling.replace("#", " "): kind for kind, text in SPELLINGS.items() for spelling in text.split()}
+FLOATING = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp4", "complex64", "complex128")
+IDENTIFIER = re.compile(r"complex<(?:float|double)>|(?:unsigned |signed )?[A-Za-z_]\w*")
 
 #: Marketing names that cuBLAS and cuDNN put first, as compute capabilities.
 ARCHITECTURES = {"maxwell": "sm50", "volta": "sm70", "turing": "sm75", "ampere": "sm80", "hopper": "sm90"}
 
 #: What NVIDIA calls the generations, by compute capability.
 GENERATIONS = {
-    **dict.fromkeys(("50", "52", "53"), "Maxwell"),
-    **dict.fromkeys(("60", "61", "62"), "Pascal"),
-    **dict.fromkeys(("70", "72"), "Volta"),
-    "75": "Turing",
-    **dict.fromkeys(("80", "86", "87"), "Ampere"),
-    "89": "Ada",
-    "90": "Hopper",
-    **dict.fromkeys(("100", "101", "103", "110", "120", "121"), "Blackwell"),
-}
-
-#: The digits of a matrix instruction, as CUTLASS writes them without separators (M N K), read apart.
-INSTRUCTIONS = {
-    "884": "8x8x4",
-    "1684": "16x8x4",
-    "1688": "16x8x8",
-    "8816": "8x8x16",
-    "8832": "8x8x32",
-    "16816": "16x8x16",
-    "16832": "16x8x32",
-    "16864": "16x8x64",
-    "161616": "16x16x16",
-    "168256": "16x8x256",
-}
-
-#: Element types that have no CUDA-core GEMM among the named families: a matrix instruction in the name is enough.
-HALF_OR_LESS = {"fp16", "bf16", "fp8", "fp4", "int8", "int4", "tf32", "16-bit"}
+    digits: name
+    for name, several in {
+        "Maxwell": "50 52 53", "Pascal": "60 61 62", "Volta": "70 72", "Turing": "75", "Ampere": "80 86 87 88",
+        "Ada": "89", "Hopper": "90", "Blackwell": "100 101 103 110 120 121",
+    }.items()
+    for digits in several.split()
+}  # fmt: skip
 
 
 def element(spelling: str | None) -> str:
     """The element type for one spelling; ``unknown`` for None and for spellings that are not in the table."""
-    return ELEMENT_TYPES.get((spelling or "").strip(), UNKNOWN)
+    return ELEMENT_TYPES.get((spelling or "").strip().rsplit("::", 1)[-1], UNKNOWN)
+
+
+def element_in(text: str) -> str:
+    """The element type that a C++ name works in: its first floating type, else its first other type."""
+    other = UNKNOWN
+    for found in IDENTIFIER.finditer(text):
+        kind = ELEMENT_TYPES.get(found.group(), UNKNOWN)
+        if kind in FLOATING:
+            return kind
+        other = kind if other == UNKNOWN else other
+    return other
 
 
 def same_type(one: str, other: str) -> bool:
@@ -160,12 +122,3 @@ def built_for(kernel: KernelName, capability: str | None) -> str | None:
 def _generation(digits: str) -> str:
     name = GENERATIONS.get(digits)
     return f"sm{digits} ({name})" if name else f"sm{digits}"
-
-
-def architecture(text: str) -> str | None:
-    """``sm80`` and the like from the first such token of a name, or None."""
-    found = re.search(r"(?<![a-z0-9])(?:cutlass_|sm_?)(\d{2,3})(?=[a-z]?(?:_|\b))", text, re.IGNORECASE)
-    if found:
-        return f"sm{found.group(1)}"
-    word = re.match(r"(?:void )?(maxwell|volta|turing|ampere|hopper)_", text)
-    return ARCHITECTURES[word.group(1)] if word else None

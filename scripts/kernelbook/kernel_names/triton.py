@@ -13,13 +13,9 @@ import re
 from kernelbook.kernel_names.model import UNKNOWN, KernelName
 
 KINDS = {
-    "poi": "pointwise",
-    "red": "reduction",
-    "per": "persistent reduction",
-    "tem": "template",
-    "for": "several pointwise kernels in one",
-    "split_scan": "scan",
-}
+    "poi": "pointwise", "red": "reduction", "per": "persistent reduction", "tem": "template",
+    "for": "several pointwise kernels in one", "split_scan": "scan",
+}  # fmt: skip
 INDUCTOR = re.compile(r"^triton_(?P<kind>poi|red|per|tem|for|split_scan)_fused(?:_(?P<ops>.*?))?_?(?P<number>\d+)$")
 OLD_INDUCTOR = re.compile(r"^triton__?(?:\d+d)+\w*$|^triton_\d*$|^triton__$")
 
@@ -56,8 +52,8 @@ VIEW_OPS = {
     "select", "as_strided", "detach", "alias", "split", "unbind",
 }  # fmt: skip
 
-#: Hand-written Triton kernels by their full name: (library, family, what). Liger Kernel's sources name them so.
-HAND_WRITTEN = {
+#: Liger's Triton kernels, whose names say what they compute but not all of it: (family, what).
+LIGER = {
     "_geglu_tanh_forward_kernel": ("elementwise", "GELU (tanh) of gate, times up, Liger"),
     "_geglu_tanh_backward_kernel": ("elementwise", "GELU (tanh) of gate, times up, backward, Liger"),
     "_swiglu_forward_kernel": ("elementwise", "SiLU of gate, times up, Liger"),
@@ -91,7 +87,7 @@ def _family(kind: str, ops: tuple[str, ...]) -> str:
     if kind == "tem":
         if any(op.startswith("flex_attention") for op in ops):
             return "attention"
-        return "GEMM" if names & GEMM_OPS else UNKNOWN
+        return "GEMM" if names & GEMM_OPS else "other" if "convolution" in names else UNKNOWN
     if names & SOFTMAX_OPS or {"amax", "exp", "sub", "sum"} <= names:
         return "softmax"
     if kind in ("red", "per"):
@@ -108,20 +104,13 @@ def _family(kind: str, ops: tuple[str, ...]) -> str:
 
 def parse(text: str) -> KernelName | None:
     """The fields of a Triton kernel's name, or None if it is not known to be Triton's."""
-    found = INDUCTOR.match(text)
-    if found:
+    if found := INDUCTOR.match(text):
         ops = split_ops(found["ops"] or "")
-        return KernelName(
-            name="",
-            library="Triton",
-            family=_family(found["kind"], ops),
-            fused_ops=ops,
-            generated=True,
-            what=f"{KINDS[found['kind']]} kernel by Inductor",
-        )
+        family, what = _family(found["kind"], ops), f"{KINDS[found['kind']]} kernel by Inductor"
+        return KernelName("", "Triton", family, fused_ops=ops, generated=True, what=what)
     if OLD_INDUCTOR.match(text):
-        return KernelName(name="", library="Triton", generated=True, what="kernel by Inductor, name without ops")
-    if text in HAND_WRITTEN:
-        family, what = HAND_WRITTEN[text]
-        return KernelName(name="", library="Triton", family=family, generated=False, what=what)
+        return KernelName("", "Triton", generated=True, what="kernel by Inductor, name without ops")
+    if text in LIGER:
+        family, what = LIGER[text]
+        return KernelName("", "Triton", family, generated=False, what=what)
     return None
