@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from kernelbook.kernel_names import FAMILIES, UNKNOWN, KernelName, built_for, de
 
 TABLE = Path(__file__).with_name("kernel_names.tsv")
 FACTS = Path(__file__).with_name("kernel_name_facts.tsv")
+ROOT = Path(__file__).parents[2]
 STATED = ("family", "element_type", "tensor_cores", "architecture", "tile", "layout")
 FURTHER = ("instruction_shape", "layout", "tile", "stages", "cluster", "epilogue", "architecture", "source_type")
 
@@ -151,6 +154,27 @@ def test_a_cutlass_wrapper_is_read_through_its_template() -> None:
     assert (
         "Kernel2" not in decode("void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nn_align1>(Params)").sentence
     )
+
+
+def test_the_command_prints_one_object_a_name() -> None:
+    names = ["nvjet_sm90_tst_192x8_64x8_2x1_v_bz_TNT", "kern"]
+    command = [sys.executable, str(ROOT / "scripts" / "kernel_name.py"), "--json"]
+    lines = subprocess.run([*command, *names], capture_output=True, text=True, check=True).stdout.splitlines()
+    known = {
+        "family": "GEMM",
+        "dtype": "bf16",
+        "tensor_cores": "yes",
+        "arch": "sm90",
+        "tile": "192x8x64",
+        "layout": "tnt",
+    }
+    assert [json.loads(line) for line in lines] == [
+        {"name": names[0], **known},
+        {"name": names[1], **dict.fromkeys(known), "family": "unknown"},
+    ]
+    piped = subprocess.run([*command, "-"], input="\n".join(names), capture_output=True, text=True, check=True).stdout
+    assert piped.splitlines() == lines
+    assert subprocess.run(command, capture_output=True, text=True, check=False).returncode == 2
 
 
 def test_a_sentence_says_what_the_linear_kernel_is() -> None:

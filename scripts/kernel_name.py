@@ -1,0 +1,62 @@
+"""Say what kernel names state: family, element type, tensor cores, architecture, tile and layout.
+
+NAME is a kernel's name as a trace or Nsight gives it, demangled or mangled; - reads one a line from standard input.
+Without --json one sentence a name is printed. --json prints one object a line for each name; null is what the name does
+not say. Its keys, in this order:
+  name          as it was given
+  family        GEMM, attention, softmax, elementwise, copy/cast, fill/mask, reduction, communication, other or unknown
+  dtype         fp64, fp32, tf32, fp16, bf16, fp8, int8 ..., or 16-bit where the name does not tell fp16 from bf16
+  tensor_cores  yes or no
+  arch          what it was built for: sm90, gfx942
+  tile          sides of the tile that a block computes, and its depth, joined by x; of attention, queries and keys
+  layout        letters of the operands, then of the result: t transposed, n not
+
+Examples:
+  python scripts/kernel_name.py nvjet_sm90_tst_64x8_64x16_1x2_h_bz_bias_TNT
+  jq -r '.traceEvents[] | select(.cat == "kernel").name' trace.json | sort -u | python scripts/kernel_name.py --json -
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+
+from kernelbook.command import run
+from kernelbook.kernel_names import UNKNOWN, KernelName, decode
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print what each name states; 0 whatever the names are."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", nargs="+", metavar="NAME", help="a kernel's name; - reads names from standard input")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line for each name")
+    args = parser.parse_args(argv)
+    names = [line.rstrip("\n") for name in args.name for line in (sys.stdin if name == "-" else [name])]
+    for kernel in map(decode, names):
+        print(json.dumps(_stated(kernel)) if args.json else _visible(kernel.sentence))
+    return 0
+
+
+def _visible(sentence: str) -> str:
+    from kernelbook.report.text import visible  # a slow import that --json does without
+
+    return visible(sentence)
+
+
+def _stated(kernel: KernelName) -> dict[str, str | None]:
+    said = {
+        "name": kernel.name,
+        "family": kernel.family,
+        "dtype": kernel.element_type,
+        "tensor_cores": kernel.tensor_cores,
+        "arch": kernel.architecture,
+        "tile": kernel.tile,
+        "layout": kernel.layout,
+    }
+    return {key: None if value == UNKNOWN and key not in ("name", "family") else value for key, value in said.items()}
+
+
+if __name__ == "__main__":
+    sys.exit(run(main))
