@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +32,7 @@ def made(folder: Path, cases=LINEAR, **about) -> Edition:
 def both(edition: Edition, folder: Path) -> tuple[str, str]:
     """The page's first screen, and the twin."""
     first = page.render(edition, CREATED, {}).partition('id="matrix"')[0].partition("<main")[2]
-    return first, markdown.render(edition, CREATED, folder).replace("\\", "")
+    return first, html.unescape(markdown.render(edition, CREATED, folder))
 
 
 def finding(case: str, severity: str, share: float | None, kind: str = "recoverable") -> Finding:

@@ -54,7 +54,17 @@ def test_names_read_the_same_in_the_page_as_in_its_twin(node):
 def test_copied_cells_are_safe(node):
     cells = ["=1+1", "@x", "-5", "-5.5 µs", "+1", 'a"b', "a,b", "1,234"]
     assert node("given.map(csvCell)", cells) == ["'=1+1", "'@x", "-5", "'-5.5 µs", "+1", '"a""b"', '"a,b"', '"1,234"']
-    assert node("markdownCell(given)", "a|b`c<d>\n_e_") == r"a\|b\`c\<d\> \_e\_"
+    cells = [
+        "a|b`c<d>\n_e_f_g",
+        "-5 &amp;",
+        "http://www.x",
+        "{: onclick=x}",
+        "~a^b$c\\",
+        "aten::add_",
+        "µs_é_",
+        "__a__b",
+    ]
+    assert node("given.map(markdownCell)", cells) == [text.markdown(cell) for cell in cells]
 
 
 def kernels(*rows: tuple[str, str]) -> list[dict]:

@@ -42,7 +42,7 @@ def test_markdown_leaves_out_what_is_for_the_page_alone() -> None:
     assert lines == [
         "| name | device time |",
         "| --- | ---: |",
-        r"| ``<script>x</script>\|`*`` | 1.23 ms |",
+        "| <code>&lt;script&gt;x&lt;/script&gt;&#124;&#96;&#42;</code> | 1.23 ms |",
     ]
 
 

@@ -94,7 +94,7 @@ def test_a_workload_of_ones_own_is_named_without_its_folders(open_page, own):
 
 def test_the_twin_says_where_a_workload_of_ones_own_lies(own):
     twin = (own / "report.md").read_text(encoding="utf-8")
-    assert f"## toy.py:tiny\n\nWorkload `{OWN}`.\n" in twin
+    assert "## toy.py:tiny\n\nWorkload <code>../my &lt;models&gt;/toy.py:tiny</code>.\n" in twin
 
 
 def test_workloads_that_would_be_called_the_same_keep_their_folders():

@@ -16,7 +16,12 @@ from kernelbook.findings import Finding
 from kernelbook.report.ranges import WholeFile
 from kernelbook.units import NOT_AVAILABLE, UNITS, duration, plural, significant
 
-_MARKDOWN_SPECIAL = re.compile(r"([\\`*_\[\]|~$<>&]|^[-+=#]|:(?=//)|(?<=www)\.)")
+# What Markdown gives a meaning: signs anywhere; an underscore at the edge of a word; what makes an address a link; and
+# at the start of a line, after at most one blank, what begins a list, a heading or the like.
+_MARKDOWN_SPECIAL = re.compile(r"[\\`*\[\]|~^$<>&{}]|(?<![^\W_])_|_(?![^\W_])|=(?==)|(?<==)=|:(?=//)|(?<=www)\.")
+_MARKDOWN_START = re.compile(r"^( ?)([#=!?]|[-+](?!\d))|^( ?\d+)([.)])(?=\s|$)")
+_NAMED = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
+_PLAIN_NAME = re.compile(r"[\w.:,/()+=@%>·…-]+(?: [\w.:,/()+=@%>·…-]+)*")
 _FORMULA_START = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -42,29 +47,35 @@ def clip(value: object, limit: int = 96) -> str:
 
 
 def markdown(value: object) -> Markdown:
-    """Any text as inert inline Markdown, fit for a table cell."""
+    """Any text as inert inline Markdown, fit for a table cell.
+
+    Signs with a meaning become HTML entities. These are right both in Markdown and inside HTML blocks, in which some
+    renderers read no Markdown at all, so that a backslash would protect nothing.
+    """
     if isinstance(value, Markdown):
         return value
-    if value is None:
-        return Markdown(NOT_AVAILABLE)
-    text = visible(value)
-    text = re.sub(r"^(\d+)([.)])(?=\s|$)", r"\1\\\2", _MARKDOWN_SPECIAL.sub(r"\\\1", text))
-    return Markdown(text)
+    return Markdown(NOT_AVAILABLE if value is None else _inert(re.sub(r"^\s+", " ", visible(value))))
+
+
+def _inert(text: str) -> str:
+    text = _MARKDOWN_SPECIAL.sub(lambda found: _entity(found[0]), text)
+    return _MARKDOWN_START.sub(lambda found: (found[1] or found[3] or "") + _entity(found[2] or found[4]), text)
+
+
+def _entity(sign: str) -> str:
+    return _NAMED.get(sign, f"&#{ord(sign)};")
 
 
 def code(value: object, limit: int = 96) -> Markdown:
-    """A name as a code span, fit for a table cell: the fence outgrows the backticks, a pipe is escaped."""
-    text = clip(value, limit)
-    fence = "`" * (max((len(run) for run in re.findall(r"`+", text)), default=0) + 1)
-    pad = " " if text.startswith("`") or text.endswith("`") else ""
-    return Markdown(f"{fence}{pad}{text}{pad}{fence}".replace("|", r"\|"))
+    """A name as code, fit for a table cell. Backticks are for plain names only, as they protect nothing inside HTML."""
+    text = clip(value, limit).strip()
+    plain = _PLAIN_NAME.fullmatch(text)
+    return Markdown(f"`{text}`" if plain else f"<code>{_inert(text)}</code>")
 
 
 def block(lines: Iterable[str]) -> Markdown:
-    """Lines of text as a code block whose fence outgrows every run of backticks in them."""
-    shown = [visible(line) for line in lines]
-    fence = "`" * max([3, *(len(run) + 1 for line in shown for run in re.findall(r"`+", line))])
-    return Markdown("\n".join([fence, *shown, fence]))
+    """Lines of text as they are."""
+    return Markdown("\n".join(["<pre>", *(_inert(visible(line)) for line in lines), "</pre>"]))
 
 
 def csv_cell(value: object) -> object:

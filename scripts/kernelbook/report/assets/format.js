@@ -91,8 +91,11 @@ function csvCell(text) {
   const safe = /^[=+\-@\t\r]/.test(text) && !isNumber(text) ? `'${text}` : text;
   return /[",\n\r]/.test(safe) ? `"${safe.replace(/"/g, '""')}"` : safe;
 }
+// As text.py has it: signs that mean something in Markdown or HTML become entities, which every renderer reads alike.
+const entity = (sign) => ({ "<": "&lt;", ">": "&gt;", "&": "&amp;" })[sign] ?? `&#${sign.codePointAt(0)};`;
 const markdownCell = (text) =>
   text
-    .replace(/[\r\n]+/g, " ")
-    .replace(/[\\`*_[\]|~$<>&]/g, "\\$&")
-    .replace(/:(?=\/\/)/g, "\\:");
+    .replace(/\s+/g, " ")
+    .replace(/[\\`*[\]|~^$<>&{}]|(?<![\p{L}\p{N}])_|_(?![\p{L}\p{N}])|=(?==)|(?<==)=|:(?=\/\/)|(?<=www)\./gu, entity)
+    .replace(/^( ?)([#=!?]|[-+](?!\d))/, (all, blank, sign) => blank + entity(sign))
+    .replace(/^( ?\d+)([.)])(?=\s|$)/, (all, number, sign) => number + entity(sign));
