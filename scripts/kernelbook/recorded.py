@@ -8,6 +8,7 @@ number in their names, or files of one folder that say inside that they are diff
 from __future__ import annotations
 
 import gzip
+import os
 import re
 import zlib
 from collections.abc import Mapping, Sequence
@@ -27,10 +28,12 @@ Ranked = tuple[int | None, Path]
 def recorded_cases(folder: Path) -> Mapping[str, Mapping[int, Path]]:
     """case -> process -> its measurement.json or its trace, paths relative to `folder`, in the order of names."""
     measured: dict[str, dict[int, Path]] = {}
-    for file in sorted(folder.glob(f"*/*/{MEASUREMENT}")):
-        process = file.parent.name
-        if PROCESS.fullmatch(process):
-            measured.setdefault(file.parent.parent.name, {})[int(process)] = file.relative_to(folder)
+    for process in sorted(folder.glob("*/*")):
+        file = process / MEASUREMENT
+        broken_link = process.is_symlink() and not process.exists()
+        # a measurement.json that cannot be read still is a case, whose row says so
+        if PROCESS.fullmatch(process.name) and (broken_link or os.path.lexists(file)):
+            measured.setdefault(process.parent.name, {})[int(process.name)] = file.relative_to(folder)
     if measured:
         return {case: dict(sorted(files.items())) for case, files in measured.items()}
     return _traces(folder)

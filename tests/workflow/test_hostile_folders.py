@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -75,3 +76,34 @@ def test_what_a_killed_execution_left_half_done_is_done_again(root, folder):
     done = snakemake(root, folder)
     assert done.returncode == 0, done.stderr
     assert pq.read_table(folder / half).num_rows == 1
+
+
+def test_odd_measurements_of_a_recorded_folder_are_failed_rows_beside_a_good_one(root, tmp_path):
+    recorded = root / "resources/recorded/h200-torch2.11/linear-eager/1"
+    text = (recorded / "measurement.json").read_text()
+    odd = {
+        "pipe": os.mkfifo,
+        "folder": os.mkdir,
+        "loop": lambda file: file.symlink_to(file.name),
+        "outside": lambda file: file.symlink_to("/etc/passwd"),
+        "large": lambda file: (file.touch(), os.truncate(file, 2 << 30)),
+        "infinite": lambda file: file.write_text(text.replace('"flops": ', '"flops": 1e999, "was": ')),
+        "deep": lambda file: file.write_text("[" * 200_000),
+    }
+    for case in ("good", *odd):
+        shutil.copytree(recorded, tmp_path / "recorded" / case / "1")
+    for case, make in odd.items():
+        file = tmp_path / "recorded" / case / "1/measurement.json"
+        file.unlink()
+        make(file)
+    cases = {case: {"workload": "linear", "annotation": "linear_fwd"} for case in ("good", *odd)}
+    config = {"runs": {"old": {"recorded": "recorded"}}, "cases": cases, "report": {"headline": ["good", "good"]}}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    done = snakemake(root, tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = pq.read_table(tmp_path / "results/latest/edition/cases.parquet").to_pylist()
+    assert {row["case"] for row in rows if row["status"] == "failed" and row["reason"]} == set(odd)
+    assert [row["case"] for row in rows if row["status"] == "ok"] == ["good"]
+    assert (tmp_path / "reports/latest/index.html").is_file()
+    again = snakemake(root, tmp_path, "--dry-run")
+    assert "Nothing to be done" in again.stdout + again.stderr

@@ -23,9 +23,12 @@ def measurement(wildcards):
 
 
 def watched_measurement(wildcards):
-    """The same as an input, unless Snakemake would stumble over the path: a brace, a line break, bytes that are no text."""
+    """The same as an input, unless Snakemake cannot take a recorded one: its path, or what lies there (a pipe, a folder)."""
     found = measurement(wildcards)
-    return found if found and found.isprintable() and "{" not in found else []
+    if found and CONFIG.run(wildcards.run).kind == "recorded":
+        usable = found.isprintable() and "{" not in found and os.path.isfile(found)
+        return found if usable else []
+    return found
 
 
 def build_of(wildcards):

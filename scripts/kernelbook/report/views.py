@@ -289,8 +289,9 @@ def environment_rows(runs: Iterable[Run]) -> list[tuple[str, tuple[str, ...], bo
     for key in more:
         values = [run.environment.get(key) for run in runs]
         if any(isinstance(value, dict) for value in values):
-            nested = dict.fromkeys(name for value in values if isinstance(value, dict) for name in value)
-            rows += [(name, [_told((value or {}).get(name)) for value in values]) for name in nested]
+            maps = [value if isinstance(value, dict) else {} for value in values]
+            nested = dict.fromkeys(name for each in maps for name in each)
+            rows += [(name, [_told(each.get(name)) for each in maps]) for name in nested]
         else:
             rows.append((key.replace("_", " "), [_told(value) for value in values]))
     told: dict[str, tuple[str, ...]] = {}
