@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 from kernelbook.config import load_config
 from kernelbook.config_errors import refuse_bad_yaml
 from kernelbook.config_sources import read_sources
-from kernelbook.containers import add_arguments, prepare_environment, reaching, thread_limits
+from kernelbook.containers import prepare_environment, reaching, start_command, thread_limits
 from kernelbook.credentials import without_secrets
 from kernelbook.history.nights import finished, for_target
 from kernelbook.images import ImageError
@@ -40,10 +40,12 @@ try:
     sources = read_sources(Path("config.yaml"), given.configfiles, given.config, given.config_args or ())
     CONFIG = load_config(config, ROOT / "workflow" / "schemas", sources, Places(Path.cwd(), ROOT))
     PLAN = make_plan(CONFIG, Path.cwd(), ROOT, CONTAINERS_ON)
+    IN_CONTAINER = ""
+    if any(run.kind == "container" for run in PLAN.runs):
+        IN_CONTAINER = start_command(PLAN.start_arguments(), workflow.deployment_settings.apptainer_args)
 except (ValueError, ImageError) as error:
     sys.exit(without_secrets(f"{error}\nNothing was run."))
 prepare_environment(os.environ, CONFIG.visible_devices)
-add_arguments(workflow.deployment_settings, PLAN.start_arguments())
 EDITION = CONFIG.edition
 RESULTS = str(PLAN.results)
 REPORT = f"reports/{EDITION}"

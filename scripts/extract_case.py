@@ -13,8 +13,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kernelbook.case_tables import Origin, tables_of, write_tables
+from kernelbook.case_tables import Origin, failed_tables, tables_of, write_tables
 from kernelbook.command import run
+from kernelbook.ended import STOPPED, reason_of
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -24,10 +25,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--process", type=int, required=True, help="number of the process, from 1")
     parser.add_argument("--measurement", type=Path, nargs="?", help="measurement.json; empty where the run was lost")
     parser.add_argument("--output", type=Path, required=True, help="folder for the tables")
+    parser.add_argument("--ended", type=int, help="exit status of a failed try: write the failed row of the process")
+    parser.add_argument("--log", type=Path, help="log of that try")
     args = parser.parse_args(argv)
+    if args.ended in STOPPED:
+        return args.ended
     status = json.loads(args.run_file.read_text(encoding="utf-8"))
     origin = Origin(status["run"], args.case_spec["case"], args.process, status)
-    write_tables(tables_of(origin, args.case_spec, args.measurement), args.output)
+    if args.ended is None:
+        tables = tables_of(origin, args.case_spec, args.measurement)
+    else:
+        tables = failed_tables(origin, args.case_spec, reason_of("reading the measurement", args.ended, args.log))
+    write_tables(tables, args.output)
     return 0
 
 

@@ -79,13 +79,13 @@ def tables_of(origin: Origin, spec: Mapping[str, Any], measured: Path | None) ->
     """
     if measured is None:
         reason = origin.status.get("reason") or "the run was lost"
-        return _failed(origin, spec, f"run {origin.run} was lost: {reason}")
+        return failed_tables(origin, spec, f"run {origin.run} was lost: {reason}")
     if is_trace(measured):
         return _traced(origin, _spec_columns(spec) | {"status": "ok"}, measured, trace_notes)
     try:
         measurement = load_measurement(measured)
     except MeasurementError as error:
-        return _failed(origin, spec, str(error))
+        return failed_tables(origin, spec, str(error))
     row, notes = _measured_row(origin, measurement), _notes(measurement)
     row["error_bound"] = spec.get(
         "max_relative_error", row["error_bound"]
@@ -148,7 +148,8 @@ def _longest_annotation(reading: TraceReading) -> str | None:
     return max(sums.to_pylist(), key=lambda row: row["cpu_time_us_sum"])["annotation"]
 
 
-def _failed(origin: Origin, spec: Mapping[str, Any], reason: str) -> dict[str, pa.Table]:
+def failed_tables(origin: Origin, spec: Mapping[str, Any], reason: str) -> dict[str, pa.Table]:
+    """The tables of a process that left nothing to read: a failed row with the reason."""
     row = _spec_columns(spec) | {"status": "failed", "reason": reason, "params": _json(spec.get("params", {}))}
     return _tables(origin, row, None)
 

@@ -23,14 +23,21 @@ GPU_SWITCHES = ("APPTAINER_NV", "SINGULARITY_NV")
 INTO_CONTAINER = ("SINGULARITYENV_", "APPTAINERENV_")  # the latter wins where both are set
 HOST_PYTHON = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", "VIRTUAL_ENV", "CONDA_PREFIX")
 THREAD_LIMITS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-# Runs in the image with its own Python, 3.9 or later: what it has, and whether it is the image's own.
+OLDEST_PYTHON = (3, 9)  # what scripts/workloads/ is written for
+# Runs in the image with its own Python, of any version: that version, and if it is new enough what torch there is and
+# whether it is the image's own. The first of its two lines tells that the container started.
 LOOK = f"""
 import json, os, sys
 found = dict.fromkeys(("torch", "cuda", "cudnn", "error", "foreign"), None)
 found["python"] = "%d.%d.%d" % sys.version_info[:3]
+def say(answer):
+    os.write(1, ("\\n{MARK}" + json.dumps(answer) + "\\n").encode())
+say(found)
+if sys.version_info < {OLDEST_PYTHON}:
+    sys.exit()
 try:
     import torch
-    found["torch"] = torch.__version__
+    found["torch"] = str(torch.__version__)
     found["cuda"] = torch.version.cuda or getattr(torch.version, "hip", None)
     found["cudnn"] = torch.backends.cudnn.version() if hasattr(torch, "backends") else None
     file = os.path.realpath(torch.__file__)
@@ -41,7 +48,7 @@ try:
             found["foreign"] = file
 except BaseException as error:
     found["error"] = "%s: %s" % (type(error).__name__, (str(error).strip().splitlines() or [""])[0])
-print("{MARK}" + json.dumps(found))
+say(found)
 """
 # What the runtime says when a container does not start -> the fact and the remedy; the first that matches is told.
 START_FAILURES = (
@@ -124,14 +131,13 @@ def thread_limits(threads: int, reaching: Mapping[str, str] | None = None) -> st
     return shlex.join(["env", *unset, *(f"{name}={value}" for name, value in found.items() if value is not None)])
 
 
-def add_arguments(settings: Any, ours: Sequence[str]) -> None:
-    """Put our arguments before those given for Apptainer in Snakemake's deployment settings, once only.
+def start_command(ours: Sequence[str], users: str) -> str:
+    """The shell command that starts a container, up to the image.
 
-    A job that was sent to a node gets what the main process had, ours included.
+    ours: see `start_arguments`. users: what --apptainer-args gave, for the shell of the node that runs the job.
+    Raises ImageError where no program is installed that starts containers.
     """
-    text = shlex.join(ours)
-    if text not in settings.apptainer_args:
-        settings.apptainer_args = f"{text} {settings.apptainer_args}".strip()
+    return f'{runtime()} exec --home "$PWD" {shlex.join(ours)} {users}'.rstrip()
 
 
 def look_inside(image: Path, python: str, arguments: Sequence[str], where: str, run: str) -> Mapping[str, Any]:
@@ -142,14 +148,25 @@ def look_inside(image: Path, python: str, arguments: Sequence[str], where: str, 
     """
     command = [runtime(), "exec", "--home", os.getcwd(), *arguments, os.fspath(image), python, "-c", LOOK]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=START_LIMIT_S, check=False)
+        done = subprocess.run(
+            command, capture_output=True, encoding="utf-8", errors="replace", timeout=START_LIMIT_S, check=False
+        )
     except subprocess.TimeoutExpired as error:
         raise ImageError(f"{where} did not import torch within {START_LIMIT_S} s: look at the file system") from error
     print(without_secrets(done.stdout + done.stderr), file=sys.stderr, flush=True)
-    answers = [line for line in done.stdout.splitlines() if line.startswith(MARK)]
+    answers = [line for line in done.stdout.split("\n") if line.startswith(MARK)]
     if not answers:
         raise ImageError(_why_not(done.stderr, where, python, run))
     found = json.loads(answers[-1].removeprefix(MARK))
+    if _version(found["python"]) < OLDEST_PYTHON:
+        needed = ".".join(map(str, OLDEST_PYTHON))
+        raise ImageError(
+            f"{where}: {python} in it is Python {found['python']}, and measuring needs {needed} or later: "
+            f"name a newer Python of the image in {run}.python, or choose another image"
+        )
+    if len(answers) == 1:
+        ended = f"status {done.returncode}, {last_words(_lines(done.stderr))}"
+        raise ImageError(f"{where}: the import of its torch ended Python ({ended}): rebuild it")
     if found["error"]:
         missing = "No module named 'torch'" in found["error"]
         remedy = f"install torch in it, or name the Python that has it in {run}.python" if missing else "rebuild it"
@@ -163,8 +180,16 @@ def look_inside(image: Path, python: str, arguments: Sequence[str], where: str, 
     return {key: found[key] for key in ("python", "torch", "cuda", "cudnn")}
 
 
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in text.split("."))
+
+
+def _lines(said: str) -> list[str]:
+    return [line.strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", said).splitlines() if line.strip()]
+
+
 def _why_not(said: str, where: str, python: str, run: str) -> str:
-    lines = [line.strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", said).splitlines() if line.strip()]
+    lines = _lines(said)
     last = last_words(lines)
     for pattern, fact, remedy in START_FAILURES:
         if re.search(pattern, "\n".join(lines), re.IGNORECASE):

@@ -29,7 +29,7 @@ def probe(spec: Mapping[str, Any], root: Path) -> dict[str, Any]:
     found = {"schema": SCHEMA, **told, "probed_utc": utc_now(), "image_digest": None}
     try:
         return found | {"status": "ok", "reason": None} | _LOOKS[spec["kind"]](root, spec)
-    except (Lost, ImageError) as obstacle:
+    except (Lost, ImageError, OSError) as obstacle:
         return found | {"status": "lost", "reason": str(obstacle)}
 
 

@@ -1,13 +1,23 @@
 """Images and containers without starting one: names, addresses, arguments, environments, refusals."""
 
 import json
+import os
 import shutil
+import sys
+from pathlib import Path
 
 import pytest
 from oci_registry import serving
 
 from kernelbook.case_tables import Origin, tables_of
-from kernelbook.containers import add_arguments, prepare_environment, refusal, start_arguments, thread_limits
+from kernelbook.containers import (
+    look_inside,
+    prepare_environment,
+    refusal,
+    start_arguments,
+    start_command,
+    thread_limits,
+)
 from kernelbook.images import ImageError, image_of, obtain
 from kernelbook.registry import pinned_address
 
@@ -88,15 +98,12 @@ def test_a_gpu_that_was_switched_off_by_hand_stays_off():
     assert environ["APPTAINER_NV"] == "0"
 
 
-def test_arguments_are_put_before_those_given_and_only_once():
-    class Settings:
-        apptainer_args = "--bind /scratch"
-
-    ours = start_arguments(["/a folder/scripts"])
-    add_arguments(Settings, ours)
-    add_arguments(Settings, ours)
+def test_a_container_starts_with_our_arguments_before_the_user_s(monkeypatch):
+    monkeypatch.setattr("kernelbook.containers.runtime", lambda: "apptainer")
     scripts = "'/a folder/scripts:/a folder/scripts:ro'"
-    assert Settings.apptainer_args == f"--cleanenv --bind /tmp:/tmp --bind {scripts} --bind /scratch"
+    assert start_command(start_arguments(["/a folder/scripts"]), "--bind /scratch") == (
+        f'apptainer exec --home "$PWD" --cleanenv --bind /tmp:/tmp --bind {scripts} --bind /scratch'
+    )
 
 
 def test_thread_limits_are_set_or_lifted():
@@ -139,3 +146,49 @@ def test_scripts_find_each_other_whatever_the_users_python_is_told():
     environ = {"PYTHONSAFEPATH": "1"}
     prepare_environment(environ, "")
     assert "PYTHONSAFEPATH" not in environ
+
+
+@pytest.fixture
+def look(tmp_path, monkeypatch):
+    """Look into an image that has this machine's Python, of any version, and a torch of this text."""
+    start = tmp_path / "bin/apptainer"
+    start.parent.mkdir()
+    start.write_text('#!/bin/sh\nwhile [ "$1" != image.sif ]; do shift; done\nshift\nexec "$@"\n')
+    python = tmp_path / "bin/image-python"
+    start.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{start.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("HOME", "/root-of-the-image")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "packages"))
+    (tmp_path / "packages/torch").mkdir(parents=True)
+
+    def looked(torch="", version=sys.version_info[:3]):
+        code = f"import sys; sys.version_info = {tuple(version)}; exec(sys.argv.pop())"
+        python.write_text(f"#!/bin/sh\nshift\nexec {sys.executable} -c '{code}' \"$@\"\n")
+        python.chmod(0o755)
+        standard = "__version__ = '2.9'\nclass version:\n    cuda = None\n"
+        (tmp_path / "packages/torch/__init__.py").write_text(torch + standard)
+        return look_inside(Path("image.sif"), "image-python", [], "image.sif", "runs.x")
+
+    return looked
+
+
+@pytest.mark.parametrize("version", [(2, 7, 18), (3, 7, 17), (3, 8, 20)])
+def test_a_python_that_is_too_old_is_refused_whatever_its_torch(look, version):
+    found = ".".join(map(str, version))
+    with pytest.raises(ImageError, match=f"is Python {found}, and measuring needs 3.9 or later: .* in runs.x.python"):
+        look("raise SystemExit\n", version)
+
+
+@pytest.mark.parametrize(
+    "torch", [r"os.write(1, b'\xff\xfe no end of line')", r"os.write(2, b'\xe9\n')", "os.close(2)"]
+)
+def test_a_torch_that_prints_what_is_no_text_is_looked_at_all_the_same(look, torch):
+    with pytest.raises(ImageError, match="its torch is not the image's own"):  # the answer was read: it lies in /tmp
+        look(f"import os\n{torch}\n")
+
+
+def test_a_torch_whose_import_ends_python_is_reported_so(look):
+    with pytest.raises(
+        ImageError, match=r"the import of its torch ended Python \(status 7, it said nothing\): rebuild it"
+    ):
+        look("import os\nos._exit(7)\n")

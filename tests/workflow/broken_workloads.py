@@ -1,8 +1,10 @@
 """Workloads that go wrong on purpose, for the tests of the workflow."""
 
 import os
+import shutil
 import signal
 import time
+from pathlib import Path
 
 import torch
 
@@ -23,3 +25,39 @@ def hanging(context):
 
 def unwilling(context):
     raise Unsupported("this machine has no flux capacitor: install one")
+
+
+def _supervisor_and_shell():
+    """The processes above: the supervisor, and the shell of the rule that started it."""
+    supervisor = os.getppid()
+    return supervisor, int(Path(f"/proc/{supervisor}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def _end(*processes, by=signal.SIGKILL):
+    for process in processes:
+        os.kill(process, by)
+    time.sleep(1)
+    os._exit(3)
+
+
+def killing_supervisor(context):
+    _end(os.getppid())
+
+
+def stopping_supervisor(context):
+    _end(os.getppid(), by=signal.SIGTERM)
+
+
+def killing_job(context):
+    supervisor, shell = _supervisor_and_shell()
+    _end(shell, supervisor)
+
+
+def removing_output(context, folder):
+    shutil.rmtree(folder)
+    return fine(context)
+
+
+def obstructing_output(context, folder):
+    (Path(folder) / "measurement.json").mkdir()
+    _end(os.getppid())

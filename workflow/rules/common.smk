@@ -46,6 +46,12 @@ def measuring_python(wildcards):
     return f"{limits} {shlex.quote(PYTHON if run.kind == 'host' else run.python)}"
 
 
+def container_start(wildcards):
+    """The shell function of the rule that starts the image of a run, with the image; nothing for a run on the host."""
+    image = PLAN.container_of(wildcards.run)
+    return f"in_container {shlex.quote(image)}" if image else ""
+
+
 def only_in(wildcards):
     """The argument by which a measurement is refused outside the container of its run."""
     image = PLAN.container_of(wildcards.run)

@@ -24,6 +24,8 @@ rule extract_case:
         folder=f"{RESULTS}/{{run}}/{{case}}/{{process}}",
     message:
         "Reading {wildcards.case} on {wildcards.run}, process {wildcards.process}"
+    # if it is killed, or fails for a reason that is not foreseen, the second call writes the failed row of the process
     shell:
-        "{params.python:q} {input.script:q} --run-file {input.run:q} --case-spec {params.spec:q}"
-        " --process {wildcards.process} --output {params.folder:q} --measurement {params.measurement:q} 2> {log:q}"
+        "extract() {{ {params.python:q} {input.script:q} --run-file {input.run:q} --case-spec {params.spec:q}"
+        ' --process {wildcards.process} --output {params.folder:q} --measurement {params.measurement:q} "$@"; }}\n'
+        "extract 2> {log:q} || extract --ended $? --log {log:q}"

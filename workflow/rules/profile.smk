@@ -31,14 +31,18 @@ rule profile_case:
         measurement=f"{RESULTS}/{{run}}/{{case}}/{{process}}/measurement.json",
     log:
         f"{LOGS}/{{run}}/{{case}}/{{process}}.profile.log",
-    container:
-        lambda wildcards: PLAN.container_of(wildcards.run)
+    # a job that is killed as a whole is run once more; the third try only writes down that both were lost
+    retries: 2
+    conda:
+        "../envs/host.yaml"
     # the machine is the measurement's alone
     threads: workflow.resource_settings.cores or 1
     resources:
         gpu=int(CONFIG.device != "cpu"),
         runtime=lambda wildcards: minutes_of(wildcards.case),
+        attempt=lambda wildcards, attempt: attempt,
     params:
+        start=container_start,
         python=measuring_python,
         build=build_of,
         only_in=only_in,
@@ -50,9 +54,15 @@ rule profile_case:
         folder=subpath(output.measurement, parent=True),
     message:
         "Measuring {wildcards.case} on {wildcards.run}, process {wildcards.process}"
+    # the container is started here and not by `container:`, so that one that does not start leaves a failed row too
     shell:
-        "printf '%s' {params.spec:q} > {output.case:q} && "
-        "{params.python} {input.script:q} --case-file {output.case:q} --device {params.device}"
-        " --output {params.folder:q} --cache-dir {params.cache:q} {params.only_in} 2> {log:q}"
-        # stopped, as by Ctrl-C, it leaves a failed row that Snakemake would take for finished
-        " || {{ status=$?; rm -f {output.measurement:q}; exit $status; }}"
+        'in_container() {{ {IN_CONTAINER} "$@"; }}\n'
+        "ended=\n"
+        "if [ {resources.attempt} -lt 3 ]; then\n"
+        "  printf '%s' {params.spec:q} > {output.case:q}\n"
+        "  ended='--status 0'\n"
+        "  {params.start} {params.python} {input.script:q} --case-file {output.case:q} --device {params.device}"
+        ' --output {params.folder:q} --cache-dir {params.cache:q} {params.only_in} 2> {log:q} || ended="--status $?"\n'
+        "fi\n"
+        "{PYTHON:q} {SCRIPTS:q}/finish_measurement.py --case-spec {params.spec:q} $ended --log {log:q}"
+        " --output {params.folder:q}"

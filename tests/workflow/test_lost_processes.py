@@ -1,0 +1,103 @@
+"""Processes that lose their supervisor, their shell or their folder: each is a failed row, and the others are well."""
+
+import json
+import subprocess
+import sys
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from patience import LONG
+
+from kernelbook.ended import finish_measurement, log_tail, reason_of
+from kernelbook.measurement import load_measurement
+
+KILLED = "the measuring process was killed (SIGKILL), as the system does when memory runs out: use smaller params"
+LOST = "its jobs were killed as a whole before they left a result"
+EXPECTED = {
+    "fine": ("ok", None),
+    "killing-supervisor": ("failed", KILLED),
+    "stopping-supervisor": ("failed", LOST),
+    "killing-job": ("failed", LOST),
+    "removing-output": ("ok", None),
+    "obstructing-output": ("failed", KILLED),
+}
+
+
+@pytest.fixture(scope="module")
+def ended(root, tmp_path_factory):
+    """An edition of the host with these cases: the folder, and Snakemake's exit status and words."""
+    folder = tmp_path_factory.mktemp("lost processes")
+    file = root / "tests/workflow/broken_workloads.py"
+    cases = {name: {"workload": f"{file}:{name.replace('-', '_')}", "retries": 0} for name in EXPECTED}
+    for name in ("removing-output", "obstructing-output"):
+        cases[name]["params"] = {"folder": f"results/latest/host/{name}/1"}
+    quick = {"samples": 3, "warmup": 0, "schedule": {"active": 1}, "timeout_s": 600}
+    config = {"device": "cpu", "measure": quick, "runs": {"host": {"host": True}}, "cases": cases}
+    (folder / "config.yaml").write_text(yaml.safe_dump(config | {"report": {"headline": ["fine", "fine"]}}))
+    command = [sys.executable, "-m", "snakemake", "--snakefile", root / "Snakefile", "--cores", "1"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=LONG, check=False)
+    again = subprocess.run([*command, "-n"], cwd=folder, capture_output=True, text=True, timeout=LONG, check=False)
+    return folder, done, again.stdout + again.stderr
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_each_lost_process_is_a_row_with_its_reason_and_there_is_a_report(ended):
+    folder, done, again = ended
+    assert done.returncode == 0, done.stderr
+    rows = {row["case"]: row for row in pq.read_table(folder / "results/latest/edition/cases.parquet").to_pylist()}
+    assert set(rows) == set(EXPECTED)
+    for case, (status, reason) in EXPECTED.items():
+        assert rows[case]["status"] == status, rows[case]
+        assert (rows[case]["reason"] or "").startswith(reason or ""), rows[case]
+    assert (folder / "reports/latest/index.html").is_file()
+    assert "Nothing to be done" in again
+
+
+def test_a_missing_measurement_becomes_a_failed_one_with_the_end_of_the_log(tmp_path):
+    log = tmp_path / "profile.log"
+    log.write_bytes(b"\xff not text\n\n" + b"y" * 200_000 + b"\nFATAL:   could not open image: no such file\n")
+    case = {"case": "c", "workload": "linear"}
+    assert finish_measurement(case, tmp_path / "h/c/1", 255, log) == 0
+    found = load_measurement(tmp_path / "h/c/1/measurement.json")
+    assert found.status == "failed"
+    assert (
+        found.reason == f"the measuring process ended with status 255 (could not open image: no such file): see {log}"
+    )
+    assert found.log_tail[-1] == "FATAL:   could not open image: no such file"
+    assert found.case == case == json.loads((tmp_path / "h/c/1/case.json").read_text())
+
+
+@pytest.mark.parametrize("status", [129, 130, 143])
+def test_what_was_stopped_leaves_no_row(tmp_path, status):
+    (tmp_path / "measurement.json").write_text("{}")
+    assert finish_measurement({}, tmp_path, status, tmp_path / "log") == status
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_measurement_that_stands_is_kept(tmp_path):
+    (tmp_path / "measurement.json").write_text("anything")
+    assert finish_measurement({"case": "c"}, tmp_path, 0, tmp_path / "log") == 0
+    assert (tmp_path / "measurement.json").read_text() == "anything"
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (0, "it ended well, but its result is gone"),
+        (137, "it was killed (SIGKILL), as the system does when memory runs out"),
+        (139, "it was ended by signal SIGSEGV: see"),
+        (161, "it was ended by signal 33: see"),
+        (1, "it ended with status 1 (SyntaxError: invalid syntax): see"),
+        (255, "it ended with status 255 (SyntaxError: invalid syntax): see"),
+    ],
+)
+def test_the_reason_is_read_off_the_exit_status(tmp_path, status, words):
+    (tmp_path / "log").write_text("Traceback:\n\nSyntaxError: invalid syntax\n")
+    assert reason_of("it", status, tmp_path / "log").startswith(words)
+
+
+def test_a_log_that_is_missing_or_empty_has_no_last_lines(tmp_path):
+    assert log_tail(tmp_path / "none") == []
+    assert reason_of("it", 2, tmp_path / "none") == f"it ended with status 2 (it said nothing): see {tmp_path}/none"
