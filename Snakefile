@@ -73,7 +73,7 @@ localrules:
 rule report:
     default_target: True
     input:
-        f"{REPORT}/index.html",
+        f"{MADE_REPORT}/index.html",
 
 
 onstart:

@@ -13,7 +13,7 @@ localrules:
 rule record_night:
     input:
         edition=f"{RESULTS}/edition",
-        report=f"{REPORT}/index.html",
+        report=f"{MADE_REPORT}/index.html",
     output:
         f"{NIGHT}/recorded.json",
     log:

@@ -1,5 +1,12 @@
-# The edition's tables brought together and judged, and the report of them.
+# The edition's tables brought together and judged, and the report of them. Snakemake deletes the outputs of a rule before
+# it runs, so the report that users see is none: a failed rendering leaves the last one there. The outputs are hard links
+# to its files, among the results.
 from glob import glob
+
+MADE_REPORT = f"{RESULTS}/report"
+PARTS = ("index.html", "report.md", "summary.json", "figures", "tables")
+if workflow.is_main_process and not all(os.path.exists(f"{REPORT}/{part}") for part in PARTS):
+    Path(MADE_REPORT, "index.html").unlink(missing_ok=True)  # so that what was deleted by hand is rendered again
 
 
 localrules:
@@ -39,22 +46,22 @@ rule render_report:
         code=PLAN.code_behind(f"{SCRIPTS}/render_report.py"),
         parts=[file for part in ("assets", "templates") for file in glob(f"{SCRIPTS}/kernelbook/report/{part}/*.*")],
     output:
-        page=report(f"{REPORT}/index.html", caption="../report/page.rst", category="Report", labels={"as": "page"}),
+        page=report(f"{MADE_REPORT}/index.html", caption="../report/page.rst", category="Report", labels={"as": "page"}),
         markdown=report(
-            f"{REPORT}/report.md", caption="../report/markdown.rst", category="Report", labels={"as": "Markdown"}
+            f"{MADE_REPORT}/report.md", caption="../report/markdown.rst", category="Report", labels={"as": "Markdown"}
         ),
         summary=report(
-            f"{REPORT}/summary.json", caption="../report/summary.rst", category="Report", labels={"as": "JSON"}
+            f"{MADE_REPORT}/summary.json", caption="../report/summary.rst", category="Report", labels={"as": "JSON"}
         ),
         figures=report(
-            directory(f"{REPORT}/figures"),
+            directory(f"{MADE_REPORT}/figures"),
             patterns=["{figure}.svg"],
             caption="../report/figure.rst",
             category="Figures",
             labels={"figure": "{figure}"},
         ),
         tables=report(
-            directory(f"{REPORT}/tables"),
+            directory(f"{MADE_REPORT}/tables"),
             patterns=["{table}.csv"],
             caption="../report/table.rst",
             category="Tables",
@@ -66,8 +73,12 @@ rule render_report:
         "../envs/host.yaml"
     params:
         python=PYTHON,
-        report=subpath(output.page, parent=True),
+        report=REPORT,
+        made=MADE_REPORT,
     message:
         "Writing {REPORT}/index.html"
     shell:
-        "{params.python:q} {input.script:q} --edition-dir {input.edition:q} --output {params.report:q} 2> {log:q}"
+        "{params.python:q} {input.script:q} --edition-dir {input.edition:q} --output {params.report:q} 2> {log:q}\n"
+        "rm -rf {params.made:q} && mkdir -p {params.made:q}\n"
+        # hard links are refused where reports/ lies in another file system
+        "cp -al {params.report:q}/. {params.made:q} 2> /dev/null || cp -a {params.report:q}/. {params.made:q} 2>> {log:q}"

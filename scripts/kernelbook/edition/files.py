@@ -56,20 +56,35 @@ class EditionFiles:
 def read_files(folder: Path) -> EditionFiles:
     """edition.json and the tables of a folder; a table without a file is left out.
 
-    Raises EditionError where edition.json is missing or is not that of an edition.
+    Raises EditionError where edition.json is missing or is not that of an edition, and where a file is damaged.
     """
     about = _about(folder)
     paths = {name: folder / f"{name}.parquet" for name in TABLES}
-    return EditionFiles(about, {name: pq.read_table(path) for name, path in paths.items() if path.is_file()})
+    return EditionFiles(about, {name: _table(path) for name, path in paths.items() if path.is_file()})
 
 
 def _about(folder: Path) -> dict[str, Any]:
     path = folder / "edition.json"
     if not path.is_file():
         raise EditionError(f"{path}: not found; make the edition first (scripts/collect_edition.py)")
-    about = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(about, dict) or "edition" not in about:
-        raise EditionError(f"{path}: has no 'edition'; this is not an edition folder")
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise _damaged(path, error) from error
+    if not isinstance(about, dict) or not {"edition", "created_utc"} <= about.keys():
+        raise EditionError(f"{path}: has no 'edition' or no 'created_utc'; this is not an edition folder")
     if about.get("schema") != SCHEMA:
         raise EditionError(f"{path}: schema must be {SCHEMA}, found {about.get('schema')!r}; make the edition anew")
     return about
+
+
+def _table(path: Path) -> pa.Table:
+    try:
+        return pq.read_table(path)
+    except pa.ArrowInvalid as error:
+        raise _damaged(path, error) from error
+
+
+def _damaged(file: Path, error: Exception) -> EditionError:
+    remedy = f"delete the folder {file.parent} and run the workflow again, which collects it without measuring anew"
+    return EditionError(f"{file}: is damaged ({error}): {remedy}")
