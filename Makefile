@@ -40,6 +40,9 @@ $(VENV)/.dev: requirements-dev.txt $(VENV)/.workflow
 	$(PIP) -r requirements-dev.txt -c constraints.txt
 	touch $@
 
+# what the last lines name where it is stopped
+report nightly: export KERNELBOOK_COMMAND = make $@$(if $(ARGS), ARGS='$(ARGS)')
+
 # where nothing is to be done Snakemake ends without naming the report
 report: setup
 	page=reports/$(or $(patsubst edition=%,%,$(filter edition=%,$(ARGS))),latest)/index.html

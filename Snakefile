@@ -21,6 +21,7 @@ from kernelbook.config_errors import refuse_bad_yaml
 from kernelbook.config_sources import read_sources
 from kernelbook.containers import prepare_environment, reaching, start_command, thread_limits
 from kernelbook.credentials import without_secrets
+from kernelbook.folder_owners import enter, wait_for_orphans
 from kernelbook.history.nights import finished, for_target
 from kernelbook.images import ImageError
 from kernelbook.places import Places
@@ -55,6 +56,7 @@ SCRIPTS = PLAN.ours("scripts")
 HISTORY = CONFIG.nights.get("history", {}).get("folder", "history")
 if workflow.is_main_process:
     print(PLAN.summary(), file=sys.stderr)
+    enter()
 
 
 include: "workflow/rules/common.smk"
@@ -77,9 +79,15 @@ rule report:
 
 
 onstart:
+    wait_for_orphans()
     Path(RESULTS).mkdir(parents=True, exist_ok=True)
     Path(RESULTS, "plan.json").write_text(PLAN.as_json(), encoding="utf-8")
 
 
 onsuccess:
     sys.exit(exit_status())
+
+
+onerror:
+    print(how_to_go_on(log), file=sys.stderr)
+    sys.exit(1)

@@ -1,7 +1,7 @@
 """Start tonight's nightly, or go on with one that was interrupted; what this does not know goes to snakemake.
 
 One nightly at a time: a second start ends at once. A night that is finished is not run again; --suffix makes one more
-of the same date. What a killed one left locked or half done is unlocked and done again.
+of the same date. What a killed one left locked is unlocked, and what it left half done is done again.
 
 Exit status: 0 all well, or finished before; 1 it could not run; 3 a change was found; 4 something failed; 5 both.
 
@@ -15,8 +15,8 @@ import argparse
 import fcntl
 import json
 import os
+import shlex
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -25,18 +25,14 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any, NoReturn
 
-import psutil
 import yaml
 
 from kernelbook.command import run
+from kernelbook.folder_owners import living_owners
 from kernelbook.history.nights import finished, is_night, tonight
 
 SNAKEMAKE = (sys.executable, "-m", "snakemake")
-TOKEN = "KERNELBOOK_NIGHTLY"
-"""Environment variable by which everything that a nightly starts can be told."""
 RESUME_HOURS = 20.0
-ORPHANS_S = 1200
-"""Longer than a measurement may take: its time limit, twice."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +65,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if settings.finished(night):
         print(f"nightly: night {night} is finished: nothing to do (one more tonight: --suffix {free_suffix(settings)})")
         return 0
-    wait_for_others(Path.cwd(), earlier.get("token"))
-    os.environ[TOKEN] = write_owner(lock, night)
+    for owner in living_owners():
+        sys.exit(f"nightly: process {owner.pid} on {owner.host} runs snakemake in this folder: nothing was started")
+    write_owner(lock, night)
+    os.environ.setdefault("KERNELBOOK_COMMAND", shlex.join(["python", *sys.argv]))
     return become_snakemake(lock, [*rest, "--config", *args.config, f"edition={night}"])
 
 
@@ -129,16 +127,14 @@ def read_owner(lock: int) -> dict[str, Any]:
     return owner if isinstance(owner, dict) else {}
 
 
-def write_owner(lock: int, night: str) -> str:
-    """Leave word in the lock file and return the token in it; a night that is gone on with keeps its first start."""
+def write_owner(lock: int, night: str) -> None:
+    """Write this process and its night into the lock file; a night that is resumed keeps its first start."""
     earlier = read_owner(lock)
     started = earlier.get("started") if earlier.get("night") == night else None
     owner = {"pid": os.getpid(), "host": socket.gethostname(), "night": night, "started": started or time.time()}
-    owner["token"] = f"{owner['host']}-{owner['pid']}-{time.time_ns()}"
     os.ftruncate(lock, 0)
     os.pwrite(lock, json.dumps(owner).encode(), 0)
     os.fsync(lock)
-    return owner["token"]
 
 
 def described(owner: Mapping[str, Any]) -> str:
@@ -148,52 +144,8 @@ def described(owner: Mapping[str, Any]) -> str:
     return f"process {owner.get('pid')} on {owner.get('host')}, night {owner.get('night')}"
 
 
-def left_over(token: str | None) -> list[psutil.Process]:
-    """What a nightly that died has started and what still runs on this machine: they carry its token."""
-    return [process for process in psutil.process_iter() if token and _environ(process).get(TOKEN) == token]
-
-
-def _environ(process: psutil.Process) -> Mapping[str, str]:
-    try:
-        return process.environ()
-    except (psutil.Error, OSError):
-        return {}  # somebody else's, or gone meanwhile
-
-
-def snakemakes(folder: Path) -> list[psutil.Process]:
-    """The snakemakes that work in the folder on this machine."""
-    found = []
-    for process in psutil.process_iter(["cmdline", "cwd"]):
-        words = process.info["cmdline"] or []
-        named = any(Path(word).name == "snakemake" for word in words[:4])
-        if named and process.pid != os.getpid() and process.info["cwd"] == str(folder):
-            found.append(process)
-    return found
-
-
-def wait_for_others(folder: Path, token: str | None) -> None:
-    """Wait for what a nightly that died has left running, since it writes where the next one would.
-
-    Ends the process where somebody else's snakemake is at work in the folder.
-    """
-    orphans = left_over(token)
-    if orphans:
-        print(f"nightly: waiting for {len(orphans)} process(es) that a killed nightly left running", flush=True)
-        _, alive = psutil.wait_procs(orphans, timeout=ORPHANS_S)
-        if alive:
-            sys.exit(f"nightly: process {alive[0].pid} of a killed nightly does not end: end it first")
-    others = snakemakes(folder)
-    if others:
-        sys.exit(f"nightly: snakemake is at work in this folder (process {others[0].pid}): nothing was started")
-
-
 def become_snakemake(lock: int, args: Sequence[str]) -> NoReturn:
-    """Turn into a snakemake that holds the lock until it ends, however it does; what a dead one left is unlocked."""
-    if any(Path(".snakemake/locks").glob("*")):
-        print("nightly: the last snakemake here was killed: unlocking")
-        done = subprocess.run([*SNAKEMAKE, "--unlock", *args], capture_output=True, text=True, check=False)
-        if done.returncode:
-            sys.exit(f"nightly: could not unlock: {(done.stderr or done.stdout).strip()[-500:]}")
+    """Turn into a snakemake that holds the lock until it ends, however it does."""
     os.set_inheritable(lock, True)
     sys.stdout.flush()
     os.execv(SNAKEMAKE[0], [*SNAKEMAKE, "nightly", "--rerun-incomplete", *args])

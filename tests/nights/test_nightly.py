@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from patience import LONG
 
 import detect_changes
 import nightly
+from kernelbook import folder_owners
 from kernelbook.history.nights import tonight
 from kernelbook.history.store import Store
 
@@ -230,51 +230,10 @@ def test_settings_are_read_even_from_a_broken_file(tmp_path: Path) -> None:
     assert nightly.read_settings(path) == nightly.Settings(Path("history"), 20.0)
 
 
-@pytest.fixture
-def stand_in(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen]]:
-    """Starts a process that looks like a snakemake in `tmp_path`; it ends when there is a file `end`."""
-    script, started = tmp_path / "snakemake", []
-    waiting = "while not os.path.exists('end'):\n    time.sleep(0.05)\n"
-    script.write_text(f"import os, time\nprint('up', flush=True)\n{waiting}")
-
-    def start(**environment: str) -> subprocess.Popen:
-        command = [sys.executable, script]
-        running = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, env=os.environ | environment)
-        running.stdout.readline()
-        started.append(running)
-        return running
-
-    yield start
-    for running in started:
-        running.kill()
-        running.communicate()
-
-
-def test_a_snakemake_at_work_in_this_folder_is_seen(tmp_path: Path, stand_in: Callable[..., subprocess.Popen]) -> None:
-    nightly.wait_for_others(tmp_path, None)
-    stand_in()
-    with pytest.raises(SystemExit, match="is at work in this folder"):
-        nightly.wait_for_others(tmp_path, "another")
-    nightly.wait_for_others(tmp_path / "elsewhere", None)
-
-
-def test_what_a_killed_nightly_left_running_is_waited_for(
-    tmp_path: Path, stand_in: Callable[..., subprocess.Popen], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    orphan, wait_procs = stand_in(KERNELBOOK_NIGHTLY="token-of-the-dead"), nightly.psutil.wait_procs
-
-    def let_them_end(processes: list, timeout: float) -> tuple[list, list]:
-        assert [process.pid for process in processes] == [orphan.pid]
-        assert orphan.poll() is None
-        (tmp_path / "end").touch()
-        return wait_procs(processes, timeout=timeout)
-
-    monkeypatch.setattr(nightly.psutil, "wait_procs", let_them_end)
-    nightly.wait_for_others(tmp_path, "token-of-the-dead")
-    assert orphan.wait(LONG) == 0
-    (tmp_path / "end").unlink()
-    monkeypatch.setattr(nightly.psutil, "wait_procs", wait_procs)
-    monkeypatch.setattr(nightly, "ORPHANS_S", 0.1)
-    stand_in(KERNELBOOK_NIGHTLY="token-of-the-dead")
-    with pytest.raises(SystemExit, match="does not end"):
-        nightly.wait_for_others(tmp_path, "token-of-the-dead")
+def test_where_a_snakemake_runs_no_nightly_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    elsewhere = folder_owners.Owner(7, 1, 1, "another-host")
+    folder_owners.OWNERS.mkdir(parents=True)
+    (folder_owners.OWNERS / str(elsewhere)).touch()
+    with pytest.raises(SystemExit, match="process 7 on another-host runs snakemake in this folder"):
+        nightly.main([])

@@ -79,3 +79,12 @@ def exit_status():
     night = ["--night", f"{NIGHT}/changes.json"] if nightly else []
     command = [PYTHON, f"{SCRIPTS}/edition_status.py", "--edition-dir", f"{RESULTS}/edition"]
     return subprocess.call([*command, "--report", f"{REPORT}/index.html", *night])
+
+
+def how_to_go_on(log):
+    """The last lines of a workflow that was stopped or that failed."""
+    lines = [f"Complete log: {log}", "Not finished. What was measured is kept, and is not measured again."]
+    if os.path.exists(f"{REPORT}/index.html"):
+        lines.append(f"The last report is still there: {REPORT}/index.html")
+    command = os.environ.get("KERNELBOOK_COMMAND") or shlex.join(["snakemake", *sys.argv[1:]])
+    return "\n".join([*lines, f"To go on: {command}"])
