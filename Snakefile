@@ -89,5 +89,5 @@ onsuccess:
 
 
 onerror:
-    print(how_to_go_on(log), file=sys.stderr)
+    print(without_secrets(how_to_go_on(log)), file=sys.stderr)
     sys.exit(1)

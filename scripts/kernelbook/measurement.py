@@ -82,6 +82,9 @@ class _Backend(msgspec.Struct):
 
 class _WarmupCheck(msgspec.Struct):
     still_falling: bool | None = None
+    rising: bool | None = None
+    first_median_us: Microseconds | None = None
+    rest_median_us: Microseconds | None = None
     message: Text = None
 
 

@@ -172,4 +172,5 @@ def test_sigterm_ends_it_after_the_job_at_work_with_the_same_last_lines(sleeping
     _, said = running.communicate(timeout=LONG)
     assert running.returncode == 1
     assert said.splitlines()[-1].startswith("To go on: snakemake --snakefile ")
-    assert not (tmp_path / "results/latest/host/hang/1/measurement.json").exists()
+    again = subprocess.run([*sleeping, "--dry-run"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "Measuring hang on host, process 1" in again.stdout + again.stderr

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from kernelbook.case_tables import Origin, tables_of, write_tables
-from kernelbook.edition import collect
+from kernelbook.edition.collect import collect
 from kernelbook.measurement import MAX_BYTES, MeasurementError, load_measurement
 from kernelbook.recorded import recorded_cases
 from kernelbook.report.rendering import render_report

@@ -22,13 +22,18 @@ def measurement(wildcards):
     return [] if lost else PLAN.measurement_of(wildcards.run, wildcards.case, wildcards.process).as_posix()
 
 
-def watched_measurement(wildcards):
-    """The same as an input, unless Snakemake cannot take a recorded one: its path, or what lies there (a pipe, a folder)."""
+def watched_files(wildcards):
+    """What is read of one process, as inputs.
+
+    A measurement made here counts only with its case.json: Snakemake removes that if the job is stopped, while the
+    measuring process may leave a measurement.json a moment later. A recorded one is no input where Snakemake cannot
+    take its path or what lies there (a pipe, a folder).
+    """
     found = measurement(wildcards)
     if found and CONFIG.run(wildcards.run).kind == "recorded":
         usable = found.isprintable() and "{" not in found and os.path.isfile(found)
         return found if usable else []
-    return found
+    return [found, os.path.join(os.path.dirname(found), "case.json")] if found else []
 
 
 def build_of(wildcards):
@@ -46,10 +51,10 @@ def measuring_python(wildcards):
     return f"{limits} {shlex.quote(PYTHON if run.kind == 'host' else run.python)}"
 
 
-def container_start(wildcards):
-    """The shell function of the rule that starts the image of a run, with the image; nothing for a run on the host."""
+def container_start(wildcards, output):
+    """The command that starts the container of a run, with its image; nothing for a run on the host."""
     image = PLAN.container_of(wildcards.run)
-    return f"in_container {shlex.quote(image)}" if image else ""
+    return f"{IN_CONTAINER} {shlex.quote(image)}" if image else ""
 
 
 def only_in(wildcards):

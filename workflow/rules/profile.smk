@@ -42,7 +42,6 @@ rule profile_case:
         runtime=lambda wildcards: minutes_of(wildcards.case),
         attempt=lambda wildcards, attempt: attempt,
     params:
-        start=container_start,
         python=measuring_python,
         build=build_of,
         only_in=only_in,
@@ -50,13 +49,15 @@ rule profile_case:
         # Snakemake leaves functions of `output` out of its comparison with the last execution: `stale` is what counts
         spec=lambda wildcards, output: PLAN.case_json(wildcards.run, wildcards.case, wildcards.process),
         device=lambda wildcards, output: CONFIG.device,
+        start=container_start,
+        host_python=lambda wildcards, output: PYTHON,
+        finish=lambda wildcards, output: f"{SCRIPTS}/finish_measurement.py",
         cache=lambda wildcards: f"{RESULTS}/{wildcards.run}/cache",
         folder=subpath(output.measurement, parent=True),
     message:
         "Measuring {wildcards.case} on {wildcards.run}, process {wildcards.process}"
     # the container is started here and not by `container:`, so that one that does not start leaves a failed row too
     shell:
-        'in_container() {{ {IN_CONTAINER} "$@"; }}\n'
         "ended=\n"
         "if [ {resources.attempt} -lt 3 ]; then\n"
         "  printf '%s' {params.spec:q} > {output.case:q}\n"
@@ -64,5 +65,5 @@ rule profile_case:
         "  {params.start} {params.python} {input.script:q} --case-file {output.case:q} --device {params.device}"
         ' --output {params.folder:q} --cache-dir {params.cache:q} {params.only_in} 2> {log:q} || ended="--status $?"\n'
         "fi\n"
-        "{PYTHON:q} {SCRIPTS:q}/finish_measurement.py --case-spec {params.spec:q} $ended --log {log:q}"
+        "{params.host_python:q} {params.finish:q} --case-spec {params.spec:q} $ended --log {log:q}"
         " --output {params.folder:q}"

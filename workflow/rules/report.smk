@@ -74,7 +74,7 @@ rule render_report:
     params:
         python=PYTHON,
         report=REPORT,
-        made=MADE_REPORT,
+        made=subpath(output.page, parent=True),
     message:
         "Writing {REPORT}/index.html"
     shell:
