@@ -4,7 +4,10 @@ Needs no GPU and no torch. TRACE is a file (plain or gzipped, also a damaged or 
 *.json and *.json.gz is read. Traces of one job are its ranks: files that differ in a rank number alone, or files of one
 folder that say inside that they are ranks of as many on the same kind of device.
 
-Ranges are record_function's; ProfilerStep#N spans are the profiler's own and are not among them.
+Ranges are record_function's. --annotation chooses some by their name, or by a glob where no range has that very name.
+ProfilerStep#N spans are the profiler's own: they are ranges only where --annotation chooses them and no other range.
+For people, each name has a line: of ranges inside one another the outermost, names that differ in numbers alone
+together (* stands for the numbers), and a line for each kind of work where ranges of a name ran different kernels.
 
 --json prints one object a line for each trace. Times are in microseconds; null is what the file does not tell, as is
 every device figure of a file without device activities. Its schema is scripts/kernelbook/trace/trace.schema.json. Its
@@ -17,13 +20,15 @@ keys, in this order:
   totals     of the whole file: kernels, memcpys, memsets, launches (calls that started any), attributed, unattributed
              (activities whose launch is in the file, and the others), device_time_us (sum), device_busy_us (union),
              implausible_us (how much of device_time_us cannot be: take it off)
-  ranges     one a range, with what is nested: annotation, index (among its namesakes), kernels, memcpys, memsets,
-             launches, cpu_time_us, device_time_us, device_busy_us, inferred (some work was launched by another thread)
-  kernels    one a name and category: name, category, count, total_us, median_us, min_us, max_us
-  ops        one a name: name, count, cpu_time_us, self_cpu_time_us (without what it calls), device_time_us,
-             self_device_time_us (what it launched itself), kernels
+  ranges     the chosen ranges, else all, each with what is nested: annotation, index (of those of its name), kernels,
+             memcpys, memsets, launches, cpu_time_us, device_time_us, device_busy_us, inferred (some work was launched
+             by another thread)
+  kernels    of the whole file, one per name and category: name, category, count, total_us, median_us, min_us, max_us
+  ops        of the whole file, one per name: name, count, cpu_time_us, self_cpu_time_us (without what it calls),
+             device_time_us, self_device_time_us (what it launched itself), kernels
   rank       of a distributed job; null where nothing says so
   notes      what is odd about the file, as warnings: graph launches, several streams, no ops, an old schema ...
+  range_kernels, range_ops  with --annotation: as kernels and ops, of the chosen ranges alone
 
 Examples:
   python scripts/summarize_trace.py trace.json.gz
@@ -51,7 +56,10 @@ _OUTPUT = (
     "formula gets a leading apostrophe"
 )
 
-_OF_RANGES = "the whole name is matched, case included; ProfilerStep#N spans are not ranges"
+_OF_NAMES = "the whole name is matched, case included"
+
+
+_CHOSEN = "only ranges of that name, or else those whose name matches; also 'ProfilerStep#*'"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -68,8 +76,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not summaries and not status:
         _tell(f"{', '.join(map(str, args.trace))}: no trace found; name a file or another folder")
         return 2
-    if summaries and args.annotation != "*" and not any(summary.ranges for summary in summaries):
-        _tell(f"no range matches --annotation {args.annotation!r} ({_OF_RANGES})")
+    if summaries and args.annotation is not None and not any(summary.ranges for summary in summaries):
+        _tell(f"no range matches --annotation {args.annotation!r} ({_OF_NAMES})")
     _print(summaries, args.json)
     return status
 
@@ -99,7 +107,7 @@ def _print(summaries: Sequence[Summary], as_json: bool) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trace", type=Path, nargs="+", metavar="TRACE", help="trace files or folders of them")
-    parser.add_argument("--annotation", default="*", metavar="GLOB", help="only ranges whose name matches (default: *)")
+    parser.add_argument("--annotation", metavar="GLOB", help=_CHOSEN)
     parser.add_argument("--json", action="store_true", help="one JSON object a line for each trace")
     parser.add_argument("--output", type=Path, metavar="DIR", help=_OUTPUT)
     return parser

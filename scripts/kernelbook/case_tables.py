@@ -6,7 +6,6 @@ Counts and times are those of the case's own forwards (the ranges that bear the 
 from __future__ import annotations
 
 import json
-import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,20 +14,21 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from kernelbook.case_facts import median
 from kernelbook.config import MEASURE_DEFAULTS
 from kernelbook.containers import refusal
 from kernelbook.measurement import Measurement, MeasurementError, load_measurement
 from kernelbook.recorded import is_trace
-from kernelbook.trace import TraceError, TraceReading, read_trace
+from kernelbook.trace import TraceError, TraceReading, read_trace, select_ranges
 from kernelbook.trace_notes import trace_notes
-from kernelbook.units import quantile
+from kernelbook.units import duration, plural, quantile
 
 FEWEST_SAMPLES = 30  # raw forward times that a median and its 5-95 % span are read from
 COUNTS = ("kernels", "memcpys", "memsets", "launches")
-STEP = "ProfilerStep#"
+MOST_KINDS = 4  # kinds of forwards that a note lists, and labels of each
+MOST_LABELS = 3
 RANGE_TIMES = ("cpu_time_us", "device_time_us", "device_busy_us")
 
 CASE_SCHEMA = pa.schema(
@@ -122,7 +122,7 @@ def _traced(
     """The tables of a process that left a trace; `more` notes beside the warnings of the reading."""
     try:
         trace_file.as_posix().encode()
-        reading = read_trace(trace_file)
+        reading = read_trace(trace_file, row["annotation"])
     except UnicodeEncodeError:
         reason = f"the trace's name is no text ({trace_file.name!a}): rename the file"
         return _tables(origin, row | {"status": "failed", "reason": reason}, None)
@@ -137,15 +137,6 @@ def write_tables(tables: Mapping[str, pa.Table], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
         pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
-
-
-def _longest_annotation(reading: TraceReading) -> str | None:
-    """The annotation whose ranges, not those inside another range, last longest together."""
-    outer = reading.ranges.filter(pc.is_null(reading.ranges["parent"]))
-    if outer.num_rows == 0:
-        return None
-    sums = outer.group_by("annotation", use_threads=False).aggregate([("cpu_time_us", "sum")])
-    return max(sums.to_pylist(), key=lambda row: row["cpu_time_us_sum"])["annotation"]
 
 
 def failed_tables(origin: Origin, spec: Mapping[str, Any], reason: str) -> dict[str, pa.Table]:
@@ -177,7 +168,7 @@ def _measured_row(origin: Origin, measurement: Measurement) -> dict[str, Any]:
         "params": json.dumps(params),  # in the order of the configuration
         "environment": _json(environment),
         "forward_times_us": times,
-        "forward_time_us": statistics.median(times) if times else None,
+        "forward_time_us": median(times),
         "forward_p05_us": quantile(times, 0.05),
         "forward_p95_us": quantile(times, 0.95),
         "device": device.get("name"),
@@ -199,17 +190,14 @@ def _tables(
         parts = {"ranges": empty, "activities": empty, "calls": empty, "ops": empty, "kernels": empty}
         notes = list(more)
     else:
-        row["annotation"] = annotation = row["annotation"] or _longest_annotation(reading)
-        activities, calls = reading.forwards(annotation or "")
-        number = reading.forward_number(annotation or "")
-        mask = pa.array((number >= 0) & ~reading.cut)
-        ranges = _numbered(reading.ranges, number).append_column("forward", mask)
-        forwards = ranges.filter(mask).to_pylist()
-        ranges = _without(ranges, reading.cut)
+        row["annotation"] = row["annotation"] or reading.groups.forward_name
+        activities, calls = reading.forwards()
+        ranges = _ranges(reading)
+        forwards = ranges.filter(ranges["forward"]).to_pylist()
         parts = {"ranges": ranges, "activities": activities, "calls": calls, "ops": reading.ops}
         parts["kernels"] = reading.kernels
         notes = [*_warnings(reading, row.get("device_type")), *more]
-        notes += _complete(row, forwards, int((number >= 0).sum()))
+        notes += _complete(row, forwards, int(reading.groups.is_forward.sum()))
         row["device_properties"] = _json(reading.device_properties[:1])
         row["device"] = row.get("device") or reading.device
         row["totals"] = _json(asdict(reading.totals))
@@ -226,53 +214,66 @@ def _warnings(reading: TraceReading, device_type: str | None) -> Iterator[dict[s
         yield {"code": warning.code, "count": warning.count, "message": message}
 
 
-def _numbered(ranges: pa.Table, number: np.ndarray) -> pa.Table:
-    """The ranges, with `index` of a forward its number among the forwards; -1 marks the other ranges."""
-    index = [own if at < 0 else at for own, at in zip(ranges["index"].to_pylist(), number.tolist(), strict=True)]
-    return ranges.set_column(ranges.column_names.index("index"), "index", pa.array(index, pa.int64()))
-
-
-def _without(ranges: pa.Table, cut: np.ndarray) -> pa.Table:
-    """The ranges that are whole; `parent` counts the rows that are left, and is null where that one is not."""
-    if not cut.any():
-        return ranges
-    place = np.where(cut, -1, np.cumsum(~cut) - 1)
-    parents = [None if at is None or place[at] < 0 else int(place[at]) for at in ranges["parent"].to_pylist()]
-    column = ranges.column_names.index("parent")
-    return ranges.set_column(column, "parent", pa.array(parents, pa.int64())).filter(pa.array(~cut))
+def _ranges(reading: TraceReading) -> pa.Table:
+    """The whole ranges; `index` of a forward is its number among the forwards."""
+    index = reading.ranges["index"].to_pylist()
+    for place in np.flatnonzero(reading.forward_number >= 0).tolist():
+        index[place] = int(reading.forward_number[place])
+    column = reading.ranges.column_names.index("index")
+    return select_ranges(reading.ranges.set_column(column, "index", pa.array(index, pa.int64())), ~reading.cut)[0]
 
 
 def _complete(row: dict[str, Any], forwards: Sequence[Mapping[str, Any]], begun: int) -> list[dict[str, Any]]:
-    """Fill the per-forward figures of `row` from its ranges; returns notes on what is odd about them.
+    """Fill the per-forward figures of `row`; returns notes on what is odd about the forwards.
 
-    forwards: those that are whole, of the `begun` in the trace.
-
-    A count is that of most forwards; forwards that differ are told of. A time is the median over forwards.
+    forwards: ranges that are whole, of the `begun` in the trace. The figures are those of forwards of kind 0, which did
+    what most forwards did: of a count the most frequent value, of a time the median.
     """
     row["forwards"] = len(forwards)
     if not forwards:
         what = f"no {'whole ' if begun else ''}range named {row['annotation']!r}"
-        if row["annotation"] is None:
-            what = "no annotated range"
-        elif row["annotation"].startswith(STEP):
-            what += f" ({STEP} spans are not ranges)"
+        what = what if row["annotation"] is not None else "no annotated range"
         text = f"the trace has {what}: there are figures of the whole file, and none per forward"
         return [{"code": "no_forwards", "count": 1, "message": text}]
     notes = []
     if cut := begun - len(forwards):
         text = f"{cut} of {begun} forwards may lack work past the end of the file and are left out"
         notes.append({"code": "cut_forwards", "count": cut, "message": text})
+    usual = [forward for forward in forwards if forward["kind"] == 0]
     for name in COUNTS:
-        counts = Counter(forward[name] for forward in forwards)
+        counts = Counter(forward[name] for forward in usual)
         row[name], most = counts.most_common(1)[0]
         if len(counts) > 1:
             seen = ", ".join(f"{times} x {count}" for count, times in sorted(counts.items(), key=lambda item: -item[1]))
             text = f"forwards differ in their number of {name}: {seen}"
-            notes.append({"code": "uneven", "count": len(forwards) - most, "message": text})
+            notes.append({"code": "uneven", "count": len(usual) - most, "message": text})
     for name in RANGE_TIMES:
-        values = [forward[name] for forward in forwards if forward[name] is not None]
-        row[name] = statistics.median(values) if values else None
+        row[name] = median(forward[name] for forward in usual)
+    if len(usual) < len(forwards):
+        notes.append({"code": "several_kinds", "count": len(forwards) - len(usual), "message": _kinds(forwards)})
     return notes
+
+
+def _kinds(forwards: Sequence[Mapping[str, Any]]) -> str:
+    """What the forwards of each kind ran, and for how long."""
+    by_kind: dict[int, list[Mapping[str, Any]]] = {}
+    for forward in sorted(forwards, key=lambda forward: forward["kind"]):
+        by_kind.setdefault(forward["kind"], []).append(forward)
+    told = [_kind(members) for members in by_kind.values()][:MOST_KINDS]
+    more = f"; and {len(by_kind) - MOST_KINDS} other kinds" if len(by_kind) > MOST_KINDS else ""
+    return f"forwards did different work: {'; '.join(told)}{more}; counts and times are those of the first kind"
+
+
+def _kind(forwards: Sequence[Mapping[str, Any]]) -> str:
+    kernels, time = forwards[0]["kernels"], median(forward["device_time_us"] for forward in forwards)
+    what = f"{len(forwards)} x "
+    if time is None:
+        what += f"{duration(median(forward['cpu_time_us'] for forward in forwards))} of CPU time"
+    else:
+        what += f"{plural(kernels, 'kernel')}, {duration(time)} of device time"
+    labels = list(dict.fromkeys(forward["label"] for forward in forwards if forward["label"] is not None))
+    shown = [*labels[:MOST_LABELS], *(["..."] if len(labels) > MOST_LABELS else [])]
+    return f"{what} ({'; '.join(shown)})" if labels else what
 
 
 def _keyed(origin: Origin, table: pa.Table) -> pa.Table:

@@ -81,10 +81,10 @@ def clock_of(facts: CaseFacts) -> Clock:
         case=facts.case,
         cpu_time_us=facts.cpu_time_us,
         launch_delay_us=median_of_processes(
-            (forward.process, a.launch_delay_us) for forward in facts.forwards for a in forward.activities
+            (forward.process, a.launch_delay_us) for forward in facts.usual_forwards for a in forward.activities
         ),
         device_busy_us=busy,
-        device_gaps_us=median_of_processes((forward.process, _gaps(forward)) for forward in facts.forwards),
+        device_gaps_us=median_of_processes((forward.process, _gaps(forward)) for forward in facts.usual_forwards),
         device_idle_us=max(whole - busy, 0.0) if whole and busy is not None else None,
         forward_time_us=whole,
         profiled_forward_us=profiled,
@@ -103,9 +103,9 @@ def profiled_forward_us(facts: CaseFacts) -> float | None:
     none of them. The median of each process, and of these over processes, as for an unprofiled forward.
     """
     if not facts.on_device:
-        return median_of_processes((forward.process, forward.cpu_time_us) for forward in facts.forwards)
+        return median_of_processes((forward.process, forward.cpu_time_us) for forward in facts.usual_forwards)
     distances = []
-    for before, after in pairwise(facts.forwards):
+    for before, after in pairwise(facts.usual_forwards):
         follows = before.process == after.process and after.index == before.index + 1
         if follows and before.activities and after.activities:
             distances.append((after.process, _end(after) - _end(before)))

@@ -14,6 +14,7 @@ from kernelbook.trace import TraceReading
 from kernelbook.units import plural
 
 Note = dict[str, object]
+MOST_NAMES = 5
 DRIVER_LAUNCH = re.compile(r"cuLaunch|hipModuleLaunch")
 GRAPH_LAUNCH = "graphlaunch"  # in the lower-case names of the calls that replay a graph, of any vendor
 OLD_CATEGORIES = {"Operator", "Runtime", "Kernel", "Memcpy", "Memset"}
@@ -22,7 +23,8 @@ OLD_CATEGORIES = {"Operator", "Runtime", "Kernel", "Memcpy", "Memset"}
 def trace_notes(reading: TraceReading) -> list[Note]:
     """Notes on one trace, each with code, count and message like a warning of the reading.
 
-    Codes: rank, old_schema, no_ops, graph_launches, driver_launches, several_streams, steps_alone.
+    Codes: rank, old_schema, no_ops, graph_launches, driver_launches, several_streams, steps_alone, numbered_names,
+    numbered_apart.
     """
     return [
         *_rank(reading),
@@ -32,6 +34,7 @@ def trace_notes(reading: TraceReading) -> list[Note]:
         *_driver(reading),
         *_streams(reading),
         *_steps(reading),
+        *_numbered(reading),
     ]
 
 
@@ -95,8 +98,22 @@ def _streams(reading: TraceReading) -> Iterator[Note]:
 def _steps(reading: TraceReading) -> Iterator[Note]:
     if reading.steps and not reading.ranges.num_rows:
         spans = plural(reading.steps, "ProfilerStep# span", "ProfilerStep# spans")
-        text = f"the trace has {spans} and no range: the profiler's steps are not ranges, record_function makes them"
+        text = f"the trace has {spans} and no range: to take them as ranges, name the annotation 'ProfilerStep#*'"
         yield _note("steps_alone", reading.steps, text)
+
+
+def _numbered(reading: TraceReading) -> Iterator[Note]:
+    """Names of ranges that differ in numbers alone."""
+    for code, found, text in (
+        ("numbered_names", reading.groups.merged, "names of ranges differ in numbers alone and are taken together"),
+        ("numbered_apart", reading.groups.apart, "names of ranges differ in numbers alone and are kept apart, as each "
+         "runs other kernels or one lies inside another; a glob takes them together"),
+    ):  # fmt: skip
+        if found:
+            names = ", ".join(f"{name} ({len(members)} names)" for name, members in list(found.items())[:MOST_NAMES])
+            more = f" and {len(found) - MOST_NAMES} more" if len(found) > MOST_NAMES else ""
+            count = sum(map(len, found.values()))
+            yield _note(code, count, f"{count} {text}: {names}{more}")
 
 
 def _tally(table: pa.Table, *names: str) -> dict[tuple[Any, ...], int]:

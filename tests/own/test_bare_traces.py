@@ -50,12 +50,67 @@ def test_a_name_that_the_trace_does_not_have_is_told(row_of):
     assert "no range named 'train'" in row["warnings"]
 
 
-def test_steps_of_the_profiler_are_said_to_be_no_ranges(row_of):
-    assert "(ProfilerStep# spans are not ranges)" in row_of(TRACE, "ProfilerStep#1")["warnings"]
+def test_steps_of_the_profiler_are_forwards_where_they_are_asked_for(row_of):
+    assert "no range named 'ProfilerStep#1'" in row_of(TRACE, "ProfilerStep#1")["warnings"]
     alone = json.dumps({"traceEvents": [span("ProfilerStep#1", 0, 5), span("ProfilerStep#2", 6, 5)]})
     codes = {note["code"]: note["message"] for note in json.loads(row_of(alone)["warnings"])}
     assert "the trace has no annotated range" in codes["no_forwards"]
     assert codes["steps_alone"].startswith("the trace has 2 ProfilerStep# spans and no range")
+    row = row_of(alone, "ProfilerStep#*")
+    assert (row["annotation"], row["forwards"], row["cpu_time_us"]) == ("ProfilerStep#*", 2, 5)
+    assert "steps_alone" not in row["warnings"]
+
+
+def step(name, start, kernels, inner=()):
+    """A range of 400 µs with kernels ((name, µs)) launched 10 µs after one another; inner: names of ranges in it."""
+    events = [span(name, start, 400), *(span(each, start + 1 + 50 * place, 40) for place, each in enumerate(inner))]
+    for place, (called, time) in enumerate(kernels):
+        at, number = start + 5 + 10 * place, start + place
+        shared = {"ph": "X", "args": {"correlation": number}}
+        events.append(shared | {"cat": "cuda_runtime", "name": "launch", "pid": 1, "tid": 1, "ts": at, "dur": 2})
+        events.append(shared | {"cat": "kernel", "name": called, "pid": 0, "tid": 7, "ts": at + 99, "dur": time})
+    return events
+
+
+PREFILL, DECODE = [("gemm", 50)] * 6 + [("argmax", 4)], [("gemm", 8)] * 3 + [("argmax", 4)]
+SERVING = {"execute_1(256)_1(1)": PREFILL, "execute_0(0)_2(2)": DECODE, "execute_0(0)_3(3)": DECODE,
+           "execute_1(64)_1(1)": PREFILL, "execute_0(0)_1(1)": DECODE}  # fmt: skip
+
+
+@pytest.mark.parametrize("annotation", [None, "execute_*"])
+def test_prefills_and_decodes_are_told_apart(tables_of_text, annotation):
+    """Three decodes of four kernels and 28 µs, two prefills of seven and 304 µs."""
+    events = [
+        event for place, (name, kernels) in enumerate(SERVING.items()) for event in step(name, 1000 * place, kernels)
+    ]
+    tables = tables_of_text(json.dumps({"traceEvents": events}), annotation)
+    (row,) = tables["case"].to_pylist()
+    assert (row["annotation"], row["forwards"]) == (annotation or "execute_*(*)_*(*)", 5)
+    assert (row["kernels"], row["device_time_us"]) == (4, 28)
+    notes = {note["code"]: note for note in json.loads(row["warnings"])}
+    assert notes["several_kinds"]["count"] == 2
+    assert notes["several_kinds"]["message"] == (
+        "forwards did different work: 3 x 4 kernels, 28.0 µs of device time (0, 0, 2, 2; 0, 0, 3, 3; 0, 0, 1, 1); "
+        "2 x 7 kernels, 304 µs of device time (1, 256, 1, 1; 1, 64, 1, 1); counts and times are those of the first kind"
+    )
+    assert "uneven" not in notes
+    assert ("numbered_names" in notes) == (annotation is None)
+    assert [(each["index"], each["kind"], each["label"]) for each in tables["ranges"].to_pylist()] == [
+        (0, 1, "1, 256, 1, 1"), (1, 0, "0, 0, 2, 2"), (2, 0, "0, 0, 3, 3"), (3, 1, "1, 64, 1, 1"), (4, 0, "0, 0, 1, 1"),
+    ]  # fmt: skip
+    assert tables["activities"]["index"].to_pylist() == [0] * 7 + [1] * 4 + [2] * 4 + [3] * 7 + [4] * 4
+
+
+def test_a_forward_is_the_outermost_range_of_its_name(tables_of_text):
+    """Two forwards of three kernels and 9 µs, each with two wraps of the same name in it."""
+    events = [event for start in (0, 1000) for event in step("fsdp", start, [("k", 3)] * 3, ["fsdp", "fsdp"])]
+    tables = tables_of_text(json.dumps({"traceEvents": events}))
+    (row,) = tables["case"].to_pylist()
+    assert (row["annotation"], row["forwards"], row["kernels"], row["device_time_us"]) == ("fsdp", 2, 3, 9)
+    ranges = tables["ranges"].to_pylist()
+    assert [(each["level"], each["forward"]) for each in ranges] == [(0, True), (1, False), (1, False)] * 2
+    assert [each["index"] for each in ranges if each["forward"]] == [0, 1]
+    assert tables["activities"]["index"].to_pylist() == [0] * 3 + [1] * 3
 
 
 def test_a_trace_alone_is_not_said_to_be_of_a_cpu_run(row_of):

@@ -32,6 +32,31 @@ def test_nested_ranges_are_reported_each_with_usual_counts_and_median_times():
     assert (backward.annotation, backward.kernels, backward.inferred) == ("backward", 6, True)
 
 
+def test_ranges_that_did_different_work_have_a_line_each():
+    """Prefills and decodes of two processes, which number their kinds each for itself; and an inner range."""
+    taken = {"group": "step_*", "level": 0, "forward": True}
+    ranges = [
+        range_row("toy", "step_1", 7, 300.0, kind=1, label="1", process=1, **taken),
+        range_row("toy", "step_2", 4, 20.0, kind=0, label="2", process=1, **taken),
+        range_row("toy", "step_3", 4, 30.0, kind=0, label="3", process=1, **taken),
+        range_row("toy", "step_1", 7, 320.0, kind=0, label="1", process=2, **taken),
+        range_row("toy", "step_2", 2, 9.0, kind=0, label="2", process=2, **taken | {"level": 1, "forward": False}),
+    ]
+    lines = range_lines(tables(ranges, [{"run": "r", "case": "toy", "workload": "toy"}]))
+    assert [(x.annotation, x.labels, x.level, x.count, x.kernels, x.device_time_us, x.forward) for x in lines] == [
+        ("step_*", ("1",), 0, 1, 7, 300.0, True),
+        ("step_*", ("2", "3"), 0, 2, 4, 25.0, True),
+        ("step_*", ("1",), 0, 1, 7, 320.0, True),
+        ("step_*", ("2",), 1, 1, 2, 9.0, False),
+    ]
+
+
+def test_a_case_whose_forwards_did_different_work_gets_a_list_though_it_has_no_other_range():
+    ranges = [range_row("toy", "step", n, 1.0, forward=True, kind=kind) for n, kind in ((4, 0), (7, 1))]
+    lines = range_lines(tables(ranges, [{"run": "r", "case": "toy", "workload": "linear"}]))
+    assert [(line.kernels, line.kind, line.kinds) for line in lines] == [(4, 0, 2), (7, 1, 2)]
+
+
 def test_a_case_that_has_its_forwards_alone_gets_no_list_of_ranges():
     ranges = [range_row("plain", "step", 1, 1.0, forward=True)]
     assert range_lines(tables(ranges, [{"run": "r", "case": "plain", "workload": "linear"}])) == ()

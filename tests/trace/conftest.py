@@ -8,8 +8,8 @@ from kernelbook.trace import read_trace
 
 @pytest.fixture
 def read(tmp_path):
-    def of(events, **head):
-        return read_trace(made_trace.write(tmp_path / "made.json", events, **head))
+    def of(events, annotation=None, **head):
+        return read_trace(made_trace.write(tmp_path / "made.json", events, **head), annotation)
 
     return of
 

@@ -3,9 +3,9 @@
 from collections import Counter
 
 
-def counted(reading, name):
+def counted(reading):
     """Per forward the rows and activities that `plain_forwards.forwards` counts."""
-    activities, calls = reading.forwards(name)
+    activities, calls = reading.forwards()
     found = {}
     for row in calls.to_pylist():
         rows, _ = found.setdefault(row["index"], (Counter(), Counter()))

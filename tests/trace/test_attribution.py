@@ -26,7 +26,7 @@ def test_a_sound_forward(read):
     assert step == {
         "annotation": "step", "index": 0, "kernels": 2, "memcpys": 0, "memsets": 1, "launches": 3,
         "cpu_time_us": 100.0, "device_time_us": 31.0, "device_busy_us": 31.0, "inferred": False, "start_us": 0.0,
-        "parent": None, "pid": 100, "tid": 1,
+        "parent": None, "pid": 100, "tid": 1, "group": "step", "label": None, "level": 0, "kind": 0, "forward": True,
     }  # fmt: skip
     linear, addmm, relu = (ops_of(reading)[name] for name in ("aten::linear", "aten::addmm", "aten::relu"))
     assert linear == {
@@ -250,7 +250,7 @@ def test_forwards(read):
     steps = [event for i in range(2) for event in forward(1000.0 + 1000 * i, 1 + 3 * i)]
     steps[1]["args"] = {"Input Dims": [[2, 3], []], "Input type": ["float", ""], "Concrete Inputs": ["", "1.5"]}
     steps[1]["args"]["Input Strides"] = [[3, 1], []]
-    activities, calls = read(steps).forwards("step")
+    activities, calls = read(steps, "step").forwards()
     assert [(r["index"], r["position"], r["name"]) for r in activities.to_pylist()] == [
         (0, 0, "Memset (Device)"), (0, 1, "gemm"), (0, 2, "relu"),
         (1, 0, "Memset (Device)"), (1, 1, "gemm"), (1, 2, "relu"),
@@ -278,11 +278,11 @@ def test_forwards(read):
 
 
 def test_forwards_of_an_annotation_that_is_not_there(read):
-    reading = read(forward())
-    activities, calls = reading.forwards("ste")
+    reading = read(forward(), "ste")
+    activities, calls = reading.forwards()
     assert (activities.num_rows, calls.num_rows) == (0, 0)
     assert activities.column_names[2:] == reading.activities.column_names
-    assert calls.schema == reading.forwards("step")[1].schema
+    assert calls.schema == read(forward(), "step").forwards()[1].schema
 
 
 def test_two_runs_of_one_process_that_share_correlation_ids(read):
@@ -308,5 +308,5 @@ def test_columns_are_the_documented_ones(read, root, table):
     section = text.partition(f"### {table}")[2].partition("###")[0]
     cells = [[cell.strip() for cell in line.split("|")[1:3]] for line in section.splitlines() if line.startswith("| ")]
     reading = read(forward())
-    schema = reading.activities.schema if table == "activities" else reading.forwards("step")[1].schema
+    schema = reading.activities.schema if table == "activities" else reading.forwards()[1].schema
     assert cells[2:] == [[field.name, str(field.type)] for field in schema]

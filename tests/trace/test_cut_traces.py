@@ -38,7 +38,7 @@ def test_a_forward_counts_once_a_later_launch_was_read(tmp_path, kept):
     # the last forward with a launch may have had more of them
     whole = max(launches - 1, 0) // EACH
     assert reading.cut.tolist() == [number >= whole for number in range(FORWARDS)]
-    activities, _ = reading.forwards("step")
+    activities, _ = reading.forwards()
     assert activities.num_rows == whole * EACH
     (step,) = reading.annotations()
     if whole:
@@ -67,7 +67,7 @@ def test_a_forward_keeps_its_number_where_an_earlier_one_is_cut(tmp_path):
     without_the_first = [pairs[place] for place in range(2, len(pairs), 2)]
     reading = cut(tmp_path / "cut.json", cpu + pairs[1::2] + [launch(None, 9000)] + without_the_first)
     assert reading.cut.tolist() == [True, False, False, False]
-    activities, calls = reading.forwards("step")
+    activities, calls = reading.forwards()
     assert sorted(set(activities["index"].to_pylist())) == sorted(set(calls["index"].to_pylist())) == [1, 2, 3]
 
 

@@ -141,7 +141,7 @@ def test_forwards_are_those_of_a_plain_reading(events):
     data = text_of(events, True).encode()
 
     def use(path):
-        return counted(read_trace(path), "step"), plain_forwards.forwards(path, "step")
+        return counted(read_trace(path, "step")), plain_forwards.forwards(path, "step")
 
     found, plain = in_a_file(use, data)
     expected = {i: (forward["rows"], forward["activities"]) for i, forward in enumerate(plain)}

@@ -61,13 +61,13 @@ def test_a_pipe_in_a_folder_of_traces_is_passed_over(trace):
     assert (done.returncode, done.stdout.count("\n"), done.stderr) == (0, 1, "")
 
 
-def broken(path):
+def broken(path, annotation):
     """Read a trace as read_trace does, but with a bug, or the kernel's anger, for files of certain names."""
     if "bug" in Path(path).name:
         raise OverflowError("too large\nto convert")
     if "kill" in Path(path).name:
         os.kill(os.getpid(), signal.SIGKILL)
-    return read_trace(path)
+    return read_trace(path, annotation)
 
 
 @pytest.mark.parametrize(("name", "said"), [("bug", "OverflowError: too large to convert"), ("kill", "was killed")])
@@ -77,7 +77,7 @@ def test_no_file_takes_another_with_it(trace, monkeypatch, name, said, place):
     for other in ("m", "n", "o"):
         write(trace.with_name(f"{other}.json"), forward())
     write(trace.with_name(f"{place}-{name}.json"), forward())
-    results = list(batch.run_jobs(batch.find_jobs([trace.parent], None), "*"))
+    results = list(batch.run_jobs(batch.find_jobs([trace.parent], None), None))
     failed = [result for result in results if isinstance(result, batch.Failure)]
     assert len(results) == 5
     assert len(failed) == 1

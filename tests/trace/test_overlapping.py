@@ -49,7 +49,7 @@ def test_an_op_that_ends_a_little_after_its_range_is_still_in_it(read):
     assert kernels_of(reading) == {"f": 1}
     assert reading.activities["op"].to_pylist() == ["mm"]
     assert warned(reading) == {"overlapping_rows": 1}
-    activities, calls = reading.forwards("f")
+    activities, calls = reading.forwards()
     assert (activities.num_rows, calls["name"].to_pylist()) == (1, ["mm", "cudaLaunchKernel"])
 
 
@@ -66,7 +66,7 @@ def test_neighbours_that_overlap_by_a_rounded_time_are_neighbours(read, overlap)
 
 def test_forwards_that_overlap_stay_two_forwards(read):
     reading = read([annotation("step", 0, 102), annotation("step", 100, 100), op("aten::mm", 150, 10)])
-    calls = reading.forwards("step")[1].to_pylist()
+    calls = reading.forwards()[1].to_pylist()
     assert [row["index"] for row in calls if row["name"] == "aten::mm"] == [1]
     assert reading.ranges["parent"].to_pylist() == [None, None]
 

@@ -48,9 +48,9 @@ def test_forwards_of_one_annotation_share_out_its_activities(recorded_h200):
     if not RECORDED:
         pytest.skip("no recorded H200 run in the checkout")
     for path in recorded_h200.glob("*/1/trace.json.gz"):
-        reading = read_trace(path)
-        for name in set(reading.ranges["annotation"].to_pylist()):
-            activities, calls = reading.forwards(name)
+        for name in set(read_trace(path).ranges["annotation"].to_pylist()):
+            reading = read_trace(path, name)
+            activities, calls = reading.forwards()
             mine = [row for row in reading.ranges.to_pylist() if row["annotation"] == name]
             per_range = [row["kernels"] + row["memcpys"] + row["memsets"] for row in mine]
             indices = activities["index"].to_pylist()

@@ -41,7 +41,7 @@ def test_neighbours_are_no_children(read):
 def test_a_quarter_microsecond_since_1970_is_exact(read):
     reading = read([op("aten::a", EPOCH + 0.25, 10.5), op("aten::b", EPOCH + 0.75, 0.25), annotation("s", EPOCH, 20)])
     (step,) = reading.ranges.to_pylist()
-    _, calls = reading.forwards("s")
+    _, calls = reading.forwards()
     assert step["start_us"] == 0.0
     assert calls["start_us"].to_pylist() == [0.25, 0.75]
     assert calls["self_us"].to_pylist() == [10.25, 0.25]
@@ -49,7 +49,7 @@ def test_a_quarter_microsecond_since_1970_is_exact(read):
 
 def test_nanoseconds_after_a_base_time_are_exact(read):
     base = 5097429340948.059
-    _, calls = read([annotation("s", base, 407.379), op("aten::a", 5097429341008.603, 91.794)]).forwards("s")
+    _, calls = read([annotation("s", base, 407.379), op("aten::a", 5097429341008.603, 91.794)]).forwards()
     assert calls["start_us"].to_pylist() == [60.544]
     assert calls["duration_us"].to_pylist() == [91.794]
 

@@ -35,8 +35,8 @@ def facts() -> dict[str, CaseFacts]:
 @pytest.mark.parametrize("case", BY_HAND)
 def test_every_step_has_the_work_of_both_threads(case):
     ops, kernels = BY_HAND[case]
-    reading = read_trace(FOLDER / case / "1" / "trace.json.gz")
-    found = counted(reading, "training_step")
+    reading = read_trace(FOLDER / case / "1" / "trace.json.gz", "training_step")
+    found = counted(reading)
     assert sorted(found) == [0, 1, 2]
     for rows, activities in found.values():
         names = Counter()
@@ -56,7 +56,7 @@ def test_every_step_has_the_work_of_both_threads(case):
 def test_a_plain_count_finds_the_same(case, name):
     path = FOLDER / case / "1" / "trace.json.gz"
     plain = plain_forwards.forwards(path, name)
-    assert counted(read_trace(path), name) == {i: (f["rows"], f["activities"]) for i, f in enumerate(plain)}
+    assert counted(read_trace(path, name)) == {i: (f["rows"], f["activities"]) for i, f in enumerate(plain)}
     rows = [row for row in read_trace(path).ranges.to_pylist() if row["annotation"] == name]
     assert [row["device_time_us"] for row in rows] == pytest.approx([float(f["device_time_us"]) for f in plain])
 

@@ -118,7 +118,7 @@ class CallTotal:
 
 @dataclass(frozen=True)
 class Forward:
-    """One annotated step of one process."""
+    """One annotated step of one process. ``kind``: 0 where it did the same work as most forwards of its process."""
 
     process: int
     index: int
@@ -128,6 +128,7 @@ class Forward:
     start_us: float | None = None
     activities: tuple[Activity, ...] = ()
     launches: int | None = None
+    kind: int = 0
 
     @cached_property
     def kernels(self) -> tuple[Activity, ...]:
@@ -249,6 +250,11 @@ class CaseFacts:
         """(process, unprofiled forward times in µs) of each merged process that has any."""
         return tuple((p.process, p.forward_times_us) for p in self.processes if p.merged and p.forward_times_us)
 
+    @cached_property
+    def usual_forwards(self) -> tuple[Forward, ...]:
+        """The forwards that did the same work as most; medians are over these."""
+        return tuple(forward for forward in self.forwards if forward.kind == 0)
+
     @property
     def first_forwards(self) -> tuple[Forward, ...]:
         """The profiled forwards of the first process that has any."""
@@ -305,7 +311,7 @@ class CaseFacts:
 
         Like ``cpu_time_us``, of which it is a part: the median over forwards, and of that over processes.
         """
-        sums = {(forward.process, forward.index): 0.0 for forward in self.forwards}
+        sums = {(forward.process, forward.index): 0.0 for forward in self.usual_forwards}
         for total in self.call_totals:
             if match(total) and (total.process, total.index) in sums:
                 sums[total.process, total.index] += of_total(total)
@@ -315,8 +321,10 @@ class CaseFacts:
     def usual_self_us(self) -> Mapping[tuple[str, str], float]:
         """(category, name) -> self time of one call of it: the median over forwards, and of that over processes."""
         found: dict[tuple[str, str], list[tuple[int, float]]] = {}
+        unusual = {(forward.process, forward.index) for forward in self.forwards if forward.kind}
         for total in self.call_totals:
-            found.setdefault((total.category, total.name), []).append((total.process, total.self_us / total.count))
+            if (total.process, total.index) not in unusual:
+                found.setdefault((total.category, total.name), []).append((total.process, total.self_us / total.count))
         return {key: median_of_processes(values) or 0.0 for key, values in found.items()}
 
     def note(self, code: str) -> Note | None:

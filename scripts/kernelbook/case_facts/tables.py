@@ -81,13 +81,14 @@ def _facts(
 
 
 def representative(forwards: Iterable[Forward]) -> Forward | None:
-    """The forward that stands for the others: of those with the commonest activities, the one of median time.
+    """The forward that stands for the others: of the usual ones with the commonest activities, that of median time.
 
     That is device time, or CPU time where no device was used. None if there are no forwards.
     """
     alike: dict[tuple[tuple[str, str], ...], list[Forward]] = {}
     for forward in forwards:
-        alike.setdefault(tuple((a.category, a.name) for a in forward.activities), []).append(forward)
+        if forward.kind == 0:
+            alike.setdefault(tuple((a.category, a.name) for a in forward.activities), []).append(forward)
     commonest = max(alike.values(), key=len, default=[])
     ordered = sorted(
         commonest, key=lambda f: (f.cpu_time_us if f.device_time_us is None else f.device_time_us, f.index)
@@ -116,6 +117,7 @@ def _forwards(ranges: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, A
             device_busy_us=row["device_busy_us"],
             start_us=row.get("start_us"),
             launches=row.get("launches"),
+            kind=row.get("kind") or 0,
             activities=tuple(sorted(activities.get((row["process"], row["index"]), []), key=lambda a: a.position)),
         )
         for row in sorted(ranges, key=lambda row: (row["process"], row["index"]))

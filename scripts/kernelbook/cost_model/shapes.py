@@ -76,7 +76,7 @@ def _read_shapes(path: str, annotation: str) -> tuple[Call, ...]:
     if not Path(path).is_file():
         return ()
     try:
-        _, calls = read_trace(path).forwards(annotation)
+        _, calls = read_trace(path, annotation).forwards()
     except (TraceError, OSError):
         return ()
     names = Call.__dataclass_fields__

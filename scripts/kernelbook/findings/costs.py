@@ -77,7 +77,7 @@ def forward_span(facts: CaseFacts) -> Span | None:
 
 def cpu_span(facts: CaseFacts) -> Span | None:
     """CPU time of a forward under the profiler, over the merged processes."""
-    return span_of(medians_by_process((f.process, f.cpu_time_us) for f in facts.forwards).values())
+    return span_of(medians_by_process((f.process, f.cpu_time_us) for f in facts.usual_forwards).values())
 
 
 def device_span(facts: CaseFacts) -> Span | None:
@@ -187,7 +187,7 @@ def cpu_cost(facts: CaseFacts, match: Callable[[CallTotal], bool], self_time: bo
     names = dict.fromkeys(total.name for total in facts.call_totals if match(total))
     parts = {n: facts.cpu_cost(lambda total, n=n: total.name == n and match(total), time_of) for n in names}
     ordered = dict(sorted(parts.items(), key=lambda item: -item[1]))
-    sums = {(forward.process, forward.index): 0.0 for forward in facts.forwards}
+    sums = {(forward.process, forward.index): 0.0 for forward in facts.usual_forwards}
     for total in facts.call_totals:
         if match(total) and (total.process, total.index) in sums:
             sums[total.process, total.index] += time_of(total)

@@ -119,7 +119,7 @@ def cpu_parts(facts: CaseFacts) -> dict[str, float]:
 
     Every call counts with what it spends in itself; what no call covers is Python's.
     """
-    wholes = {(forward.process, forward.index): forward.cpu_time_us for forward in facts.forwards}
+    wholes = {(forward.process, forward.index): forward.cpu_time_us for forward in facts.usual_forwards}
     sums: dict[str, dict[tuple[int, int], float]] = {PYTHON: dict(wholes)}
     for total in facts.call_totals:
         place = total.process, total.index

@@ -54,7 +54,7 @@ def _between_processes(facts: CaseFacts, position: int) -> float:
     name = facts.activities[position].name
     lengths = {
         (f.process, f.index): f.activities[position].duration_us
-        for f in facts.forwards
+        for f in facts.usual_forwards
         if position < len(f.activities) and f.activities[position].name == name
     }
     medians = process_medians(lengths).values()

@@ -72,7 +72,7 @@ def slow_first(scene: Scene) -> Iterator[Finding]:
 def _device_ratios(facts: CaseFacts) -> list[float]:
     """Of each process: the device time of its first forward over the median of the others."""
     by_process: dict[int, list[float]] = {}
-    for forward in facts.forwards:
+    for forward in facts.usual_forwards:
         if forward.device_time_us:
             by_process.setdefault(forward.process, []).append(forward.device_time_us)
     return [times[0] / statistics.median(times[1:]) for times in by_process.values() if len(times) > 1]
@@ -96,7 +96,7 @@ def uneven_kernel(scene: Scene) -> Iterator[Finding]:
     """Compared at the same position of the forwards of one process, in every process; of one kernel the worst place."""
     least = UNEVEN_FORWARD * (scene.device_time_us or 0.0)
     processes: dict[int, list[Forward]] = {}
-    for forward in scene.facts.forwards:
+    for forward in scene.facts.usual_forwards:
         processes.setdefault(forward.process, []).append(forward)
     worst: dict[str, Uneven] = {}
     for position, kernel in enumerate(scene.activities):

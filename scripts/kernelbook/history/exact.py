@@ -18,7 +18,7 @@ from kernelbook.report.text import visible
 
 Names = Callable[[str, str, str], dict[str, tuple[str, ...]]]
 """(edition, run, "kernels" or "ops") -> names by their id."""
-PASSING_WARNINGS = frozenset({"slow_first", "uneven", "shared_gpu", "unlocked_gpu", "few_samples"})
+PASSING_WARNINGS = frozenset({"slow_first", "uneven", "several_kinds", "shared_gpu", "unlocked_gpu", "few_samples"})
 """Warnings that come and go with what else a machine does: no part of what a case is."""
 KEY_WORDS = ("device", "driver", "params", "dtype", "settings", "workload", "variant", "mode")
 

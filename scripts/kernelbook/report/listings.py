@@ -21,6 +21,7 @@ from kernelbook.trust import Trust
 RESTLESS = Part(
     "restless", "flag", "The 95th percentile of its forward times is above 5 times the 5th: their median says little"
 )
+SAME_WORK = "ranges of one kind ran the same kernels; the commonest kind is the first"
 INFERRED = Part("inferred", "muted", "launched by another thread while the range was open")
 Anchors = Mapping[str, str]
 
@@ -184,7 +185,10 @@ _RANGE: tuple[Column[RangeLine], ...] = (
         "range",
         lambda line: cell(
             Part(text.clip(line.annotation, 80), "code"),
+            Part(text.clip("; ".join(line.labels), 80), "muted") if line.labels else None,
             Part("the forward", "muted") if line.forward else None,
+            Part(f"inside {line.level} of its name", "muted") if line.level else None,
+            Part(f"kind {line.kind + 1} of {line.kinds}", "muted", SAME_WORK) if line.kinds > 1 else None,
             INFERRED if line.inferred else None,
         ),
     ),

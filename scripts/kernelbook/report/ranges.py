@@ -20,7 +20,11 @@ FILES = 8
 
 @dataclass(frozen=True)
 class RangeLine:
-    """All ranges of one name: counts of most of them, times as medians. Figures include what is nested inside."""
+    """Ranges of one name that did the same work: counts of most of them, times as medians, both with what is nested.
+
+    annotation: the name, with * for each number where several names are taken together; labels: their numbers.
+    level: how many ranges of that name are around each. kind: which of the `kinds` of work of that name and level.
+    """
 
     run: str
     case: str
@@ -34,6 +38,10 @@ class RangeLine:
     device_busy_us: float | None
     inferred: bool
     forward: bool
+    labels: tuple[str, ...] = ()
+    level: int = 0
+    kind: int = 0
+    kinds: int = 1
 
 
 @dataclass(frozen=True)
@@ -67,20 +75,29 @@ class WholeFile:
 
 
 def range_lines(tables: Mapping[str, pa.Table]) -> tuple[RangeLine, ...]:
-    """Of each (run, case) whose trace has other ranges than the forwards, its ranges by name, at most `LINES` of them.
+    """The ranges of each (run, case) whose forwards did different work or whose trace has other ranges, too.
 
-    In the order in which they first appear; where there are more, those of the most CPU time.
+    A line for each name, level and kind of work, in the order in which they first appear; where there are more than
+    `LINES`, those of the most CPU time. Processes number their kinds each for itself, so the number of kernels counts.
     """
-    grouped: dict[Key, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    grouped: dict[Key, dict[tuple[Any, ...], list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in tables["ranges"].to_pylist():
-        grouped[row["run"], row["case"]][row["annotation"]].append(row)
+        kind = (0, None) if row.get("kind") is None else (row["kind"], row["kernels"])
+        of_line = (row.get("group") or row["annotation"], row.get("level") or 0, *kind)
+        grouped[row["run"], row["case"]][of_line].append(row)
     bare = {(row["run"], row["case"]) for row in _bare(tables)}
     lines: list[RangeLine] = []
-    for key, by_name in grouped.items():
-        others = any(not row.get("forward", True) for rows in by_name.values() for row in rows)
-        if others or key in bare:
-            kept = sorted(by_name, key=lambda name: -sum(row["cpu_time_us"] for row in by_name[name]))[:LINES]
-            lines += [_line(key, name, by_name[name]) for name in by_name if name in set(kept)]
+    for key, by_line in grouped.items():
+        rows = [row for members in by_line.values() for row in members]
+        if key in bare or any(not row.get("forward", True) or row.get("kind") for row in rows):
+            kept = sorted(by_line, key=lambda line: -sum(row["cpu_time_us"] for row in by_line[line]))[:LINES]
+            kinds: dict[tuple[Any, ...], list[tuple[Any, ...]]] = defaultdict(list)
+            for line in sorted(by_line, key=lambda line: line[2]):
+                kinds[line[:2]].append(line)
+            for line in by_line:
+                if line in kept:
+                    alike = kinds[line[:2]]
+                    lines.append(_line(key, by_line[line], *line[:2], alike.index(line), len(alike)))
     return tuple(lines)
 
 
@@ -103,11 +120,22 @@ def _bare(tables: Mapping[str, pa.Table]) -> list[Row]:
     return [row for row in tables["cases"].to_pylist() if row.get("workload") == "trace"]
 
 
-def _line(key: Key, name: str, rows: list[Row]) -> RangeLine:
+def _line(key: Key, rows: list[Row], name: str, level: int, kind: int, kinds: int) -> RangeLine:
     counts = {each: Counter(row.get(each) for row in rows).most_common(1)[0][0] for each in ("kernels", *COPIES)}
     times = {each: _median(row.get(each) for row in rows) for each in TIMES}
-    inferred, forward = (any(row.get(each) for row in rows) for each in ("inferred", "forward"))
-    return RangeLine(*key, name, len(rows), **counts, **times, inferred=inferred, forward=forward)
+    labels = dict.fromkeys(row["label"] for row in rows if row.get("label") is not None)
+    return RangeLine(
+        *key,
+        name,
+        len(rows),
+        **counts,
+        **times,
+        **{each: any(row.get(each) for row in rows) for each in ("inferred", "forward")},
+        labels=tuple(labels),
+        level=level,
+        kind=kind,
+        kinds=kinds,
+    )
 
 
 def _file(row: Row, kernels: list[Row]) -> WholeFile:

@@ -1,27 +1,33 @@
-"""The ranges of each annotation in short."""
+"""The outermost ranges of each name in short."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kernelbook.trace.attribution import Attribution
 from kernelbook.trace.busy import busy_time
 from kernelbook.trace.columns import Columns
+from kernelbook.trace.groups import RangeGroups
 from kernelbook.trace.nesting import NONE
 from kernelbook.trace.plausible import Doubts
 from kernelbook.trace.tables import RangeFigures
 
 COUNTS = ("kernels", "memcpys", "memsets", "launches")
+MOST_KINDS = 5  # lines of one group; the last is for all works that are rarer
 
 
 @dataclass(frozen=True)
 class AnnotationSummary:
-    """The ranges of one name. Counts are (lowest, highest) over the ranges, times medians, None "not in the file".
+    """The outermost ranges of one family that did the same work. Counts are (lowest, highest) over the ranges, times
+    medians, None "not in the file".
 
-    busy_share: the annotation's device busy time over the time from its first range's start to the end of its last
+    annotation: the family's name; labels: what tells its names apart, if there are several. nested: how many of its
+    ranges lie in others of its group. kind, kinds: which work of how many its ranges did, from 0, the commonest first.
+    From `MOST_KINDS` works on the rarer ones are put together: kind is None then, and so are the medians.
+    busy_share: their device busy time over the time from the first range's start to the end of the last
     range or activity, per device in use: 0 to 1. launch_delay_us: median over its activities, from the start of the
     launch call to the start of the activity. Both are without times that cannot be.
     """
@@ -29,12 +35,16 @@ class AnnotationSummary:
     annotation: str
     ranges: int
     counts: dict[str, tuple[int, int] | None]
-    cpu_time_us: float
+    cpu_time_us: float | None
     device_time_us: float | None
     device_busy_us: float | None
     busy_share: float | None
     launch_delay_us: float | None
     inferred: bool
+    labels: tuple[str, ...] = ()
+    nested: int = 0
+    kind: int | None = 0
+    kinds: int = 1
 
 
 def groups_of(codes: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
@@ -46,20 +56,53 @@ def groups_of(codes: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
 
 
 def summarize_annotations(
-    columns: Columns, found: Attribution, doubts: Doubts, figures: RangeFigures, cut: np.ndarray
+    columns: Columns,
+    found: Attribution,
+    doubts: Doubts,
+    figures: RangeFigures,
+    groups: RangeGroups,
+    cut: np.ndarray,
+    shown: np.ndarray,
 ) -> list[AnnotationSummary]:
-    """In the order in which the annotations first appear.
+    """Of the ranges to be shown (one flag per range), family by family, and in a family by kind of work.
 
-    Ranges that are `cut` are left out; an annotation that has no others keeps its CPU time alone.
+    Ranges that are `cut` are left out; where there are no others, the CPU time alone is kept.
     """
-    codes = found.forest.rows.name[found.ranges]
-    group, activity = found.within()
-    activities = dict(groups_of(codes[group]))
+    line = np.full(len(cut), NONE)
+    lines: list[tuple[np.ndarray, int | None, int]] = []
+    for family, outer in groups_of(np.where(shown & (groups.level == 0), groups.family, NONE)):
+        kinds = np.unique(groups.kind[outer]) if family != NONE else []
+        for number, kind in enumerate(kinds[:MOST_KINDS]):
+            rarer = number == MOST_KINDS - 1 and len(kinds) > MOST_KINDS
+            rows = outer[groups.kind[outer] >= kind] if rarer else outer[groups.kind[outer] == kind]
+            line[rows] = len(lines)
+            lines.append((rows, None if rarer else number, len(kinds)))
+    ranges, activity = found.within()
+    activities = dict(groups_of(line[ranges]))
     nothing = np.empty(0, dtype=np.int64)
-    return [
-        _summary(columns, found, doubts, figures, *_whole(rows, group, activity, activities.get(code, nothing), cut))
-        for code, rows in groups_of(codes)
-    ]
+    summaries = []
+    for number, (rows, kind, kinds) in enumerate(lines):
+        whole = _whole(rows, ranges, activity, activities.get(number, nothing), cut)
+        summaries.append(_of_family(_summary(columns, found, doubts, figures, *whole), groups, rows, kind, kinds))
+    return summaries
+
+
+def _of_family(
+    summary: AnnotationSummary, groups: RangeGroups, rows: np.ndarray, kind: int | None, kinds: int
+) -> AnnotationSummary:
+    """The summary of these ranges, with what is known of their family and their work."""
+    family = groups.family[rows[0]]
+    labels = (groups.label[row] for row in rows.tolist())
+    medians = ("cpu_time_us", "device_time_us", "device_busy_us", "launch_delay_us") if kind is None else ()
+    return replace(
+        summary,
+        annotation=groups.names[family],
+        labels=tuple(dict.fromkeys(label for label in labels if label is not None)),
+        nested=int(((groups.family == family) & (groups.level > 0)).sum()),
+        kind=kind,
+        kinds=kinds,
+        **dict.fromkeys(medians),
+    )
 
 
 def _whole(

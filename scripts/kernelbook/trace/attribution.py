@@ -20,7 +20,7 @@ class Attribution:
     """Rows of the forest that device activities and ranges belong to; NONE where there is none.
 
     launches: which calls queued activities. op: per activity the innermost op around its call.
-    ranges: forest rows of the annotated ranges (no profiler steps), in order of start.
+    ranges: forest rows of the annotated ranges, in order of start.
     range_of_row: per forest row the innermost range, itself included, as an index into `ranges`; row_inferred: whether
     that range is on another thread. range_of, inferred: the same per activity, as for its launch.
     enclosing: per range the range that contains it, as an index into `ranges`; open_around: the innermost that was open
@@ -68,13 +68,16 @@ class Attribution:
         return np.concatenate(ranges), np.concatenate(items)
 
 
-def attribute(columns: Columns) -> Attribution:
-    """Nest the CPU rows and find where every activity was launched from."""
+def attribute(columns: Columns, steps: bool = False) -> Attribution:
+    """Nest the CPU rows and find where every activity was launched from.
+
+    steps: whether the profiler's steps (ProfilerStep#N) are ranges.
+    """
     forest = nest(columns.cpu)
     rows = forest.rows
     launches = join_launches(forest, columns.device)
     launch = launches.call
-    is_range = (rows.kind == ANNOTATION) & ~rows.step
+    is_range = (rows.kind == ANNOTATION) & (steps | ~rows.step)
     ranges = np.flatnonzero(is_range)
     ranges = ranges[np.lexsort((ranges, rows.start[ranges]))]
     rank = np.full(len(rows.start), NONE)

@@ -59,28 +59,27 @@ def _free_name(path: Path, taken: set[str]) -> str:
     return name
 
 
-def run_job(job: Job, annotation: str) -> Summary | Failure:
+def run_job(job: Job, annotation: str | None) -> Summary | Failure:
     """Read one trace and write its tables."""
     try:
-        reading = read_trace(job.path)
+        reading = read_trace(job.path, annotation)
     except TraceError as error:
         return Failure(str(error), skippable=job.optional)
     if job.output is not None:
         from kernelbook.report.tables import write_tables  # a slow import that most calls do without
 
-        tables = {name: getattr(reading, name) for name in ("ranges", "kernels", "ops", "activities")}
         try:
-            write_tables(tables, job.output)
+            write_tables(reading.tables(), job.output)
         except OSError as error:
             message = f"{job.output}: the tables cannot be written: {error.strerror or error}; name another --output"
             return Failure(message, skippable=False)
     from kernelbook.trace_notes import trace_notes  # which needs this package first
 
-    return summarize(reading, annotation, trace_notes(reading))
+    return summarize(reading, trace_notes(reading))
 
 
 def run_jobs(
-    jobs: Sequence[Job], annotation: str, progress: Callable[[int], None] | None = None
+    jobs: Sequence[Job], annotation: str | None, progress: Callable[[int], None] | None = None
 ) -> Iterator[Summary | Failure]:
     """Results in the order of the jobs. `progress` is called with the number of files done, a few times a second."""
     workers = min(len(jobs), os.cpu_count() or 1)
@@ -96,7 +95,9 @@ def run_jobs(
             yield _outcome(job, annotation, future)
 
 
-def _outcome(job: Job, annotation: str, future: Future[Summary | Failure], alone: bool = False) -> Summary | Failure:
+def _outcome(
+    job: Job, annotation: str | None, future: Future[Summary | Failure], alone: bool = False
+) -> Summary | Failure:
     """What the job returned. A worker that was killed, or a bug, is a failure of the one file that it happened on."""
     error = future.exception()
     if error is None:

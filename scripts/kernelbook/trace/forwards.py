@@ -1,4 +1,4 @@
-"""The forwards of one annotation: the device activities and the CPU events of each."""
+"""The device activities and the CPU events of each forward."""
 
 from __future__ import annotations
 
@@ -27,22 +27,6 @@ class Inputs(NamedTuple):
     types: str | None = None
     concrete: str | None = None
     strides: str | None = None
-
-
-def forward_ranges(columns: Columns, found: Attribution, annotation: str) -> np.ndarray:
-    """The outermost ranges with this name, as indices into `found.ranges`."""
-    if annotation not in columns.names:
-        return np.empty(0, dtype=np.int64)
-    named = found.forest.rows.name[found.ranges] == columns.names.index(annotation)
-    return outermost(found, named)
-
-
-def outermost(found: Attribution, chosen: np.ndarray) -> np.ndarray:
-    """The chosen ranges (one flag per range) that lie in no other chosen range, as indices into `found.ranges`."""
-    marked = np.zeros(len(found.forest.parent), dtype=bool)
-    marked[found.ranges[chosen]] = True
-    chosen = np.flatnonzero(chosen)
-    return chosen[found.forest.around(marked, found.ranges[chosen]) == NONE]
 
 
 def _of_forwards(

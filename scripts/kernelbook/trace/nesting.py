@@ -33,6 +33,16 @@ def depths(parent: np.ndarray) -> np.ndarray:
     return depth
 
 
+def summed_up(parent: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Per item the sum of `values` (integers) over itself and all items in it."""
+    total, depth = values.astype(np.int64), depths(parent)
+    by_depth = np.argsort(depth, kind="stable")
+    borders = np.searchsorted(depth[by_depth], np.arange(1, depth.max(initial=0) + 1))
+    for level in reversed(np.split(by_depth, borders)[1:]):
+        np.add.at(total, parent[level], total[level])
+    return total
+
+
 @dataclass
 class Forest:
     """CPU rows in order (thread, start, outermost first), so that a row's descendants follow it without a gap.
@@ -61,11 +71,6 @@ class Forest:
         return self._first_fit(every, self.parent.copy(), every, contains)
 
     @cached_property
-    def depth(self) -> np.ndarray:
-        """Number of rows around each row."""
-        return depths(self.parent)
-
-    @cached_property
     def self_time(self) -> np.ndarray:
         """Length less that of the rows directly inside (ops, annotations and runtime calls), never negative."""
         inside = self.holder != NONE
@@ -84,11 +89,7 @@ class Forest:
 
     def summed(self, values: np.ndarray) -> np.ndarray:
         """Per row the sum of `values` (integers) over itself and the descendants that began while it was open."""
-        total = values.astype(np.int64)
-        by_depth = np.argsort(self.depth, kind="stable")
-        borders = np.searchsorted(self.depth[by_depth], np.arange(1, self.depth.max(initial=0) + 1))
-        for level in reversed(np.split(by_depth, borders)[1:]):
-            np.add.at(total, self.parent[level], total[level])
+        total = summed_up(self.parent, values)
         for row, ancestor in self._closed_ancestors(np.flatnonzero(values)):
             np.subtract.at(total, ancestor, values[row])
         return total

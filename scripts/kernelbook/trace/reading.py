@@ -15,8 +15,10 @@ from kernelbook.trace.attribution import Attribution, attribute
 from kernelbook.trace.columns import ColumnBuilder, Columns
 from kernelbook.trace.cut import cut_ranges
 from kernelbook.trace.events import integer
-from kernelbook.trace.forwards import forward_activities, forward_calls, forward_ranges
+from kernelbook.trace.forwards import forward_activities, forward_calls
+from kernelbook.trace.groups import RangeGroups, chosen_names, group_ranges
 from kernelbook.trace.model import Totals, TraceWarning
+from kernelbook.trace.nesting import looked_up
 from kernelbook.trace.plausible import Doubts, find_doubts
 from kernelbook.trace.reader import EventReader
 from kernelbook.trace.tables import (
@@ -28,6 +30,8 @@ from kernelbook.trace.tables import (
     kernel_table,
     op_table,
     range_table,
+    select_ranges,
+    whole,
 )
 from kernelbook.trace.warnings import collect_warnings
 
@@ -37,15 +41,18 @@ class TraceReading:
     """What one trace says. Times are float µs, counted from the earliest event; null is "not in the file".
 
     source: the file as it was given. device: name of the first device. truncated: the file ends too early.
-    ranges: one row a `user_annotation` but the profiler's steps, in order of start; `parent` is a row of this table.
+    annotation: the name or glob of the ranges that were chosen, None for the longest.
+    ranges: one row per `user_annotation`, in order of start, without the profiler's steps unless they were chosen;
+    `parent` is a row of this table. groups: which of them are taken together, and which are the forwards.
     cut: per row of `ranges` whether it reaches past the end of a truncated file: its device figures may be too low.
-    steps: the profiler's own spans (ProfilerStep#N), which are no ranges.
+    steps: number of the profiler's own spans (ProfilerStep#N).
     categories: of all complete events, as the file spells them. bare_array: whether the top level is their array.
     kernels, ops: the whole file, grouped by name. activities: every device activity, in order of start; `range` is a
     row of `ranges`, `launch_delay_us` runs from the start of the launch call to that of the activity.
     """
 
     source: str
+    annotation: str | None
     device: str | None
     device_properties: list[dict[str, Any]]
     distributed: dict[str, Any] | None
@@ -53,6 +60,7 @@ class TraceReading:
     warnings: tuple[TraceWarning, ...]
     totals: Totals
     ranges: pa.Table
+    groups: RangeGroups
     kernels: pa.Table
     ops: pa.Table
     cut: np.ndarray
@@ -75,20 +83,47 @@ class TraceReading:
         return device_table(self._columns, self._attribution)
 
     def annotations(self) -> list[AnnotationSummary]:
-        """The ranges of each annotation in short, in the order in which they first appear."""
-        return summarize_annotations(self._columns, self._attribution, self._doubts, self._figures, self.cut)
+        """The chosen ranges in short or, without an annotation, all: by name, in the order in which they begin."""
+        shown = self.groups.chosen | (self.annotation is None)
+        return summarize_annotations(
+            self._columns, self._attribution, self._doubts, self._figures, self.groups, self.cut, shown
+        )
 
-    def forward_number(self, annotation: str) -> np.ndarray:
-        """Per row of `ranges` which forward it is, counted from 0; -1 for what is no outermost range of that name."""
-        forwards = forward_ranges(self._columns, self._attribution, annotation)
-        number = np.full(len(self._attribution.ranges), -1)
-        number[forwards] = np.arange(len(forwards))
+    @cached_property
+    def range_kernels(self) -> pa.Table:
+        """As `kernels`, of the chosen ranges alone."""
+        group, activity = self._attribution.within()
+        return kernel_table(self._columns, np.unique(activity[self.groups.chosen[group]]))
+
+    @cached_property
+    def range_ops(self) -> pa.Table:
+        """As `ops`, of the chosen ranges alone."""
+        group, row = self._attribution.rows_within()
+        return op_table(self._columns, self._attribution, np.unique(row[self.groups.chosen[group]]))
+
+    def tables(self) -> dict[str, pa.Table]:
+        """ranges, kernels, ops and activities and, where an annotation chose ranges, range_kernels and range_ops.
+
+        `ranges` are then the chosen ones, and the `range` of an activity that belongs to no other is null.
+        """
+        tables = {name: getattr(self, name) for name in ("ranges", "kernels", "ops", "activities")}
+        if self.annotation is None:
+            return tables
+        tables["ranges"], place = select_ranges(self.ranges, self.groups.chosen)
+        column = self.activities.column_names.index("range")
+        of_activity = whole(looked_up(place, self._attribution.range_of))
+        tables["activities"] = self.activities.set_column(column, "range", of_activity)
+        return tables | {"range_kernels": self.range_kernels, "range_ops": self.range_ops}
+
+    @cached_property
+    def forward_number(self) -> np.ndarray:
+        """Per row of `ranges` which forward it is, counted from 0; -1 for every other range."""
+        number = np.full(len(self.cut), -1)
+        number[self.groups.is_forward] = np.arange(self.groups.is_forward.sum())
         return number
 
-    def forwards(self, annotation: str) -> tuple[pa.Table, pa.Table]:
-        """(activities, calls) of the outermost ranges named `annotation`; both are empty when there is none.
-
-        A range that is `cut` is left out.
+    def forwards(self) -> tuple[pa.Table, pa.Table]:
+        """(activities, calls) of the forwards; both are empty when there is none. One that is `cut` is left out.
 
         activities: the reading's columns after `index` (which forward) and `position` (order of start in it).
         calls: every CPU event of the forwards in order of start: index, depth (0: in no other event), parent (a
@@ -97,38 +132,43 @@ class TraceReading:
         the inputs as JSON text, thread (0: the forward's own) and inferred (it ran on another thread). The inputs come
         from a second pass over the file.
         """
-        number = self.forward_number(annotation)
-        forwards = np.flatnonzero((number >= 0) & ~self.cut)
-        numbers = number[forwards]
-        activities = forward_activities(self.activities, self._attribution, forwards, numbers)
-        return activities, forward_calls(Path(self.source), self._columns, self._attribution, forwards, numbers)
+        forwards = np.flatnonzero((self.forward_number >= 0) & ~self.cut)
+        number = self.forward_number[forwards]
+        activities = forward_activities(self.activities, self._attribution, forwards, number)
+        return activities, forward_calls(Path(self.source), self._columns, self._attribution, forwards, number)
 
 
-def read_trace(path: str | Path) -> TraceReading:
+def read_trace(path: str | Path, annotation: str | None = None) -> TraceReading:
     """Read a torch.profiler trace, plain or gzipped, sound or damaged, of any torch version.
 
-    Raises TraceError (one line, naming the file) when it cannot be read or is no torch trace.
+    annotation: the name of the ranges that are the forwards, or a glob; `groups.group_ranges` says what is taken
+    without one. Raises TraceError (one line, naming the file) when it cannot be read or is no torch trace.
     """
     reader = EventReader(path)
     builder = ColumnBuilder()
     for events in reader.batches():
         builder.add(events)
     columns = builder.finish()
-    found = attribute(columns)
+    chosen, steps = chosen_names(columns, annotation)
+    found = attribute(columns, steps)
     doubts = find_doubts(columns, found)
     figures = compute_ranges(columns, found)
     cut = cut_ranges(columns, found, reader.truncated)
+    time = figures.device_time if len(columns.device.start) else found.forest.length[found.ranges]
+    groups = group_ranges(columns, found, time, cut | doubts.cpu_apart[found.ranges], annotation, chosen)
     properties = _device_properties(reader.metadata.get("deviceProperties"))
     distributed = reader.metadata.get("distributedInfo")
     return TraceReading(
         source=str(path),
+        annotation=annotation,
         device=_device_name(properties),
         device_properties=properties,
         distributed=distributed if isinstance(distributed, dict) else None,
         truncated=reader.truncated,
-        warnings=collect_warnings(reader, columns, found, doubts, figures, cut),
+        warnings=collect_warnings(reader, columns, found, doubts, figures, groups, cut),
         totals=compute_totals(columns, found, doubts),
-        ranges=range_table(columns, found, figures),
+        ranges=range_table(columns, found, figures, groups),
+        groups=groups,
         kernels=kernel_table(columns),
         ops=op_table(columns, found),
         cut=cut,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from fnmatch import fnmatchcase
+from itertools import compress
 from typing import Any
 
 from kernelbook.trace.annotations import AnnotationSummary
@@ -26,6 +26,8 @@ class Summary:
 
     rank: from distributedInfo, None if not there; whoever knows the file's fellows may set a better one.
     notes: what is peculiar about the file (`trace_notes`), each with code, count and message.
+    annotation: the name or glob by which ranges were chosen. ranges, annotations, range_kernels and range_ops are of
+    those ranges alone, the last two None without it; totals, kernels and ops are of the whole file.
     """
 
     source: str
@@ -40,6 +42,9 @@ class Summary:
     rank: int | None
     world_size: int | None
     notes: Sequence[Mapping[str, Any]] = ()
+    annotation: str | None = None
+    range_kernels: list[dict[str, Any]] | None = None
+    range_ops: list[dict[str, Any]] | None = None
 
     def among(self, rank: int | None, more: Sequence[TraceWarning]) -> Summary:
         """With its rank among the other traces and the warnings about their set."""
@@ -47,6 +52,7 @@ class Summary:
 
     def to_json(self) -> str:
         """One line of strict JSON, after the schema of `--json`."""
+        chosen = {"range_kernels": self.range_kernels, "range_ops": self.range_ops}
         return json.dumps(
             {
                 "schema": SCHEMA,
@@ -60,17 +66,18 @@ class Summary:
                 "ops": self.ops,
                 "rank": self.rank,
                 "notes": list(self.notes),
+                **(chosen if self.annotation is not None else {}),
             },
             allow_nan=False,
         )
 
 
-def summarize(reading: TraceReading, annotation: str = "*", notes: Sequence[Mapping[str, Any]] = ()) -> Summary:
-    """The reading in short, with `notes` on its file; only ranges whose name matches the glob `annotation` are kept."""
-
-    def kept(name: str) -> bool:
-        return fnmatchcase(name, annotation)
-
+def summarize(reading: TraceReading, notes: Sequence[Mapping[str, Any]] = ()) -> Summary:
+    """The reading in short, with `notes` on its file; where ranges were chosen, those are kept."""
+    ranges, chosen = reading.ranges.select(_RANGE_COLUMNS).to_pylist(), {}
+    if reading.annotation is not None:
+        ranges = list(compress(ranges, reading.groups.chosen.tolist()))
+        chosen = {name: getattr(reading, name).to_pylist() for name in ("range_kernels", "range_ops")}
     distributed = reading.distributed or {}
     return Summary(
         source=reading.source,
@@ -78,13 +85,15 @@ def summarize(reading: TraceReading, annotation: str = "*", notes: Sequence[Mapp
         truncated=reading.truncated,
         warnings=reading.warnings,
         totals=asdict(reading.totals),
-        ranges=[row for row in reading.ranges.select(_RANGE_COLUMNS).to_pylist() if kept(row["annotation"])],
+        ranges=ranges,
         kernels=reading.kernels.to_pylist(),
         ops=reading.ops.to_pylist(),
-        annotations=[each for each in reading.annotations() if kept(each.annotation)],
+        annotations=reading.annotations(),
         rank=_whole(distributed.get("rank")),
         world_size=_whole(distributed.get("world_size")),
         notes=notes,
+        annotation=reading.annotation,
+        **chosen,
     )
 
 

@@ -8,15 +8,17 @@ from dataclasses import dataclass, fields
 import numpy as np
 import pyarrow as pa
 
-from kernelbook.trace.arrow import microseconds, numbers, texts, triples
+from kernelbook.trace.arrow import microseconds, numbers, strings, texts, triples
 from kernelbook.trace.attribution import Attribution
 from kernelbook.trace.busy import busy_time, busy_times
 from kernelbook.trace.columns import CATEGORY_NAMES, KERNEL, MEMCPY, MEMSET, MISSING, OP, Columns
+from kernelbook.trace.groups import RangeGroups
 from kernelbook.trace.model import Totals
-from kernelbook.trace.nesting import NONE, Forest
+from kernelbook.trace.nesting import NONE, Forest, looked_up
 from kernelbook.trace.plausible import Doubts
 
 PATH_SEPARATOR = " > "
+EVERY = slice(None)
 
 
 def whole(values: np.ndarray) -> pa.Array:
@@ -80,8 +82,8 @@ def compute_ranges(columns: Columns, found: Attribution) -> RangeFigures:
     )
 
 
-def range_table(columns: Columns, found: Attribution, figures: RangeFigures) -> pa.Table:
-    """One row a range, in order of start; figures include what is nested."""
+def range_table(columns: Columns, found: Attribution, figures: RangeFigures, groups: RangeGroups) -> pa.Table:
+    """One row per range, in order of start; figures include what is nested."""
     rows, ranges = found.forest.rows, found.ranges
     nothing = np.full(len(ranges), not len(columns.device.start))
     threads = [rows.threads[thread] for thread in rows.thread[ranges]]
@@ -101,8 +103,25 @@ def range_table(columns: Columns, found: Attribution, figures: RangeFigures) -> 
             "parent": whole(found.enclosing),
             "pid": whole(_numeric(pid for pid, _ in threads)),
             "tid": whole(_numeric(tid for _, tid in threads)),
+            "group": texts(groups.family, groups.names),
+            "label": strings(groups.label),
+            "level": numbers(groups.level),
+            "kind": numbers(groups.kind),
+            "forward": numbers(groups.is_forward),
         }
     )
+
+
+def select_ranges(ranges: pa.Table, keep: np.ndarray) -> tuple[pa.Table, np.ndarray]:
+    """(the ranges to keep, per range the row there of the innermost kept one that it is or lies in, -1 for none)."""
+    parents = [NONE if parent is None else parent for parent in ranges["parent"].to_pylist()]
+    place: list[int] = []
+    for parent, kept, own in zip(parents, keep.tolist(), (np.cumsum(keep) - 1).tolist(), strict=True):
+        place.append(own if kept else place[parent] if parent != NONE else NONE)
+    places = np.array(place, dtype=np.int64)
+    parent = whole(looked_up(places, np.array(parents, dtype=np.int64)))
+    ranges = ranges.set_column(ranges.column_names.index("parent"), "parent", parent)
+    return ranges.filter(numbers(keep)), places
 
 
 def occurrence(codes: np.ndarray) -> np.ndarray:
@@ -125,11 +144,11 @@ def _numeric(values: Iterable[int | str]) -> np.ndarray:
     return np.array([value if isinstance(value, int) else MISSING for value in values], dtype=np.int64)
 
 
-def kernel_table(columns: Columns) -> pa.Table:
-    """One row a name and category of the whole file, the longest total first."""
+def kernel_table(columns: Columns, activities: np.ndarray | slice = EVERY) -> pa.Table:
+    """One row per name and category of the given activities, the longest total first."""
     device = columns.device
-    length = device.end - device.start
-    key = device.name.astype(np.int64) * 3 + device.category
+    length = (device.end - device.start)[activities]
+    key = device.name[activities].astype(np.int64) * 3 + device.category[activities]
     order = np.lexsort((length, key))
     key, length = key[order], length[order]
     keys, first, count = np.unique(key, return_index=True, return_counts=True)
@@ -150,11 +169,11 @@ def kernel_table(columns: Columns) -> pa.Table:
     )
 
 
-def op_table(columns: Columns, found: Attribution) -> pa.Table:
-    """One row an op name, the longest CPU time first, counted as torch's `key_averages()` counts.
+def op_table(columns: Columns, found: Attribution, chosen: np.ndarray | slice = EVERY) -> pa.Table:
+    """One row per op name, the longest CPU time first, counted as torch's `key_averages()` counts.
 
     An op that is its namesake's only child is folded into it (torch.autograd.profiler_util, `_remove_dup_nodes`).
-    `device_time_us` and `kernels` include what child ops launched.
+    `device_time_us` and `kernels` include what child ops launched. chosen: the CPU rows whose ops count.
     """
     forest, device = found.forest, columns.device
     rows = forest.rows
@@ -162,7 +181,8 @@ def op_table(columns: Columns, found: Attribution) -> pa.Table:
     own_time = summed_by_row(forest, found.op, time)
     all_time = forest.summed(summed_by_row(forest, found.launch, time))
     all_kernels = forest.summed(summed_by_row(forest, found.launch, is_kernel))
-    is_op = rows.kind == OP
+    is_op = np.zeros(len(rows.kind), dtype=bool)
+    is_op[chosen] = rows.kind[chosen] == OP
     counted = is_op & ~_folded(forest, is_op)
     count = len(columns.names)
 

@@ -24,6 +24,7 @@ _NAME_WIDTH = 72
 _LEAST_NAME_WIDTH = 24
 _NARROW = 110
 _INFERRED = " (inferred)"  # some of the work was launched by another thread
+_VARIES = "varies"
 _WIDTH_WITHOUT_TERMINAL = 160
 
 
@@ -38,17 +39,23 @@ def show(console: Console, summary: Summary) -> None:
     console.print(Text(visible(summary.source), style="bold"), soft_wrap=True)
     facts = [(summary.device and visible(summary.device)) or "no device named"]
     facts += [f"rank {summary.rank}"] if summary.rank is not None else []
+    facts += ["whole file"] if summary.annotation is not None else []
     console.print(Text(", ".join(facts) + ": " + _totals(summary.totals)), soft_wrap=True)
     for warning in summary.warnings:
         console.print(Text(f"warning {warning.code}: {visible(warning.message)}", style="yellow"), soft_wrap=True)
     for note in summary.notes:
         console.print(Text(f"note {note['code']}: {visible(note['message'])}"), soft_wrap=True)
     if summary.annotations:
-        console.print(_annotation_table(summary.annotations, console.width))
-    if summary.kernels:
-        console.print(_kernel_table(summary.kernels, summary.totals["device_time_us"], console.width))
-    if summary.ops:
-        console.print(_op_table(summary.ops, console.width))
+        console.print(_annotation_table(summary, console.width))
+    chosen = f"the ranges {visible(summary.annotation or '')}"
+    for kernels, ops, where in (
+        (summary.range_kernels, summary.range_ops, chosen),
+        (summary.kernels, summary.ops, "the whole file"),
+    ):
+        if kernels:
+            console.print(_kernel_table(kernels, where, console.width))
+        if ops:
+            console.print(_op_table(ops, where, console.width))
     console.print()
 
 
@@ -65,7 +72,7 @@ def _totals(totals: dict[str, Any]) -> str:
 
 def _table(title: str, width: int, first: str, *numbers: str) -> Table:
     """A table whose first column holds names; in a narrow terminal the headings take two lines."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    table = Table(title=Text(title), title_justify="left", title_style="bold", box=None, pad_edge=False)
     table.add_column(first, overflow="ellipsis", no_wrap=True, min_width=_LEAST_NAME_WIDTH)
     for name in numbers:
         table.add_column(name.replace(" ", "\n") if width < _NARROW else name, justify="right", no_wrap=True)
@@ -78,7 +85,7 @@ def _room(width: int) -> int:
 
 
 def _name(value: str, width: int, note: str = "") -> Text:
-    return Text(clip(value, _room(width) - len(note)) + note)
+    return Text(clip(value, _room(width) - len(note.partition("\n")[0])) + note)
 
 
 def labels(names: Sequence[str], room: int) -> list[str]:
@@ -114,26 +121,36 @@ def _numbered(found: Sequence[str], room: int) -> list[str]:
     return numbered
 
 
-def _annotation_table(annotations: Sequence[AnnotationSummary], width: int) -> Table:
+def _annotation_table(summary: Summary, width: int) -> Table:
     """Counts have a column each, or share one where there is no room."""
+    annotations = summary.annotations
     left_out = len(annotations) - MOST_ANNOTATIONS
     more = f"; {left_out:,} more are in --json" if left_out > 0 else ""
-    title = f"Annotations (per range: counts, and medians of times{more})"
+    where = "the whole file" if summary.annotation is None else f"the name {visible(summary.annotation)}"
+    title = f"Annotations of {where} (per outermost range: counts, and medians of times{more})"
     counts = ["/ ".join(COUNTS)] if width < _NARROW else COUNTS
     times = ("CPU time", "device time", "busy share", "launch delay")
     table = _table(title, width, "annotation", "ranges", *counts, *times)
     for each in annotations[:MOST_ANNOTATIONS]:
         spans = [_span(each.counts[column]) for column in COUNTS]
         table.add_row(
-            _name(each.annotation, width, _INFERRED if each.inferred else ""),
+            _group(each, width),
             f"{each.ranges:,}",
             *(["/".join(spans)] if width < _NARROW else spans),
-            duration(each.cpu_time_us),
-            duration(each.device_time_us),
+            *([_VARIES] * 2 if each.kind is None else map(duration, (each.cpu_time_us, each.device_time_us))),
             share(each.busy_share) if each.busy_share is not None else NOT_AVAILABLE,
-            duration(each.launch_delay_us),
+            _VARIES if each.kind is None else duration(each.launch_delay_us),
         )
     return table
+
+
+def _group(each: AnnotationSummary, width: int) -> Text:
+    """The name and, where its ranges did several kinds of work, which; their labels on a line of their own."""
+    which = f" [kind {each.kind + 1} of {each.kinds}]" if each.kind is not None else f" [rarer of {each.kinds} kinds]"
+    nested = f" [{each.nested:,} more inside]" if each.nested else ""
+    note = (which if each.kinds > 1 else "") + nested + (_INFERRED if each.inferred else "")
+    labels = clip("; ".join(each.labels), _room(width) - 2)
+    return _name(each.annotation, width, note + (f"\n  {labels}" if labels else ""))
 
 
 def _span(counts: tuple[int, int] | None) -> str:
@@ -143,8 +160,9 @@ def _span(counts: tuple[int, int] | None) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _kernel_table(kernels: Sequence[dict[str, Any]], total_us: float, width: int) -> Table:
-    title = _top("kernels, memcpys, memsets", len(kernels))
+def _kernel_table(kernels: Sequence[dict[str, Any]], where: str, width: int) -> Table:
+    title = _top("kernels, memcpys, memsets", len(kernels), where)
+    total_us = sum(row["total_us"] for row in kernels)
     table = _table(title, width, "name", "count", "total", "share", "median", "max")
     shown = labels([row["name"] for row in kernels[:TOP]], _room(width))
     for label, row in zip(shown, kernels[:TOP], strict=True):
@@ -154,9 +172,9 @@ def _kernel_table(kernels: Sequence[dict[str, Any]], total_us: float, width: int
     return table
 
 
-def _op_table(ops: Sequence[dict[str, Any]], width: int) -> Table:
+def _op_table(ops: Sequence[dict[str, Any]], where: str, width: int) -> Table:
     headings = ("count", "CPU time", "self CPU", "device time", "self device", "kernels")
-    table = _table(_top("ops", len(ops)), width, "op", *headings)
+    table = _table(_top("ops", len(ops), where), width, "op", *headings)
     for row in ops[:TOP]:
         columns = ("cpu_time_us", "self_cpu_time_us", "device_time_us", "self_device_time_us")
         kernels = NOT_AVAILABLE if row["kernels"] is None else f"{row['kernels']:,}"
@@ -166,5 +184,5 @@ def _op_table(ops: Sequence[dict[str, Any]], width: int) -> Table:
     return table
 
 
-def _top(what: str, count: int) -> str:
-    return f"Top {min(TOP, count)} of {count:,} {what}"
+def _top(what: str, count: int, where: str) -> str:
+    return f"Top {min(TOP, count)} of {count:,} {what} of {where}"

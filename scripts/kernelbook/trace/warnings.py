@@ -9,6 +9,7 @@ import numpy as np
 from kernelbook.trace.annotations import groups_of
 from kernelbook.trace.attribution import Attribution
 from kernelbook.trace.columns import MISSING, Columns
+from kernelbook.trace.groups import RangeGroups
 from kernelbook.trace.launches import outer_calls
 from kernelbook.trace.model import TraceWarning
 from kernelbook.trace.nesting import NONE
@@ -29,6 +30,7 @@ def collect_warnings(
     found: Attribution,
     doubts: Doubts,
     figures: RangeFigures,
+    groups: RangeGroups,
     cut: np.ndarray,
 ) -> tuple[TraceWarning, ...]:
     """Every warning of one file, in the order of weight."""
@@ -37,7 +39,7 @@ def collect_warnings(
         *_implausible(doubts),
         *_overlapping(columns, found),
         *(_of_launches(columns, found, doubts) if len(columns.device.start) else _without_device(columns, found)),
-        *_slow_first(columns, found, figures),
+        *_slow_first(found, figures, groups),
     )
 
 
@@ -145,14 +147,15 @@ def _of_launches(columns: Columns, found: Attribution, doubts: Doubts) -> Iterat
         yield TraceWarning("before_window", count, text)
 
 
-def _slow_first(columns: Columns, found: Attribution, figures: RangeFigures) -> Iterator[TraceWarning]:
-    codes = found.forest.rows.name[found.ranges]
+def _slow_first(found: Attribution, figures: RangeFigures, groups: RangeGroups) -> Iterator[TraceWarning]:
+    """Only outermost ranges that did the same work are compared."""
     lengths = found.forest.length[found.ranges]
     slow = []
-    for code, rows in groups_of(codes):
-        if len(rows) >= _SLOW_FIRST_RANGES:
+    work = groups.family * (groups.kind.max(initial=0) + 1) + groups.kind
+    for _, rows in groups_of(np.where(groups.level == 0, work, NONE)):
+        if len(rows) >= _SLOW_FIRST_RANGES and groups.level[rows[0]] == 0:
             sides = _slow_sides(lengths[rows], figures.device_time[rows])
-            slow += [f"{columns.names[code]} ({' and '.join(sides)} time)"] if sides else []
+            slow += [f"{groups.names[groups.family[rows[0]]]} ({' and '.join(sides)} time)"] if sides else []
     if slow:
         text = f"the first range takes more than {SLOW_FIRST_FACTOR:g} times the median of the others: "
         yield TraceWarning("slow_first", len(slow), text + ", ".join(slow[:5]) + "; read the median")
