@@ -157,3 +157,17 @@ def test_a_dry_run_of_the_shipped_configuration_explains_itself_with_and_without
     assert "run torch-2.14 (container, containers/torch-2.14.def, to be built): " in flagged
     assert "left out: ngc-26.09" not in flagged
     assert [path.name for path in folder.path.iterdir() if path.name != ".snakemake"] == ["config.yaml"]
+
+
+def test_a_container_that_does_not_start_any_more_is_a_failed_row(folder, images):
+    (folder.path / "image.sif").symlink_to(images / "torch-2.6.sif")
+    folder.configure({"image": {"container": "image.sif"}}, {"linear-eager": CASES["linear-eager"]})
+    folder.snakemake("--cores", "1", "--use-singularity", "pull_images")
+    (link,) = (folder.path / "results/latest/image/image").iterdir()
+    link.unlink()
+    link.write_bytes(b"not an image")
+    folder.snakemake("--cores", "1", "--use-singularity")
+    row = folder.rows()["image", "linear-eager"]
+    assert row["status"] == "failed"
+    assert row["reason"].startswith("the measuring process ended with status 255 (")
+    assert (folder.path / "reports/latest/index.html").is_file()

@@ -22,18 +22,13 @@ def measurement(wildcards):
     return [] if lost else PLAN.measurement_of(wildcards.run, wildcards.case, wildcards.process).as_posix()
 
 
-def watched_files(wildcards):
-    """What is read of one process, as inputs.
-
-    A measurement made here counts only with its case.json: Snakemake removes that if the job is stopped, while the
-    measuring process may leave a measurement.json a moment later. A recorded one is no input where Snakemake cannot
-    take its path or what lies there (a pipe, a folder).
-    """
+def watched_measurement(wildcards):
+    """The same as an input, unless Snakemake cannot take a recorded one: its path, or what lies there (a pipe, a folder)."""
     found = measurement(wildcards)
     if found and CONFIG.run(wildcards.run).kind == "recorded":
         usable = found.isprintable() and "{" not in found and os.path.isfile(found)
         return found if usable else []
-    return [found, os.path.join(os.path.dirname(found), "case.json")] if found else []
+    return found
 
 
 def build_of(wildcards):

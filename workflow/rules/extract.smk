@@ -9,7 +9,7 @@ rule extract_case:
     input:
         script=f"{SCRIPTS}/extract_case.py",
         run=f"{RESULTS}/{{run}}/run.json",
-        measured=watched_files,
+        measurement=watched_measurement,
         code=PLAN.code_behind(f"{SCRIPTS}/extract_case.py"),
     output:
         multiext(f"{RESULTS}/{{run}}/{{case}}/{{process}}/", *(f"{table}.parquet" for table in TABLES)),

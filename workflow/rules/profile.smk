@@ -58,6 +58,8 @@ rule profile_case:
         "Measuring {wildcards.case} on {wildcards.run}, process {wildcards.process}"
     # the container is started here and not by `container:`, so that one that does not start leaves a failed row too
     shell:
+        # stopped with its process, the shell outlives it, so that the failed row that this leaves is removed
+        "trap : HUP TERM\n"
         "ended=\n"
         "if [ {resources.attempt} -lt 3 ]; then\n"
         "  printf '%s' {params.spec:q} > {output.case:q}\n"
