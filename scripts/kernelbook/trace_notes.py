@@ -24,7 +24,7 @@ def trace_notes(reading: TraceReading) -> list[Note]:
     """Notes on one trace, each with code, count and message like a warning of the reading.
 
     Codes: rank, old_schema, no_ops, graph_launches, driver_launches, several_streams, steps_alone, numbered_names,
-    numbered_apart.
+    numbered_apart, ranges_beside.
     """
     return [
         *_rank(reading),
@@ -35,6 +35,7 @@ def trace_notes(reading: TraceReading) -> list[Note]:
         *_streams(reading),
         *_steps(reading),
         *_numbered(reading),
+        *beside_forwards(reading),
     ]
 
 
@@ -100,6 +101,20 @@ def _steps(reading: TraceReading) -> Iterator[Note]:
         spans = plural(reading.steps, "ProfilerStep# span", "ProfilerStep# spans")
         text = f"the trace has {spans} and no range: to take them as ranges, name the annotation 'ProfilerStep#*'"
         yield _note("steps_alone", reading.steps, text)
+
+
+def beside_forwards(reading: TraceReading) -> Iterator[Note]:
+    """Ranges of other threads, such as those of collectives in backward, whose kernels a forward does not have."""
+    beside = reading.beside_forwards()
+    kernels = sum(count or 0 for count in beside["kernels"].to_pylist())
+    if kernels:
+        names = list(dict.fromkeys(beside["group"].to_pylist()))
+        told = ", ".join(names[:MOST_NAMES]) + (" ..." if len(names) > MOST_NAMES else "")
+        text = (
+            f"{plural(beside.num_rows, 'range')} of other threads ({told}) ran inside {reading.groups.forward_name}: "
+            f"{plural(kernels, 'kernel')} in them count for them alone"
+        )
+        yield _note("ranges_beside", beside.num_rows, text)
 
 
 def _numbered(reading: TraceReading) -> Iterator[Note]:

@@ -102,3 +102,37 @@ def test_the_reason_for_missing_ops_is_only_given_where_it_is_known(notes_of):
     assert ["ProfilerActivity.CPU" in found["no_ops"]["message"] for found in (alone, inside, unknown)] == [
         True, False, True,
     ]  # fmt: skip
+
+
+def ranges(*spans):
+    """Ranges ((name, start, length, thread)), each with the launch of one kernel of its own in it."""
+    events = [OP]
+    for number, (name, start, length, thread) in enumerate(spans):
+        events.append(event("user_annotation", name, start, length, thread))
+        events.append(event("cuda_runtime", "launch", start + 1, 2, thread, correlation=number))
+        ids = {"device": 0, "stream": 7, "correlation": number}
+        events.append(event("kernel", name.rstrip("2"), 1000 + 10 * number, 5, 7, **ids))
+    return events
+
+
+def test_names_that_differ_in_numbers_are_said_to_be_taken_together(notes_of):
+    notes = notes_of(ranges(*((f"step_{'2' * n}", 100 * n, 50, 1) for n in (1, 2, 3))))
+    assert notes["numbered_names"]["message"] == (
+        "3 names of ranges differ in numbers alone and are taken together: step_* (3 names)"
+    )
+    assert notes["numbered_names"]["count"] == 3
+
+
+def test_or_kept_apart(notes_of):
+    notes = notes_of(ranges(("stage_1", 0, 50, 1), ("stage_2", 100, 50, 1), ("stage_1", 200, 50, 1)))
+    assert notes["numbered_apart"]["message"].startswith("2 names of ranges differ in numbers alone and are kept apart")
+    assert notes["numbered_apart"]["message"].endswith(": stage_* (2 names)")
+
+
+def test_work_of_a_range_of_another_thread_inside_the_forward_is_said_not_to_be_the_forwards(notes_of):
+    notes = notes_of(ranges(("train", 0, 200, 1), ("nccl:all_reduce", 50, 50, 2), ("nccl:all_gather", 120, 50, 2)))
+    assert notes["ranges_beside"]["message"] == (
+        "2 ranges of other threads (nccl:all_reduce, nccl:all_gather) ran inside train: 2 kernels in them count for "
+        "them alone"
+    )
+    assert "ranges_beside" not in notes_of(ranges(("train", 0, 200, 1), ("inner", 50, 50, 1)))

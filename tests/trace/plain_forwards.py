@@ -40,13 +40,13 @@ def forwards(path, *names):
     """A forward per outermost range with one of these names, in order of start.
 
     Each has its range, how often it has each row (kind, name, whether it ran on another thread) and each activity
-    (name, whether its launch did), and its device time.
+    (name, whether its launch did), its device time, and the places of its activities and ops in the file.
     """
     events = load(path)
     ranges = sorted(filter(is_range, events), key=lambda event: event["ts"])
     named = [r for r in ranges if r["name"] in names]
     found = [
-        {"range": r, "rows": Counter(), "activities": Counter(), "device_time_us": 0}
+        {"range": r, "rows": Counter(), "activities": Counter(), "device_time_us": 0, "places": set()}
         for r in named
         if not any(o is not r and thread(o) == thread(r) and inside(r, o) for o in named)
     ]
@@ -59,10 +59,13 @@ def forwards(path, *names):
             if top is row or not (top is at or around):
                 continue
             forward["rows"][kind(row), row["name"], inferred] += 1
+            if is_op(row):
+                forward["places"].add(events.index(row))
             if is_call(row):
                 launches.setdefault(correlation(row), []).append((forward, inferred))
     for event in events:
         for forward, inferred in launches.get(correlation(event), []) if category(event) in KINDS else []:
             forward["activities"][event["name"], inferred] += 1
             forward["device_time_us"] += event["dur"]
+            forward["places"].add(events.index(event))
     return found

@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import made_trace
@@ -135,17 +136,42 @@ def test_every_range_has_the_work_of_its_own_thread(events):
     assert counted == len([row for row in reading.activities["range"].to_pylist() if row is not None])
 
 
-@given(crowded_threads())
-def test_forwards_are_those_of_a_plain_reading(events):
-    """Threads overlap, and ranges of one name lie inside one another."""
-    data = text_of(events, True).encode()
+def kernels_of(forward):
+    """How often a forward ran each kernel, on whichever thread it was launched."""
+    found = Counter()
+    for (name, _), count in forward["activities"].items():
+        found[name] += count
+    return frozenset(found.items())
+
+
+CHOICES = {"step": ["step"], "step*": ["step", "step 2"], "*s*": ["step", "step 2", "loss"], "[!s]*": ["loss"]}
+
+
+@given(crowded_threads(), st.sampled_from(sorted(CHOICES)))
+def test_forwards_are_those_of_a_plain_reading(events, annotation):
+    """Threads overlap, and ranges of one name or of several lie inside one another."""
 
     def use(path):
-        return counted(read_trace(path, "step")), plain_forwards.forwards(path, "step")
+        reading = read_trace(path, annotation)
+        return reading, counted(reading), plain_forwards.forwards(path, *CHOICES[annotation])
 
-    found, plain = in_a_file(use, data)
-    expected = {i: (forward["rows"], forward["activities"]) for i, forward in enumerate(plain)}
-    assert found == {i: both for i, both in expected.items() if any(both)}
+    reading, found, plain = in_a_file(use, text_of(events, True).encode())
+    assert found == {i: (f["rows"], f["activities"]) for i, f in enumerate(plain) if f["rows"] or f["activities"]}
+    rows = [row for row in reading.ranges.to_pylist() if row["forward"]]
+    assert [row["annotation"] for row in rows] == [forward["range"]["name"] for forward in plain]
+    if reading.totals.kernels is not None:
+        assert [row["device_time_us"] for row in rows] == [forward["device_time_us"] for forward in plain]
+    work = [
+        (row["kind"], row["annotation"].rstrip("2"), kernels_of(forward))
+        for row, forward in zip(rows, plain, strict=True)
+        if forward["activities"]
+    ]
+    assert len({each[0] for each in work}) == len(set(work)) == len({each[1:] for each in work})
+    inside = [events[place] for place in set().union(*(forward["places"] for forward in plain))]
+    kernels = Counter(event["name"] for event in inside if event["cat"] == "kernel")
+    assert {row["name"]: row["count"] for row in reading.range_kernels.to_pylist()} == kernels
+    ops = {event["name"] for event in inside if event["cat"] == "cpu_op"}
+    assert set(reading.range_ops["name"].to_pylist()) == ops
 
 
 @given(traces())

@@ -159,6 +159,21 @@ def test_rows_of_a_range_of_the_own_thread_are_not_those_of_another(read):
     assert calls_of(read(events, "nccl:*")) == {0: [("c10d::allreduce_", 0, None, 0)]}
 
 
+def test_ranges_of_other_threads_inside_a_forward_are_told_apart_from_it(read):
+    """A collective in backward. Others began before the step, or are of another process or of the step's own thread."""
+    events = [
+        annotation("train", 100, 100), annotation("backward", 110, 80), annotation("inner", 120, 5),
+        annotation("nccl:all_reduce", 130, 20, tid=AUTOGRAD), annotation("nested", 132, 5, tid=AUTOGRAD),
+        annotation("early", 90, 20, tid=LOADER), annotation("elsewhere", 130, 20, tid=4, pid=7),
+        launch(1, 135, tid=AUTOGRAD), kernel("ncclDevKernel", 300, 8, 1),
+    ]  # fmt: skip
+    reading = read(events, "train")
+    beside = reading.beside_forwards().to_pylist()
+    assert [(row["annotation"], row["kernels"]) for row in beside] == [("nccl:all_reduce", 1)]
+    assert [row["kernels"] for row in reading.ranges.to_pylist() if row["forward"]] == [0]
+    assert read(events, "nothing").beside_forwards().num_rows == 0
+
+
 def test_rows_of_another_process_are_never_taken(read):
     events = [annotation("train", 0, 100), op("aten::mul", 5, 5), op("aten::add", 20, 5, pid=7, tid=1)]
     assert [row[0] for row in calls_of(read(events, "train"))[0]] == ["aten::mul"]

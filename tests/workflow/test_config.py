@@ -55,6 +55,15 @@ def test_the_shipped_configuration_is_accepted_and_typed(load, shipped):
     assert case.measurement["schedule"] == {"wait": 1, "warmup": 1, "active": 10}
 
 
+@pytest.mark.parametrize("name", ["execute_context_*(*)", "ProfilerStep#*", "step_[0-9]", "*: forward", "ns/step?"])
+def test_an_annotation_may_be_a_glob(load, shipped, name):
+    shipped["cases"]["linear-eager"]["annotation"] = name
+    shipped["runs"]["mine"] = {"recorded": "traces", "annotation": name}
+    config = load(shipped)
+    assert config.case("linear-eager").measurement["annotation"] == name
+    assert config.run("mine").annotation == name
+
+
 def test_cases_that_are_off_are_taken_only_when_named(load, shipped):
     assert "hub-liger-mlp" not in [case.name for case in load(shipped).cases]
     named = load({**shipped, "only_cases": "hub-*,linear-eager"})

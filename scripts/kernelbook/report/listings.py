@@ -187,7 +187,7 @@ _RANGE: tuple[Column[RangeLine], ...] = (
             Part(text.clip(line.annotation, 80), "code"),
             Part(text.clip("; ".join(line.labels), 80), "muted") if line.labels else None,
             Part("the forward", "muted") if line.forward else None,
-            Part(f"inside {line.level} of its name", "muted") if line.level else None,
+            Part(f"inside {line.level} of the same name", "muted") if line.level else None,
             Part(f"kind {line.kind + 1} of {line.kinds}", "muted", SAME_WORK) if line.kinds > 1 else None,
             INFERRED if line.inferred else None,
         ),

@@ -53,6 +53,13 @@ class Attribution:
         inside = self.ranges[ranges] != row
         return ranges[inside], row[inside]
 
+    def beside(self) -> np.ndarray:
+        """Per range the range of another thread of its process that was open around it, NONE inside one of its own."""
+        alone = np.flatnonzero(self.open_around == NONE)
+        around = np.full(len(self.ranges), NONE)
+        around[alone] = _open_elsewhere(self.forest.rows, self.ranges, self.ranges[alone])
+        return around
+
     def _open_ranges(self, innermost: np.ndarray, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Pairs (range, item) of items that begin with a CPU row, from the innermost range of each outwards."""
         item = np.flatnonzero(innermost != NONE)

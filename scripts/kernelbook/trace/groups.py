@@ -187,18 +187,17 @@ def _longest(found: Attribution, group: np.ndarray) -> int:
 def _work(columns: Columns, found: Attribution) -> np.ndarray:
     """Per range a number that is the same where ranges ran the same kernels or, without any, called the same ops.
 
-    It is the sum of a random number for each, so that order does not matter: streams and threads change it by chance.
+    It is the sum of the hashes of their names, so that order does not matter: streams and threads change it by chance.
     """
-    generator = np.random.default_rng(0)
-    of_kernel, of_op = generator.integers(0, 2**63, (2, len(columns.names)))
+    of_name = np.fromiter(map(hash, columns.names), dtype=np.int64, count=len(columns.names))
     device, rows = columns.device, found.forest.rows
     group, activity = found.within()
     is_kernel = device.category[activity] == KERNEL
     kernels = np.zeros(len(found.ranges), dtype=np.int64)
-    np.add.at(kernels, group[is_kernel], of_kernel[device.name[activity[is_kernel]]])
+    np.add.at(kernels, group[is_kernel], of_name[device.name[activity[is_kernel]]])
     called = (rows.kind == OP) & (found.range_of_row != NONE)
     ops = np.zeros(len(found.ranges), dtype=np.int64)
-    np.add.at(ops, found.range_of_row[called], of_op[rows.name[called]])
+    np.add.at(ops, found.range_of_row[called], of_name[rows.name[called]])
     ran = np.bincount(group[is_kernel], minlength=len(found.ranges)) > 0
     return np.where(ran, kernels, summed_up(found.open_around, ops))
 

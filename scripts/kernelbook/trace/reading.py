@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,15 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 from kernelbook.trace.annotations import AnnotationSummary, summarize_annotations
+from kernelbook.trace.arrow import numbers
 from kernelbook.trace.attribution import Attribution, attribute
 from kernelbook.trace.columns import ColumnBuilder, Columns
 from kernelbook.trace.cut import cut_ranges
 from kernelbook.trace.events import integer
-from kernelbook.trace.files import device_name
 from kernelbook.trace.forwards import forward_activities, forward_calls
 from kernelbook.trace.groups import RangeGroups, chosen_names, group_ranges
 from kernelbook.trace.model import Totals, TraceWarning
-from kernelbook.trace.nesting import looked_up
+from kernelbook.trace.nesting import NONE, looked_up
 from kernelbook.trace.plausible import Doubts, find_doubts
 from kernelbook.trace.reader import EventReader
 from kernelbook.trace.tables import (
@@ -42,8 +41,8 @@ from kernelbook.trace.warnings import collect_warnings
 class TraceReading:
     """What one trace says. Times are float µs, counted from the earliest event; null is "not in the file".
 
-    source: the file as it was given; windows: further files of its process. device: name of the first device.
-    truncated: a file ends too early. annotation: the name or glob of the ranges that were chosen, None for the longest.
+    source: the file as it was given. device: name of the first device. truncated: the file ends too early.
+    annotation: the name or glob of the ranges that were chosen, None for the longest.
     ranges: one row per `user_annotation`, in order of start, without the profiler's steps unless they were chosen;
     `parent` is a row of this table. groups: which of them are taken together, and which are the forwards.
     cut: per row of `ranges` whether it reaches past the end of a truncated file: its device figures may be too low.
@@ -54,7 +53,6 @@ class TraceReading:
     """
 
     source: str
-    windows: tuple[str, ...]
     annotation: str | None
     device: str | None
     device_properties: list[dict[str, Any]]
@@ -118,6 +116,13 @@ class TraceReading:
         tables["activities"] = self.activities.set_column(column, "range", of_activity)
         return tables | {"range_kernels": self.range_kernels, "range_ops": self.range_ops}
 
+    def beside_forwards(self) -> pa.Table:
+        """The ranges of other threads that were open inside a forward: with all they did, they are no part of it."""
+        around, forwards = self._attribution.beside(), self.groups.is_forward
+        while not (done := (around == NONE) | forwards[around]).all():
+            around[~done] = self._attribution.open_around[around[~done]]
+        return self.ranges.filter(numbers((around != NONE) & ~self.groups.chosen))
+
     @cached_property
     def forward_number(self) -> np.ndarray:
         """Per row of `ranges` which forward it is, counted from 0; -1 for every other range."""
@@ -138,45 +143,37 @@ class TraceReading:
         forwards = np.flatnonzero((self.forward_number >= 0) & ~self.cut)
         number = self.forward_number[forwards]
         activities = forward_activities(self.activities, self._attribution, forwards, number)
-        files = [Path(file) for file in (self.source, *self.windows)]
-        return activities, forward_calls(files, self._columns, self._attribution, forwards, number)
+        return activities, forward_calls(Path(self.source), self._columns, self._attribution, forwards, number)
 
 
-def read_trace(path: str | Path, annotation: str | None = None, windows: Sequence[str | Path] = ()) -> TraceReading:
+def read_trace(path: str | Path, annotation: str | None = None) -> TraceReading:
     """Read a torch.profiler trace, plain or gzipped, sound or damaged, of any torch version.
 
     annotation: the name of the ranges that are the forwards, or a glob; `groups.group_ranges` says what is taken
-    without one. windows: further traces of the same process, in the order of time. They are read as if they followed
-    one another without a pause: times are right within a window only. Raises TraceError (one line, naming the file)
-    when a file cannot be read or is no torch trace.
+    without one. Raises TraceError (one line, naming the file) when it cannot be read or is no torch trace.
     """
-    readers = [EventReader(file) for file in (path, *windows)]
+    reader = EventReader(path)
     builder = ColumnBuilder()
-    for number, reader in enumerate(readers):
-        if number:
-            builder.end_window()
-        for events in reader.batches():
-            builder.add(events)
-    reader = readers[0]
+    for events in reader.batches():
+        builder.add(events)
     columns = builder.finish()
     chosen, steps = chosen_names(columns, annotation)
     found = attribute(columns, steps)
     doubts = find_doubts(columns, found)
     figures = compute_ranges(columns, found)
-    cut = cut_ranges(columns, found, [each.truncated for each in readers])
+    cut = cut_ranges(columns, found, reader.truncated)
     time = figures.device_time if len(columns.device.start) else found.forest.length[found.ranges]
     groups = group_ranges(columns, found, time, cut | doubts.cpu_apart[found.ranges], annotation, chosen)
     properties = _device_properties(reader.metadata.get("deviceProperties"))
     distributed = reader.metadata.get("distributedInfo")
     return TraceReading(
         source=str(path),
-        windows=tuple(str(file) for file in windows),
         annotation=annotation,
-        device=device_name(reader.metadata),
+        device=_device_name(properties),
         device_properties=properties,
         distributed=distributed if isinstance(distributed, dict) else None,
-        truncated=any(each.truncated for each in readers),
-        warnings=collect_warnings(readers, columns, found, doubts, figures, groups, cut),
+        truncated=reader.truncated,
+        warnings=collect_warnings(reader, columns, found, doubts, figures, groups, cut),
         totals=compute_totals(columns, found, doubts),
         ranges=range_table(columns, found, figures, groups),
         groups=groups,
@@ -204,3 +201,8 @@ def _device_properties(found: Any) -> list[dict[str, Any]]:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and integer(value) is not None
+
+
+def _device_name(properties: list[dict[str, Any]]) -> str | None:
+    name = properties[0].get("name") if properties else None
+    return name.strip() or None if isinstance(name, str) else None
