@@ -30,6 +30,21 @@ ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://")
 # What apptainer says on its last lines -> the fact and the remedy; the first that matches is told.
 PULL_FAILURES = (
     (
+        r"unable to parse image name|invalid reference format",
+        "this is not the address of an image",
+        "correct {key}; a user and a password cannot stand in it: apptainer registry login",
+    ),
+    (
+        r"BLOB_UNKNOWN|blob unknown",
+        "the registry lacks a part of the image",
+        "have the image pushed again, or name another in {key}",
+    ),
+    (
+        r"unexpected EOF|connection reset|broken pipe|: EOF$",
+        "the registry broke off",
+        "run again; if it keeps happening, look at the registry",
+    ),
+    (
         r"manifest unknown|not found: manifest|status 404|NAME_UNKNOWN|repository name not known",
         "the registry has no such image or tag",
         "correct {key}",

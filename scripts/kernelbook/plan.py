@@ -207,8 +207,10 @@ class Plan:
     def _container_json(self, run: RunSpec) -> dict[str, Any]:
         known = read_object(self.root / self.results / run.name / "run.json")
         stamp = _stamp(self.image_of(run).file, run.python)
-        # as passed before, as long as the image is the one that was started then: a change starts it again
-        seen = known.get("image_seen") if known.get("image_stamp") == stamp else stamp
+        # as passed before, as long as the image is the one that was started then: a change starts it again, and so does
+        # a deleted file, which was absent before the first pull too
+        changed = f"{stamp} after {known.get('image_stamp')}"
+        seen = known.get("image_seen") if known.get("image_stamp") == stamp else changed
         return {
             "store": (os.environ.get("KERNELBOOK_IMAGES") or self.config.images),
             "source": self.source_of(run).as_posix(),

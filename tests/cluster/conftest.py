@@ -1,11 +1,13 @@
 """The images that .ci/images.sh builds, and empty folders to run Snakemake in."""
 
 import os
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from cluster_folder import Folder
+from oci_registry import Registry, running
 
 
 @pytest.fixture(scope="session")
@@ -16,6 +18,15 @@ def images(apptainer: str, require: Callable[[str], None]) -> Path:
     if missing:
         require(f"the images {', '.join(missing)} are not in {folder}: .ci/images.sh builds them")
     return folder
+
+
+@pytest.fixture(scope="session")
+def registry(require: Callable[[str], None], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    """An empty registry on this machine."""
+    if not shutil.which("docker-registry"):
+        require("docker-registry is not installed")
+    with running(tmp_path_factory.mktemp("registry")) as found:
+        yield found
 
 
 @pytest.fixture

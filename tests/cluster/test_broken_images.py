@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from cluster_folder import CASES, Folder
-from oci_registry import serving
+from oci_registry import Registry, layer_of
 
 from kernelbook.containers import look_inside, start_arguments
 from kernelbook.images import ImageError
@@ -38,24 +38,25 @@ EXPECTED = {
 
 
 @pytest.fixture(scope="module")
-def registry(images, tmp_path_factory):
-    """host:port and digest of a registry that has small/python:1, an image without torch."""
-    root = tmp_path_factory.mktemp("unpacked") / "root"
-    subprocess.run(["apptainer", "build", "--sandbox", root, images / "no-torch.sif"], check=True, capture_output=True)
-    with serving("small/python", "1", root) as (host, digest):
-        shutil.rmtree(root)
-        yield host, digest
+def without_torch(images, registry: Registry, tmp_path_factory):
+    """host:port of a registry that has small/python:1, an image without torch; and that image's digest."""
+    folder = tmp_path_factory.mktemp("unpacked")
+    command = ["apptainer", "build", "--sandbox", folder / "root", images / "no-torch.sif"]
+    subprocess.run(command, check=True, capture_output=True)
+    layer = layer_of(folder / "layer.tar.gz", folder / "root")
+    shutil.rmtree(folder / "root")
+    return registry.host, registry.push("small/python", "1", [layer])
 
 
 @pytest.fixture(scope="module")
-def nine_broken(root, images, registry, tmp_path_factory):
+def nine_broken(root, images, without_torch, tmp_path_factory):
     """An edition of nine runs that cannot be had and one that can: what Snakemake said, and its folder."""
     folder = Folder(root, tmp_path_factory.mktemp("nine broken images"))
     (folder.path / "junk.sif").write_bytes(b"not an image")
     base = f"Bootstrap: localimage\nFrom: {images / 'no-torch.sif'}\n"
     (folder.path / "broken torch.def").write_text(base + BROKEN_TORCH, encoding="utf-8")
     (folder.path / "unbuildable.def").write_text(base + FAILING_BUILD, encoding="utf-8")
-    host, _ = registry
+    host, _ = without_torch
     runs = {
         "missing": {"container": "nowhere/torch.sif"},
         "junk": {"container": "junk.sif"},
@@ -101,8 +102,8 @@ def test_what_was_built_and_pulled_lies_in_the_folder_of_images_whole(nine_broke
     assert not list((folder.path / "store of images").glob("*.part"))
 
 
-def test_a_tag_is_pulled_by_its_digest_and_the_digest_told(folder, registry):
-    host, digest = registry
+def test_a_tag_is_pulled_by_its_digest_and_the_digest_told(folder, without_torch):
+    host, digest = without_torch
     folder.configure({"tagged": {"container": f"docker://{host}/small/python:1"}})
     said = folder.snakemake("--cores", "1", "pull_images", status=1, environment={"APPTAINER_NOHTTPS": "true"})
     assert "python3 in it has no torch" in said  # it was pulled and started

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from oci_registry import serving
+from oci_registry import layer_of
 
 from kernelbook.case_tables import Origin, tables_of
 from kernelbook.containers import (
@@ -62,13 +62,13 @@ def test_an_image_folder_that_cannot_be_made_is_told_with_its_remedy(tmp_path):
         obtain(image, "runs.x.container")
 
 
-def test_a_tag_becomes_the_digest_that_the_registry_gives(tmp_path, monkeypatch):
+def test_a_tag_becomes_the_digest_that_the_registry_gives(registry, tmp_path, monkeypatch):
     monkeypatch.setenv("APPTAINER_NOHTTPS", "1")
-    (tmp_path / "file").write_text("content")
-    with serving("of/mine", "7", tmp_path) as (host, digest):
-        assert pinned_address(f"docker://{host}/of/mine:7") == (f"docker://{host}/of/mine@{digest}", digest)
-        assert pinned_address(f"docker://{host}/of/mine:8") == (f"docker://{host}/of/mine:8", None)
-    assert pinned_address(f"docker://{host}/of/mine:7") == (f"docker://{host}/of/mine:7", None)
+    digest = registry.push("of/mine", "7", [layer_of(tmp_path / "layer.tar", texts={"file": "content"})])
+    mine = f"docker://{registry.host}/of/mine"
+    assert pinned_address(f"{mine}:7") == (f"{mine}@{digest}", digest)
+    assert pinned_address(f"{mine}:8") == (f"{mine}:8", None)
+    assert pinned_address("docker://127.0.0.1:9/of/mine:7") == ("docker://127.0.0.1:9/of/mine:7", None)
 
 
 def test_a_digest_is_taken_as_it_stands_and_its_tag_dropped():

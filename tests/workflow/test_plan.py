@@ -113,6 +113,15 @@ def leave(plan, status):
     file.write_text(json.dumps(found))
 
 
+def test_a_run_is_looked_at_again_once_its_image_file_is_deleted(plan_of, tmp_path):
+    """Before the first pull there was no file either; what is passed on has to differ all the same."""
+    seen = json.loads(plan_of(containers_on=True, edition="first").run_json("image"))["container"]["seen"]
+    file = tmp_path / "results/latest/image/run.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({"status": "ok", "image_seen": seen, "image_stamp": "the file as it was pulled"}))
+    assert json.loads(plan_of(containers_on=True).run_json("image"))["container"]["seen"] != seen
+
+
 def test_a_failed_measurement_is_repeated_only_when_asked_for(plan_of):
     leave(plan_of(), "failed")
     kept = json.loads(plan_of().case_json("image", "mlp-eager", 1))
