@@ -17,13 +17,15 @@ from kernelbook.case_tables import Origin, failed_tables, tables_of, write_table
 from kernelbook.command import run
 from kernelbook.ended import STOPPED, reason_of
 
+_MEASUREMENT = "measurement.json, or a bare trace and further windows of its process; nothing where the run was lost"
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--run-file", type=Path, required=True, help="run.json of the run")
     parser.add_argument("--case-spec", type=json.loads, required=True, help="the case as configured, as JSON")
     parser.add_argument("--process", type=int, required=True, help="number of the process, from 1")
-    parser.add_argument("--measurement", type=Path, nargs="?", help="measurement.json; empty where the run was lost")
+    parser.add_argument("--measurement", type=Path, nargs="*", help=_MEASUREMENT, default=[])
     parser.add_argument("--output", type=Path, required=True, help="folder for the tables")
     parser.add_argument("--ended", type=int, help="exit status of a failed try: write the failed row of the process")
     parser.add_argument("--log", type=Path, help="log of that try")
@@ -33,7 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     status = json.loads(args.run_file.read_text(encoding="utf-8"))
     origin = Origin(status["run"], args.case_spec["case"], args.process, status)
     if args.ended is None:
-        tables = tables_of(origin, args.case_spec, args.measurement)
+        first, *windows = args.measurement or [None]
+        tables = tables_of(origin, args.case_spec, first, windows)
     else:
         tables = failed_tables(origin, args.case_spec, reason_of("reading the measurement", args.ended, args.log))
     write_tables(tables, args.output)

@@ -1,8 +1,8 @@
 """Summarize torch.profiler traces: what ran on the device, launched by what, per annotation.
 
 Needs no GPU and no torch. TRACE is a file (plain or gzipped, also a damaged or cut one) or a folder, of which every
-*.json and *.json.gz is read. Traces of one job are its ranks: files that differ in a rank number alone, or files of one
-folder that say inside that they are ranks of as many on the same kind of device.
+*.json and *.json.gz is read. Ranks of one job are recognised by their names (job_rank0.json, rank_0/, 0/, torch's own
+HOST_PID.TIME.pt.trace.json) and by what the files say inside; ranks that are missing or there twice are reported.
 
 Ranges are record_function's. --annotation chooses some by their name, or by a glob where no range has that very name.
 ProfilerStep#N spans are the profiler's own: they are ranges only where --annotation chooses them and no other range.
@@ -46,9 +46,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernelbook.command import run
-from kernelbook.trace.batch import Failure, find_jobs, run_jobs
+from kernelbook.trace.batch import Failure, among_each_other, find_jobs, run_jobs
 from kernelbook.trace.progress import progress_bar
-from kernelbook.trace.ranks import assign_ranks, rank_warnings
 from kernelbook.trace.summary import Summary
 
 _OUTPUT = (
@@ -90,9 +89,7 @@ def _tell(message: str) -> None:
 
 
 def _print(summaries: Sequence[Summary], as_json: bool) -> None:
-    ranks = assign_ranks(summaries)
-    warnings = rank_warnings(summaries, ranks)
-    found = [each.among(rank, more) for each, rank, more in zip(summaries, ranks, warnings, strict=True)]
+    found = among_each_other(summaries)
     if as_json:
         for summary in found:
             print(summary.to_json())

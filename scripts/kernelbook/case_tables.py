@@ -70,18 +70,21 @@ class Origin:
     status: Mapping[str, Any]
 
 
-def tables_of(origin: Origin, spec: Mapping[str, Any], measured: Path | None) -> dict[str, pa.Table]:
+def tables_of(
+    origin: Origin, spec: Mapping[str, Any], measured: Path | None, windows: Sequence[Path] = ()
+) -> dict[str, pa.Table]:
     """The tables of one process; a failure of whatever kind is a case row with status and reason.
 
     spec: the case as configured, used where there is no measurement.
     measured: measurement.json, or a bare trace of which nothing else is known; None where the run was lost.
+    windows: further traces of the process of a bare trace, in the order of time.
     Raises nothing for damaged input files.
     """
     if measured is None:
         reason = origin.status.get("reason") or "the run was lost"
         return failed_tables(origin, spec, f"run {origin.run} was lost: {reason}")
     if is_trace(measured):
-        return _traced(origin, _spec_columns(spec) | {"status": "ok"}, measured, trace_notes)
+        return _bare(origin, spec, [measured, *windows])
     try:
         measurement = load_measurement(measured)
     except MeasurementError as error:
@@ -97,6 +100,19 @@ def tables_of(origin: Origin, spec: Mapping[str, Any], measured: Path | None) ->
         return _tables(origin, row, None, notes)
     trace = measured.parent / measurement.trace
     return _traced(origin, row, trace, lambda reading: [*notes, *beside_forwards(reading)])
+
+
+def _bare(origin: Origin, spec: Mapping[str, Any], windows: Sequence[Path]) -> dict[str, pa.Table]:
+    """The tables of a process of which there is nothing but its traces, one a window."""
+
+    def notes(reading: TraceReading) -> list[Any]:
+        found = [*spec.get("warnings", []), *trace_notes(reading)]
+        if len(windows) > 1:
+            text = f"the process wrote {len(windows)} windows, whose forwards are taken together; the first is linked"
+            found.append({"code": "windows", "count": len(windows), "message": text})
+        return found
+
+    return _traced(origin, _spec_columns(spec) | {"status": "ok"}, windows[0], notes, windows[1:])
 
 
 def _notes(measurement: Measurement) -> list[dict[str, Any]]:
@@ -118,12 +134,16 @@ def _notes(measurement: Measurement) -> list[dict[str, Any]]:
 
 
 def _traced(
-    origin: Origin, row: dict[str, Any], trace_file: Path, more: Callable[[TraceReading], list[Any]]
+    origin: Origin,
+    row: dict[str, Any],
+    trace_file: Path,
+    more: Callable[[TraceReading], list[Any]],
+    windows: Sequence[Path] = (),
 ) -> dict[str, pa.Table]:
-    """The tables of a process that left a trace; `more` notes beside the warnings of the reading."""
+    """The tables of a process that left a trace and perhaps further windows; `more` notes beside the warnings."""
     try:
         trace_file.as_posix().encode()
-        reading = read_trace(trace_file, row["annotation"])
+        reading = read_trace(trace_file, row["annotation"], windows)
     except UnicodeEncodeError:
         reason = f"the trace's name is no text ({trace_file.name!a}): rename the file"
         return _tables(origin, row | {"status": "failed", "reason": reason}, None)

@@ -24,7 +24,7 @@ from kernelbook.images import Image, image_of, runtime, stamp_of
 from kernelbook.imports import files_behind
 from kernelbook.places import Places
 from kernelbook.published import published_error
-from kernelbook.recorded import MEASUREMENT, is_trace, recorded_cases
+from kernelbook.recorded import MEASUREMENT, Recorded, recorded_cases
 from kernelbook.surroundings import driver_loaded, gpu, host_build, variables
 from kernelbook.workload_source import code_behind_workload
 
@@ -84,7 +84,7 @@ class Plan:
             yield from wanted
             return
         recorded = self.recorded(run)
-        traces = {name for name, files in recorded.items() if any(is_trace(file) for file in files.values())}
+        traces = {name for name, processes in recorded.items() if any(each.bare for each in processes.values())}
         yield from (case for case in wanted if case.name in recorded and case.name not in traces)
         for name in recorded:
             found = trace_case(name, run.annotation if name in traces else None)
@@ -102,7 +102,7 @@ class Plan:
         off = "switched off in the configuration"
         return {name: off if name in self.config.case_names else "not a name that a case can have" for name in left}
 
-    def recorded(self, run: RunSpec) -> Mapping[str, Mapping[int, Path]]:
+    def recorded(self, run: RunSpec) -> Mapping[str, Mapping[int, Recorded]]:
         """What the folder of a recorded run holds."""
         return _recorded_cases(self.root / self.source_of(run))
 
@@ -123,18 +123,29 @@ class Plan:
                 for process in self.processes_of(run, case):
                     yield run.name, case.name, process
 
-    def measurement_of(self, run: str, case: str, process: int | str) -> Path:
-        """Where measurement.json of one process lies or will lie; of a recorded run it may be a bare trace."""
+    def files_of(self, run: str, case: str, process: int | str) -> tuple[Path, ...]:
+        """Where measurement.json of one process lies or will lie; of a recorded run also the windows of bare traces."""
         spec = self.config.run(run)
         if spec.kind == "recorded":
-            return self.source_of(spec) / self.recorded(spec)[case][int(process)]
-        return self.results / run / case / str(process) / MEASUREMENT
+            return tuple(self.source_of(spec) / file for file in self._recorded(run, case, process).files)
+        return (self.results / run / case / str(process) / MEASUREMENT,)
+
+    def measurement_of(self, run: str, case: str, process: int | str) -> Path:
+        """The first of these files."""
+        return self.files_of(run, case, process)[0]
+
+    def _recorded(self, run: str, case: str, process: int | str) -> Recorded:
+        return self.recorded(self.config.run(run))[case][int(process)]
 
     def case_json(self, run: str, case: str, process: int | str) -> str:
-        """The case file that profile_case.py gets, as JSON; it names the failed measurement that it repeats."""
+        """The case file that profile_case.py gets, as JSON; it names the failed measurement that it repeats.
+
+        For a bare trace it has what is to be said of the process among the ranks of its job.
+        """
         spec = dict(self.case_of(run, case).measurement)
         if self.config.run(run).kind == "recorded":
-            return json.dumps(spec, sort_keys=True)
+            warnings = [vars(warning) for warning in self._recorded(run, case, process).warnings]
+            return json.dumps(spec | ({"warnings": warnings} if warnings else {}), sort_keys=True)
         return json.dumps(spec | self._retry(run, case, process), sort_keys=True)
 
     def _retry(self, run: str, case: str, process: int | str) -> dict[str, str]:

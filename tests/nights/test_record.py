@@ -25,7 +25,10 @@ def edition_of(
         ("cases" if key == "case" else key): pa.concat_tables(parts, promote_options="default")
         for key, parts in tables.items()
     }
-    return EditionFiles({"schema": 1, "edition": name, "runs": runs, "left_out": left_out or []}, joined)
+    return EditionFiles(
+        {"schema": 1, "created_utc": f"{name}T03:00:00Z", "edition": name, "runs": runs, "left_out": left_out or []},
+        joined,
+    )
 
 
 @pytest.fixture(scope="module")

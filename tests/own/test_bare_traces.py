@@ -147,3 +147,20 @@ def test_a_file_that_is_no_trace_is_a_failed_row_with_the_reason(row_of, text, w
     assert row["status"] == "failed"
     assert "the trace cannot be read" in row["reason"]
     assert words in row["reason"]
+
+
+def test_the_windows_of_a_process_are_one_row(tmp_path):
+    """Forwards of 40 and 42 µs in the first, and of 50 in the second; a rank is missing."""
+    files = [
+        tmp_path / "node_1.1796008518075623954.pt.trace.json",
+        tmp_path / "node_1.1796008519075623954.pt.trace.json",
+    ]
+    files[0].write_text(TRACE)
+    files[1].write_text(json.dumps({"traceEvents": [span("step", 10, 50)]}))
+    lacking = {"code": "missing_rank", "count": 1, "message": "1 of 2 ranks have no trace here: 1"}
+    spec = trace_case("trace", None).measurement | {"warnings": [lacking]}
+    row = tables_of(Origin("mine", "trace", 1, STATUS), spec, files[0], files[1:])["case"].to_pylist()[0]
+    assert (row["forwards"], row["cpu_time_us"], row["trace_path"]) == (3, 42, files[0].as_posix())
+    notes = {note["code"]: note for note in json.loads(row["warnings"])}
+    assert notes["missing_rank"] == lacking
+    assert "the process wrote 2 windows" in notes["windows"]["message"]

@@ -78,7 +78,7 @@ def traces_named(tmp_path):
         for name, text in files.items():
             (tmp_path / name).write_text(text)
         found = recorded_cases(tmp_path)
-        return {case: {process: file.name for process, file in files.items()} for case, files in found.items()}
+        return {case: {n: each.files[0].name for n, each in processes.items()} for case, processes in found.items()}
 
     return cases
 
@@ -86,6 +86,27 @@ def traces_named(tmp_path):
 def test_files_that_say_inside_that_they_are_ranks_of_one_job_are_one_case(traces_named):
     found = traces_named({"gpu4_812.177.pt.trace.json": trace_of(1, 2), "gpu4_805.177.pt.trace.json": trace_of(0, 2)})
     assert found == {"gpu4": {1: "gpu4_805.177.pt.trace.json", 2: "gpu4_812.177.pt.trace.json"}}
+
+
+@pytest.fixture
+def cycles(root, tmp_path):
+    """A plan over two folders of one job: two ranks with two windows each, from different hosts and times."""
+    for folder, host, time in (("before", "node01", 1796008518075623954), ("after", "gpu-9", 1799998518075623954)):
+        (tmp_path / folder).mkdir()
+        for rank in (0, 1):
+            for window in (0, 1):
+                name = f"{host}_{40 + rank}.{time + 10**9 * window + rank}.pt.trace.json"
+                (tmp_path / folder / name).write_text(trace_of(rank, 4))
+    config = {"runs": {name: {"recorded": name} for name in ("before", "after")}}
+    return make_plan(load_config(config, root / "workflow" / "schemas"), tmp_path, root, containers_on=False)
+
+
+def test_two_folders_of_one_job_have_the_same_rows_and_a_process_has_its_windows(cycles):
+    assert set(cycles.rows()) == {(run, "trace", process) for run in ("before", "after") for process in (1, 2)}
+    files = [file.name for file in cycles.files_of("before", "trace", 2)]
+    assert files == ["node01_41.1796008518075623955.pt.trace.json", "node01_41.1796008519075623955.pt.trace.json"]
+    (lacking,) = json.loads(cycles.case_json("before", "trace", 2))["warnings"]
+    assert lacking["message"] == "2 of 4 ranks have no trace here: 2, 3"
 
 
 def test_an_ending_may_be_in_capitals(traces_named):

@@ -17,17 +17,17 @@ def run_status(wildcards):
 
 
 def measurement(wildcards):
-    """The measurement of one process, or nothing where the run was lost."""
-    lost = run_status(wildcards)["status"] == "lost"
-    return [] if lost else PLAN.measurement_of(wildcards.run, wildcards.case, wildcards.process).as_posix()
+    """The measurement of one process, or the windows of a bare trace; nothing where the run was lost."""
+    if run_status(wildcards)["status"] == "lost":
+        return []
+    return [file.as_posix() for file in PLAN.files_of(wildcards.run, wildcards.case, wildcards.process)]
 
 
 def watched_measurement(wildcards):
-    """The same as an input, unless Snakemake cannot take a recorded one: its path, or what lies there (a pipe, a folder)."""
+    """The same as inputs, but for recorded ones that Snakemake cannot take: the path, or what lies there (a pipe, a folder)."""
     found = measurement(wildcards)
-    if found and CONFIG.run(wildcards.run).kind == "recorded":
-        usable = found.isprintable() and "{" not in found and os.path.isfile(found)
-        return found if usable else []
+    if CONFIG.run(wildcards.run).kind == "recorded":
+        return [file for file in found if file.isprintable() and "{" not in file and os.path.isfile(file)]
     return found
 
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelbook.command import TRACEBACK
-from kernelbook.recorded import trace_files, without_ending
+from kernelbook.trace.files import TraceFile, trace_files, without_ending
 from kernelbook.trace.model import TraceError
+from kernelbook.trace.ranks import jobs_of
 from kernelbook.trace.reading import read_trace
 from kernelbook.trace.summary import Summary, summarize
 
@@ -76,6 +77,20 @@ def run_job(job: Job, annotation: str | None) -> Summary | Failure:
     from kernelbook.trace_notes import trace_notes  # which needs this package first
 
     return summarize(reading, trace_notes(reading))
+
+
+def among_each_other(summaries: Sequence[Summary]) -> list[Summary]:
+    """The summaries with their ranks, and with what is to be said of them as windows and ranks of jobs."""
+    found = list(summaries)
+    for job in jobs_of([TraceFile(Path(each.source), each.distributed, each.device) for each in summaries]):
+        for process in job.processes:
+            of = len(process.windows)
+            for number, window in enumerate(process.windows, start=1):
+                warnings = [*job.warnings(process), *window.warnings()]
+                message = f"window {number} of {of} of one process, {window.worker}"
+                notes = [{"code": "window", "count": of, "message": message}] if of > 1 else []
+                found[window.place] = summaries[window.place].among(process.rank, warnings, notes)
+    return found
 
 
 def run_jobs(

@@ -34,6 +34,7 @@ _IGNORED = {
 _STEP = "ProfilerStep#"
 MISSING = -1
 _PID, _TID = attrgetter("pid"), attrgetter("tid")
+_PAUSE_NS = 10_000  # between two windows of one process, more than any tolerance
 _LONGEST_US = 1e13  # 115 days: an end without a start
 _FARTHEST_US = 9e15  # about 285 years of µs; more does not fit into integer ns
 
@@ -112,13 +113,14 @@ class DeviceRows:
 class Columns:
     """All that is kept of a trace. `origin` is the earliest event of its main span in ns of the file's own clock.
 
-    categories: of all complete events, as the file spells them.
+    windows: where each file of the process begins, ns since origin. categories: of all complete events, as spelled.
     """
 
     cpu: CpuRows
     device: DeviceRows
     names: list[str]
     origin: int
+    windows: np.ndarray
     malformed: int
     unknown: dict[str, int]
     categories: frozenset[str]
@@ -139,6 +141,9 @@ class ColumnBuilder:
         self._cpu: list[tuple[np.ndarray, ...]] = []
         self._device: list[tuple[np.ndarray, ...]] = []
         self._read = 0
+        self._ended = (0, 0)  # parts of windows that have ended
+        self._windows: list[int] = []
+        self._until = 0
 
     def add(self, events: list[Event]) -> None:
         complete = [event for event in events if event.ph == "X"]
@@ -153,6 +158,19 @@ class ColumnBuilder:
             self._add_cpu(cpu)
         if categories and (device := [event for event in complete if event.cat in categories]):
             self._add_device(device)
+
+    def end_window(self) -> None:
+        """What is added next is of another file of the same process, and is laid right behind what was added so far."""
+        cpu, device = self._cpu[self._ended[0] :], self._device[self._ended[1] :]
+        times = [part[3:5] for part in cpu] + [part[2:4] for part in device]
+        self._ended = (len(self._cpu), len(self._device))
+        first, last = main_span(np.concatenate([np.empty(0, np.int64), *(start for start, _ in times)]))
+        shift = self._until - first if self._windows else 0
+        self._windows.append(first + shift)
+        for start, end in times:
+            self._until = max(self._until, int(end[start <= last].max(initial=0)) + shift + _PAUSE_NS)
+            start += shift
+            end += shift
 
     def _learn(self, category: str | None) -> None:
         """Decide once what a category is."""
@@ -208,12 +226,13 @@ class ColumnBuilder:
 
     def finish(self) -> Columns:
         """The columns, with every time counted from the earliest event of the main span."""
+        self.end_window()
         cpu = _joined(self._cpu, (np.int8, np.int32, np.int32, np.int64, np.int64, np.int64, np.int64))
         kind, name, thread, start, end, correlation, ordinal = cpu
         empty = (np.int8, np.int32) + (np.int64,) * 9 + (np.float64, np.int32)
         device = _joined(self._device, empty)
         device[7] = device[7].reshape(-1, 6)
-        origin, _ = main_span(np.concatenate((start, device[2])))
+        origin = self._windows[0]
         for column in (start, end, device[2], device[3]):
             column -= origin
         steps = np.fromiter((key.startswith(_STEP) for key in self._names), dtype=bool, count=len(self._names))
@@ -228,6 +247,7 @@ class ColumnBuilder:
             device=rows,
             names=list(self._names),
             origin=origin,
+            windows=np.array(self._windows) - origin,
             malformed=self._malformed,
             unknown={str(category): count for category, count in self._unknown.items()},
             categories=frozenset(filter(None, self._seen)),

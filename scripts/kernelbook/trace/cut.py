@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from kernelbook.trace.attribution import Attribution
@@ -10,18 +12,25 @@ from kernelbook.trace.columns import MISSING, RUNTIME, Columns
 _LAUNCHES = ("launch", "memcpy", "memset")  # in the names of calls that put something on the device, of any vendor
 
 
-def cut_ranges(columns: Columns, found: Attribution, truncated: bool) -> np.ndarray:
-    """Per range whether its device figures may be too low because of the cut; all False for a file that is whole.
+def cut_ranges(columns: Columns, found: Attribution, truncated: Sequence[bool]) -> np.ndarray:
+    """Per range whether its device figures may be too low because of the cut; all False for files that are whole.
 
-    torch writes the ops first, then each activity beside its launch. So a range is whole where a later runtime call
-    was still read, and every launch inside it has its activity. A file without device activities has no such figures.
+    truncated: per window of the columns. torch writes the ops first, then each activity beside its launch. So a range
+    is whole where a later runtime call of its window was still read, and every launch inside it has its activity. A
+    window without device activities has no such figures.
     """
     rows, ranges = found.forest.rows, found.ranges
-    if not truncated or not len(columns.device.start):
-        return np.zeros(len(ranges), dtype=bool)
+    cut = np.zeros(len(ranges), dtype=bool)
+    if not any(truncated) or not len(columns.device.start):
+        return cut
+    of_range, of_row = (
+        np.searchsorted(columns.windows, rows.start[each], "right") - 1 for each in (ranges, slice(None))
+    )
     calls = rows.kind == RUNTIME
-    last = rows.start[calls].max(initial=-1)
-    return (rows.end[ranges] > last) | (_lost_before(found, columns, ranges) > 0)
+    for window in np.flatnonzero(truncated):
+        last = rows.start[calls & (of_row == window)].max(initial=-1)
+        cut |= (of_range == window) & (rows.end[ranges] > last)
+    return cut | (np.isin(of_range, np.flatnonzero(truncated)) & (_lost_before(found, columns, ranges) > 0))
 
 
 def _lost_before(found: Attribution, columns: Columns, ranges: np.ndarray) -> np.ndarray:

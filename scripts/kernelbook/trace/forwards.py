@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,7 +54,7 @@ def forward_activities(activities: pa.Table, found: Attribution, forwards: np.nd
 
 
 def forward_calls(
-    path: Path, columns: Columns, found: Attribution, forwards: np.ndarray, number: np.ndarray
+    files: Sequence[Path], columns: Columns, found: Attribution, forwards: np.ndarray, number: np.ndarray
 ) -> pa.Table:
     """Every CPU event of the forwards, in order of start; `forwards` and `number` as above.
 
@@ -70,7 +71,7 @@ def forward_calls(
     parent = _parents(place, row, forest.parent[row])
     kernels, time = _own_device_figures(columns, found)
     nothing = np.full(len(row), not len(device.start))
-    inputs = _inputs(path, rows.ordinal[row[rows.kind[row] == OP]])
+    inputs = _inputs(files, rows.ordinal[row[rows.kind[row] == OP]])
     of_row = [inputs.get(ordinal, Inputs()) for ordinal in rows.ordinal[row].tolist()]
     return pa.table(
         {
@@ -131,12 +132,12 @@ def _own_device_figures(columns: Columns, found: Attribution) -> tuple[np.ndarra
     return kernels, time
 
 
-def _inputs(path: Path, ordinals: Iterable[int]) -> dict[int, Inputs]:
-    """The inputs of the ops with these ordinals, from a second pass over the file: few readers ever ask for them."""
+def _inputs(files: Iterable[Path], ordinals: Iterable[int]) -> dict[int, Inputs]:
+    """The inputs of the ops with these ordinals, from a second pass over the files: few readers ever ask for them."""
     wanted = {int(ordinal) for ordinal in ordinals}
     found: dict[int, Inputs] = {}
     ordinal = 0
-    for events in EventReader(path, decode=WITH_INPUTS).batches() if wanted else ():
+    for events in chain.from_iterable(EventReader(f, decode=WITH_INPUTS).batches() for f in files if wanted):
         for event in events:
             if event.ph != "X" or cpu_kind(event.cat) is None:
                 continue

@@ -1,91 +1,256 @@
-"""Which rank of a distributed job each of several traces is, and whether the set is whole.
+"""Which traces belong together: the windows of one process, and the processes (ranks) of one job.
 
-Traces are ranks of one job when their files differ in nothing but a rank number, or when they lie in one folder and
-say inside that they are ranks of as many on the same kind of device. Anything else is no set, and nothing is missed.
+By the name: torch's tensorboard_trace_handler writes HOST_PID.TIME.pt.trace.json, a file a window; people put a rank
+into the name of a file or folder (`job_rank3.json`, `rank_3/trace.json`, `3/trace.json`). By what is inside: torch
+writes `distributedInfo` with rank, world size and process groups. Nothing else makes traces a set.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Sequence
-from itertools import islice
+import re
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice, takewhile
 from pathlib import Path
 
-from kernelbook.recorded import RANK, without_ending
+from kernelbook.trace.events import integer
+from kernelbook.trace.files import TraceFile, without_ending
 from kernelbook.trace.model import TraceWarning
-from kernelbook.trace.summary import Summary
+
+RESTART_NS = 10 * 10**9  # a job that is started again writes its first window at least this much after the last one
+_RANK = re.compile(r"(?:^|(?<=[^a-z]))rank[-_.]?([0-9]{1,9})(?![0-9])")
+_WINDOW = re.compile(r"(?P<worker>.+)\.(?P<time>\d{13}|\d{16}|\d{19})\.pt\.trace")
+_HOST_PID = re.compile(r"(?P<host>.+)_\d{1,10}")
+_IN_NUMBERED_FOLDER = re.compile(r"(.*/|)(\d{1,6})/([^/]*)")
+_MOST_LISTED = 8
 
 
-def assign_ranks(summaries: Sequence[Summary]) -> list[int | None]:
-    """A rank per trace: from its distributedInfo, else from its file's name, else None; a job of one has no ranks."""
-    return [_rank(each) for each in summaries]
+@dataclass
+class Window:
+    """A trace and what its name says of it.
+
+    place: its number among the given files. key: the path without what tells processes and windows apart. worker: what
+    tells the process apart, and host: the machine that it ran on; None where the name does not say. written: when, in
+    ns since 1970. named: its rank.
+    """
+
+    place: int
+    file: TraceFile
+    key: str
+    worker: str | None = None
+    host: str | None = None
+    written: int | None = None
+    named: int | None = None
+
+    @property
+    def world(self) -> int | None:
+        """The number of ranks that the file says its job has."""
+        return _whole((self.file.distributed or {}).get("world_size"))
+
+    @property
+    def inside(self) -> int | None:
+        """The rank that the file says it is; a job of one has no ranks."""
+        return None if self.world == 1 else _whole((self.file.distributed or {}).get("rank"))
+
+    @property
+    def rank(self) -> int | None:
+        """That of the file, else that of its name."""
+        return self.named if self.inside is None and self.world != 1 else self.inside
+
+    def warnings(self) -> list[TraceWarning]:
+        """Whether name and file disagree."""
+        if self.named is None or self.inside in (None, self.named):
+            return []
+        text = f"the name says rank {self.named}, the file says rank {self.inside}: the file is followed"
+        return [TraceWarning("rank_mismatch", 1, text)]
 
 
-def rank_warnings(summaries: Sequence[Summary], ranks: Sequence[int | None]) -> list[list[TraceWarning]]:
-    """Per trace the warnings about the set of ranks it belongs to: its own rank twice, or ranks without a trace."""
-    found: list[list[TraceWarning]] = [[] for _ in summaries]
-    for members in _sets(summaries, ranks):
-        own = [ranks[member] for member in members]
-        size = max([summaries[member].world_size or 0 for member in members] + [max(own) + 1])
-        for member, warnings in zip(members, _of_set(own, size), strict=True):
-            found[member] = warnings
-    return found
+@dataclass(frozen=True)
+class Process:
+    """The windows of one process in the order of time."""
+
+    windows: tuple[Window, ...]
+
+    @property
+    def first(self) -> Window:
+        return self.windows[0]
+
+    @property
+    def rank(self) -> int | None:
+        return self.first.rank
 
 
-def _of_set(ranks: Sequence[int], size: int) -> list[list[TraceWarning]]:
-    """The warnings of each member of one job of `size` ranks."""
-    taken = Counter(ranks)
-    missing = size - len(taken)
-    first = islice((rank for rank in range(size) if rank not in taken), 5)
-    lacking = TraceWarning(
-        "missing_rank", missing, f"{missing} of {size} ranks have no trace here: {', '.join(map(str, first))} first"
-    )
-    found = []
-    for rank in ranks:
-        mine = [lacking] if missing else []
-        if taken[rank] > 1:
-            mine.append(
-                TraceWarning("duplicate_rank", taken[rank], f"{taken[rank]} traces say that they are rank {rank}")
-            )
-        found.append(mine)
-    return found
+@dataclass(frozen=True)
+class Job:
+    """The processes of one job in the order of ranks. key: what their paths have in common."""
+
+    key: str
+    processes: tuple[Process, ...]
+
+    @property
+    def order(self) -> tuple[str, int, Path]:
+        """Sorts jobs by key, and those of one key by time."""
+        first = self.processes[0].first
+        return self.key, first.written or 0, first.file.path
+
+    def apart(self) -> list[Job]:
+        """Several processes that say they are one and the same rank, each by itself; else the job."""
+        alike = len({process.rank for process in self.processes}) == 1
+        return [_job([process]) for process in self.processes] if alike else [self]
+
+    def warnings(self, process: Process) -> list[TraceWarning]:
+        """What is to be said of a process among the others: ranks that are missing, its own there twice."""
+        ranks = [each.rank for each in self.processes]
+        found = _missing(ranks, [each.first.world or 0 for each in self.processes])
+        if (twice := ranks.count(process.rank)) > 1:
+            text = f"{twice} processes of this job say that they are rank {process.rank}"
+            found.append(TraceWarning("duplicate_rank", twice, text))
+        return found
 
 
-def _sets(summaries: Sequence[Summary], ranks: Sequence[int | None]) -> list[list[int]]:
-    """The jobs among the traces, as places in `summaries`; a trace that stands alone is in none."""
-    named = _grouped([_key_of_name(each.source) for each in summaries])
-    taken = {place for members in named for place in members}
-    inside = [
-        None if place in taken or ranks[place] is None else _key_inside(each) for place, each in enumerate(summaries)
-    ]
-    return [*named, *_grouped(inside)]
+def jobs_of(files: Sequence[TraceFile]) -> list[Job]:
+    """The jobs that these traces are of, in the order of keys and of time. A trace of no set is a job of its own."""
+    windows = [_window(place, file) for place, file in enumerate(files)]
+    _take_numbered_folders(windows)
+    jobs: list[Job] = []
+    for members in _grouped(_processes(windows), _set_of):
+        facts = (lambda p: p.first.world, _process_groups, lambda p: p.first.file.device)
+        parts = [members]
+        for fact in facts:
+            parts = [part for whole in parts for part in _by_fact(whole, fact)]
+        jobs += [_job(part) for whole in parts for part in _untangled(whole)]
+    return sorted(jobs, key=lambda job: job.order)
 
 
-def _grouped(keys: Sequence[Hashable | None]) -> list[list[int]]:
-    """The places of equal keys, where there are two or more."""
-    places: dict[Hashable, list[int]] = {}
-    for place, key in enumerate(keys):
-        if key is not None:
-            places.setdefault(key, []).append(place)
-    return [members for members in places.values() if len(members) > 1]
+def _window(place: int, file: TraceFile) -> Window:
+    folder, _, name = file.path.as_posix().lower().rpartition("/")
+    what = without_ending(name)
+    worker, host, written = None, None, None
+    if found := _WINDOW.fullmatch(what):
+        what = worker = found["worker"]
+        written = int(found["time"].ljust(19, "0"))
+    if worker and (found := _HOST_PID.fullmatch(worker)):
+        host = found["host"]
+        what = host if _RANK.search(host) else ""  # a host and a pid say nothing of what was run
+    path = f"{folder}/{what}" if folder else what
+    ranks = _RANK.findall(path)
+    return Window(place, file, _RANK.sub("", path), worker, host, written, int(ranks[-1]) if ranks else None)
 
 
-def _key_of_name(source: str) -> Hashable | None:
-    """The path without its rank number; None where it has none."""
-    path = Path(source)
-    stem = without_ending(path.name.lower())
-    return (path.parent, RANK.sub("", stem)) if RANK.search(stem) else None
+def _take_numbered_folders(windows: Sequence[Window]) -> None:
+    """Take the numbers of folders for ranks, where they begin at 0 or are the ranks that the files say inside."""
+    groups: dict[tuple[str, str], list[tuple[Window, int]]] = {}
+    for window in windows:
+        if window.named is None and (found := _IN_NUMBERED_FOLDER.fullmatch(window.key)):
+            groups.setdefault((found[1], found[3]), []).append((window, int(found[2])))
+    for (before, after), members in groups.items():
+        numbers = {number for _, number in members}
+        said = [window.inside for window, _ in members]
+        agree = all(rank in (None, number) for rank, (_, number) in zip(said, members, strict=True))
+        if len(numbers) > 1 and agree and (0 in numbers or None not in said):
+            for window, number in members:
+                window.key, window.named = before + after, number
 
 
-def _key_inside(summary: Summary) -> Hashable | None:
-    """What ranks of one job agree on; None where the file does not say that there are others."""
-    if summary.rank is None or (summary.world_size or 0) < 2:
+def _processes(windows: Iterable[Window]) -> list[Process]:
+    """The windows of each process together: they differ in the time that torch wrote into their names."""
+
+    def identity(window: Window) -> Hashable:
+        known = window.key, window.worker, window.rank, window.world
+        return known if window.written is not None else window.place
+
+    return [Process(tuple(sorted(some, key=lambda w: w.written or 0))) for some in _grouped(windows, identity)]
+
+
+def _set_of(process: Process) -> Hashable:
+    """What the processes of one job have in common; a process without a rank is in no set."""
+    first = process.first
+    if process.rank is not None and (first.named is not None or first.host is not None):
+        return "path", first.key
+    return ("folder", first.file.path.parent) if process.rank is not None and (first.world or 0) > 1 else first.place
+
+
+def _process_groups(process: Process) -> Hashable | None:
+    """The groups that hold the whole job, which every rank of it lists."""
+    listed = (process.first.file.distributed or {}).get("pg_config")
+    if not isinstance(listed, list):
         return None
-    return Path(summary.source).parent, summary.world_size, summary.device
+    groups = [group for group in listed if isinstance(group, dict) and group.get("pg_size") == process.first.world]
+    return repr(sorted((str(group.get("pg_desc")), str(group.get("ranks"))) for group in groups))
 
 
-def _rank(summary: Summary) -> int | None:
-    if summary.rank is not None:
-        return None if summary.world_size == 1 else summary.rank
-    match = RANK.search(Path(summary.source).name)
-    return int(match[1]) if match else None
+def _by_fact(members: list[Process], fact: Callable[[Process], Hashable]) -> list[list[Process]]:
+    """Apart where the fact differs; who does not say goes with the others as long as these agree."""
+    known = {value for process in members if (value := fact(process)) is not None}
+    return _grouped(members, fact) if len(known) > 1 else [members]
+
+
+def _untangled(members: list[Process]) -> list[list[Process]]:
+    """One job a part, where a rank is there several times: by time, else by host where that makes a job whole."""
+    if not _repeated(members):
+        return [members]
+    times = [process.first.written for process in members]
+    if None not in times:
+        parts = _by_time(members)
+        if len(parts) > 1:
+            return [smaller for part in parts for smaller in _untangled(part)]
+    parts = _grouped(members, lambda process: process.first.host)
+    complete = any(len(part) == part[0].first.world for part in parts)
+    return parts if complete and not any(map(_repeated, parts)) else [members]
+
+
+def _by_time(members: list[Process]) -> list[list[Process]]:
+    """A new part where a rank comes again after a pause."""
+    parts: list[list[Process]] = [[]]
+    for process in sorted(members, key=lambda each: each.first.written or 0):
+        part = parts[-1]
+        again = process.rank in {other.rank for other in part}
+        if again and (process.first.written or 0) - (part[-1].first.written or 0) > RESTART_NS:
+            parts.append([])
+        parts[-1].append(process)
+    return parts
+
+
+def _repeated(members: Sequence[Process]) -> bool:
+    return len({process.rank for process in members}) < len(members)
+
+
+def _job(members: Sequence[Process]) -> Job:
+    ordered = sorted(members, key=lambda each: (each.rank or 0, each.first.written or 0, each.first.file.path))
+    return Job(_common([process.first.key for process in ordered]), tuple(ordered))
+
+
+def _common(keys: Sequence[str]) -> str:
+    """The key of all, or what the keys begin with, without the rest of a number or word."""
+    if len(set(keys)) == 1:
+        return keys[0]
+    same = takewhile(lambda letters: len(set(letters)) == 1, zip(*keys, strict=False))
+    prefix = re.sub(r"[^/._-]*$", "", "".join(letters[0] for letters in same))
+    return prefix.rstrip("/._-") or "ranks"
+
+
+def _missing(ranks: Sequence[int | None], worlds: Sequence[int]) -> list[TraceWarning]:
+    """The ranks of a job of several that have no trace."""
+    taken = {rank for rank in ranks if rank is not None}
+    if len(ranks) < 2 or not taken:
+        return []
+    size = max(*worlds, max(taken) + 1)
+    count = size - len(taken)
+    listed = ", ".join(map(str, islice((rank for rank in range(size) if rank not in taken), _MOST_LISTED)))
+    more = f" and {count - _MOST_LISTED} more" if count > _MOST_LISTED else ""
+    text = f"{count} of {size} ranks have no trace here: {listed}{more}"
+    return [TraceWarning("missing_rank", count, text)] if count else []
+
+
+def _grouped(members: Iterable, key: Callable) -> list[list]:
+    """Members of equal keys together, in the order in which the keys first appear."""
+    groups: dict[Hashable, list] = {}
+    for member in members:
+        groups.setdefault(key(member), []).append(member)
+    return list(groups.values())
+
+
+def _whole(value: object) -> int | None:
+    """A number of ranks or a rank, also as text; None for anything else."""
+    found = integer(value) if isinstance(value, int | str) and not isinstance(value, bool) else None
+    return None if found is None or found < 0 else found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +17,7 @@ from kernelbook.trace.attribution import Attribution, attribute
 from kernelbook.trace.columns import ColumnBuilder, Columns
 from kernelbook.trace.cut import cut_ranges
 from kernelbook.trace.events import integer
+from kernelbook.trace.files import device_name
 from kernelbook.trace.forwards import forward_activities, forward_calls
 from kernelbook.trace.groups import RangeGroups, chosen_names, group_ranges
 from kernelbook.trace.model import Totals, TraceWarning
@@ -41,8 +43,8 @@ from kernelbook.trace.warnings import collect_warnings
 class TraceReading:
     """What one trace says. Times are float µs, counted from the earliest event; null is "not in the file".
 
-    source: the file as it was given. device: name of the first device. truncated: the file ends too early.
-    annotation: the name or glob of the ranges that were chosen, None for the longest.
+    source: the file as it was given; windows: further files of its process. device: name of the first device.
+    truncated: a file ends too early. annotation: the name or glob of the ranges that were chosen, None for the longest.
     ranges: one row per `user_annotation`, in order of start, without the profiler's steps unless they were chosen;
     `parent` is a row of this table. groups: which of them are taken together, and which are the forwards.
     cut: per row of `ranges` whether it reaches past the end of a truncated file: its device figures may be too low.
@@ -53,6 +55,7 @@ class TraceReading:
     """
 
     source: str
+    windows: tuple[str, ...]
     annotation: str | None
     device: str | None
     device_properties: list[dict[str, Any]]
@@ -143,37 +146,45 @@ class TraceReading:
         forwards = np.flatnonzero((self.forward_number >= 0) & ~self.cut)
         number = self.forward_number[forwards]
         activities = forward_activities(self.activities, self._attribution, forwards, number)
-        return activities, forward_calls(Path(self.source), self._columns, self._attribution, forwards, number)
+        files = [Path(file) for file in (self.source, *self.windows)]
+        return activities, forward_calls(files, self._columns, self._attribution, forwards, number)
 
 
-def read_trace(path: str | Path, annotation: str | None = None) -> TraceReading:
+def read_trace(path: str | Path, annotation: str | None = None, windows: Sequence[str | Path] = ()) -> TraceReading:
     """Read a torch.profiler trace, plain or gzipped, sound or damaged, of any torch version.
 
     annotation: the name of the ranges that are the forwards, or a glob; `groups.group_ranges` says what is taken
-    without one. Raises TraceError (one line, naming the file) when it cannot be read or is no torch trace.
+    without one. windows: further traces of the same process, in the order of time. They are read as if they followed
+    one another without a pause: times are right within a window only. Raises TraceError (one line, naming the file)
+    when a file cannot be read or is no torch trace.
     """
-    reader = EventReader(path)
+    readers = [EventReader(file) for file in (path, *windows)]
     builder = ColumnBuilder()
-    for events in reader.batches():
-        builder.add(events)
+    for number, reader in enumerate(readers):
+        if number:
+            builder.end_window()
+        for events in reader.batches():
+            builder.add(events)
+    reader = readers[0]
     columns = builder.finish()
     chosen, steps = chosen_names(columns, annotation)
     found = attribute(columns, steps)
     doubts = find_doubts(columns, found)
     figures = compute_ranges(columns, found)
-    cut = cut_ranges(columns, found, reader.truncated)
+    cut = cut_ranges(columns, found, [each.truncated for each in readers])
     time = figures.device_time if len(columns.device.start) else found.forest.length[found.ranges]
     groups = group_ranges(columns, found, time, cut | doubts.cpu_apart[found.ranges], annotation, chosen)
     properties = _device_properties(reader.metadata.get("deviceProperties"))
     distributed = reader.metadata.get("distributedInfo")
     return TraceReading(
         source=str(path),
+        windows=tuple(str(file) for file in windows),
         annotation=annotation,
-        device=_device_name(properties),
+        device=device_name(reader.metadata),
         device_properties=properties,
         distributed=distributed if isinstance(distributed, dict) else None,
-        truncated=reader.truncated,
-        warnings=collect_warnings(reader, columns, found, doubts, figures, groups, cut),
+        truncated=any(each.truncated for each in readers),
+        warnings=collect_warnings(readers, columns, found, doubts, figures, groups, cut),
         totals=compute_totals(columns, found, doubts),
         ranges=range_table(columns, found, figures, groups),
         groups=groups,
@@ -201,8 +212,3 @@ def _device_properties(found: Any) -> list[dict[str, Any]]:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and integer(value) is not None
-
-
-def _device_name(properties: list[dict[str, Any]]) -> str | None:
-    name = properties[0].get("name") if properties else None
-    return name.strip() or None if isinstance(name, str) else None

@@ -9,7 +9,6 @@ from itertools import compress
 from typing import Any
 
 from kernelbook.trace.annotations import AnnotationSummary
-from kernelbook.trace.events import integer
 from kernelbook.trace.model import TraceWarning
 from kernelbook.trace.reading import TraceReading
 
@@ -24,7 +23,7 @@ _RANGE_COLUMNS = (
 class Summary:
     """What is shown of one trace; small, whatever the trace's size.
 
-    rank: from distributedInfo, None if not there; whoever knows the file's fellows may set a better one.
+    distributed: torch's distributedInfo. rank, and a warning about the other traces of its job: see `among`.
     notes: what is peculiar about the file (`trace_notes`), each with code, count and message.
     annotation: the name or glob by which ranges were chosen. ranges, annotations, range_kernels and range_ops are of
     those ranges alone, the last two None without it; totals, kernels and ops are of the whole file.
@@ -39,16 +38,16 @@ class Summary:
     kernels: list[dict[str, Any]]
     ops: list[dict[str, Any]]
     annotations: list[AnnotationSummary]
-    rank: int | None
-    world_size: int | None
+    distributed: dict[str, Any] | None
+    rank: int | None = None
     notes: Sequence[Mapping[str, Any]] = ()
     annotation: str | None = None
     range_kernels: list[dict[str, Any]] | None = None
     range_ops: list[dict[str, Any]] | None = None
 
-    def among(self, rank: int | None, more: Sequence[TraceWarning]) -> Summary:
-        """With its rank among the other traces and the warnings about their set."""
-        return replace(self, rank=rank, warnings=(*self.warnings, *more))
+    def among(self, rank: int | None, more: Sequence[TraceWarning], notes: Sequence[Mapping[str, Any]]) -> Summary:
+        """With its rank among the other traces, and what is to be said of it among them."""
+        return replace(self, rank=rank, warnings=(*self.warnings, *more), notes=(*self.notes, *notes))
 
     def to_json(self) -> str:
         """One line of strict JSON, after the schema of `--json`."""
@@ -78,7 +77,6 @@ def summarize(reading: TraceReading, notes: Sequence[Mapping[str, Any]] = ()) ->
     if reading.annotation is not None:
         ranges = list(compress(ranges, reading.groups.chosen.tolist()))
         chosen = {name: getattr(reading, name).to_pylist() for name in ("range_kernels", "range_ops")}
-    distributed = reading.distributed or {}
     return Summary(
         source=reading.source,
         device=reading.device,
@@ -89,14 +87,8 @@ def summarize(reading: TraceReading, notes: Sequence[Mapping[str, Any]] = ()) ->
         kernels=reading.kernels.to_pylist(),
         ops=reading.ops.to_pylist(),
         annotations=reading.annotations(),
-        rank=_whole(distributed.get("rank")),
-        world_size=_whole(distributed.get("world_size")),
+        distributed=reading.distributed,
         notes=notes,
         annotation=reading.annotation,
         **chosen,
     )
-
-
-def _whole(value: Any) -> int | None:
-    found = integer(value) if isinstance(value, int | str) and not isinstance(value, bool) else None
-    return None if found is None or found < 0 else found

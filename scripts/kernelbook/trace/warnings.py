@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -25,7 +25,7 @@ _NO_LAUNCHES = "nothing was launched on a device: a CPU run, or recorded without
 
 
 def collect_warnings(
-    reader: EventReader,
+    readers: Sequence[EventReader],
     columns: Columns,
     found: Attribution,
     doubts: Doubts,
@@ -35,7 +35,8 @@ def collect_warnings(
 ) -> tuple[TraceWarning, ...]:
     """Every warning of one file, in the order of weight."""
     return (
-        *_of_the_file(reader, columns, cut),
+        *(warning for reader in readers for warning in _of_the_file(reader, cut)),
+        *_of_the_events(columns),
         *_implausible(doubts),
         *_overlapping(columns, found),
         *(_of_launches(columns, found, doubts) if len(columns.device.start) else _without_device(columns, found)),
@@ -43,7 +44,7 @@ def collect_warnings(
     )
 
 
-def _of_the_file(reader: EventReader, columns: Columns, cut: np.ndarray) -> Iterator[TraceWarning]:
+def _of_the_file(reader: EventReader, cut: np.ndarray) -> Iterator[TraceWarning]:
     if reader.truncated:
         text = "the file ends too early: figures cover the whole events before the cut"
         if lost := int(cut.sum()):
@@ -52,6 +53,9 @@ def _of_the_file(reader: EventReader, columns: Columns, cut: np.ndarray) -> Iter
     if damaged := reader.lost + reader.repaired:
         kept = f", {reader.repaired} of them read all the same" if reader.repaired else ""
         yield TraceWarning("damaged", damaged, f"{damaged} events are not valid JSON{kept}; the rest was read")
+
+
+def _of_the_events(columns: Columns) -> Iterator[TraceWarning]:
     if columns.malformed:
         text = f"{columns.malformed} events have no valid time or length and are left out"
         yield TraceWarning("malformed", columns.malformed, text)
