@@ -69,11 +69,12 @@ def _graphs(reading: TraceReading) -> Iterator[Note]:
     launches = Counter(graphs["launch"].to_pylist())
     if launches:
         most = max(launches.values())
+        all_graphs = all(GRAPH_LAUNCH in api.lower() for api in graphs["launch_api"].to_pylist())
         if len(launches) == 1:
-            text = f"1 launch starts several activities, up to {most}: a graph launch, counted once"
+            text = f"1 launch starts several activities, up to {most}: {'a graph launch, ' * all_graphs}counted once"
         else:
             what = f"{len(launches)} launches start several activities each"
-            text = f"{what}, up to {most}: graph launches, each counted once"
+            text = f"{what}, up to {most}: {'graph launches, ' * all_graphs}each counted once"
         yield _note("graph_launches", len(launches), text)
 
 
@@ -84,7 +85,8 @@ def _driver(reading: TraceReading) -> Iterator[Note]:
         number = sum(apis.values())
         what = "1 kernel was" if number == 1 else f"{number} kernels were"
         text = f"{what} launched through the driver ({', '.join(sorted(apis))})"
-        who = "Triton and other compilers at run time do so, and libraries for their newest kernels (cuBLAS, cuDNN)"
+        libraries = "hipBLASLt, MIOpen" if all(api.startswith("hip") for api in apis) else "cuBLAS, cuDNN"
+        who = f"Triton and other compilers at run time do so, and libraries for kernels that they load ({libraries})"
         yield _note("driver_launches", number, f"{text}: {who}")
 
 
@@ -93,7 +95,9 @@ def _streams(reading: TraceReading) -> Iterator[Note]:
     if len(pairs) > 1:
         devices = len({device for device, _ in pairs})
         where = f"{len(pairs)} streams" + (f" of {devices} devices" if devices > 1 else "")
-        yield _note("several_streams", len(pairs), f"activities on {where}: busy time counts an overlap once")
+        sums = " on one device once, and adds up the devices" if devices > 1 else " once"
+        text = f"activities on {where}: busy time counts an overlap{sums}"
+        yield _note("several_streams", len(pairs), text)
 
 
 def _steps(reading: TraceReading) -> Iterator[Note]:

@@ -136,3 +136,19 @@ def test_work_of_a_range_of_another_thread_inside_the_forward_is_said_not_to_be_
         "them alone"
     )
     assert "ranges_beside" not in notes_of(ranges(("train", 0, 200, 1), ("inner", 50, 50, 1)))
+
+
+def test_a_launch_of_several_activities_is_a_graph_only_by_its_name(notes_of):
+    notes = notes_of([OP, launch("cudaLaunchKernelMultiDevice", 1, 1), kernel(20, 1), kernel(30, 1, stream=7)])
+    assert notes["graph_launches"]["message"] == "1 launch starts several activities, up to 2: counted once"
+
+
+def test_streams_of_several_devices_are_added_up(notes_of):
+    other = event("kernel", "k", 21, 5, 7, device=1, stream=7, correlation=2)
+    notes = notes_of([OP, launch("cudaLaunchKernel", 1, 1), kernel(20, 1), launch("cudaLaunchKernel", 4, 2), other])
+    assert notes["several_streams"]["message"].endswith("an overlap on one device once, and adds up the devices")
+
+
+def test_libraries_are_those_of_the_vendor(notes_of):
+    notes = notes_of([OP, launch("hipModuleLaunchKernel", 1, 1), kernel(20, 1)])
+    assert "(hipBLASLt, MIOpen)" in notes["driver_launches"]["message"]

@@ -83,6 +83,22 @@ def test_launches_without_activities_are_another_trouble(read):
     assert vars(reading.totals) == NONE_OF_IT
 
 
+def test_calls_that_launch_nothing_are_no_launches(read):
+    """A CPU run in a process that has set up its GPU."""
+    names = ("cudaMalloc", "cudaGetDeviceCount", "cudaStreamIsCapturing", "cudaDeviceSynchronize")
+    reading = read([op("aten::add", 1, 50), *(launch(n, 10 + 5 * n, 2, name) for n, name in enumerate(names))])
+    assert warned(reading) == {"no_launches": 0}
+
+
+def test_activities_without_a_correlation_id_are_not_said_to_lack_their_launch(read):
+    reading = read([*forward(), kernel("k", 1200, 5, None), kernel("k", 1300, 5, 999)])
+    (warning,) = reading.warnings
+    text = (
+        "2 device activities could not be joined to a launch (1 without a correlation id): in the totals, in no range"
+    )
+    assert (warning.code, warning.message) == ("unattributed", text)
+
+
 def test_zero_means_there_was_activity_elsewhere(read):
     first, _ = read([*forward(), annotation("idle", 2000, 10)]).ranges.to_pylist()[::-1]
     assert (first["annotation"], first["kernels"], first["device_time_us"], first["device_busy_us"]) == (

@@ -39,7 +39,7 @@ def test_a_kernel_that_runs_past_later_ones_of_its_stream(read):
     assert warned(reading) == {"implausible": 1}
     assert (totals.kernels, totals.device_time_us, totals.implausible_us) == (20, 3_000_190.0, 2_999_900.0)
     assert share(reading) == [pytest.approx(290 / 2910)]
-    assert "1 activity of a stream ended after a later one of it" in reading.warnings[0].message
+    assert "1 activity ended after a later one on the same stream" in reading.warnings[0].message
 
 
 @pytest.mark.parametrize(("stream", "count"), [(7, 1), (8, 0)])
@@ -48,6 +48,12 @@ def test_only_work_of_the_same_stream_ends_in_order(read, stream, count):
     reading = read(events)
     assert warned(reading).get("implausible", 0) == count
     assert reading.totals.implausible_us == 80 * count
+
+
+def test_a_first_range_is_not_slow_for_a_time_that_is_impossible(read):
+    events = [event for step in range(4) for event in queue(3, 1e4 * step, 10, 1 + 3 * step)]
+    events[5]["dur"] = 3_000_000
+    assert warned(read(events)) == {"implausible": 1}
 
 
 # Starts and lengths of kernels launched with programmatic dependent launch, on an H200 with torch 2.11, in µs

@@ -8,8 +8,7 @@ import numpy as np
 
 from kernelbook.trace.attribution import Attribution
 from kernelbook.trace.columns import MISSING, RUNTIME, Columns
-
-_LAUNCHES = ("launch", "memcpy", "memset")  # in the names of calls that put something on the device, of any vendor
+from kernelbook.trace.launches import launching
 
 
 def cut_ranges(columns: Columns, found: Attribution, truncated: Sequence[bool]) -> np.ndarray:
@@ -23,9 +22,8 @@ def cut_ranges(columns: Columns, found: Attribution, truncated: Sequence[bool]) 
     cut = np.zeros(len(ranges), dtype=bool)
     if not any(truncated) or not len(columns.device.start):
         return cut
-    of_range, of_row = (
-        np.searchsorted(columns.windows, rows.start[each], "right") - 1 for each in (ranges, slice(None))
-    )
+    of_row = np.searchsorted(columns.windows, rows.start, "right") - 1
+    of_range = of_row[ranges]
     calls = rows.kind == RUNTIME
     for window in np.flatnonzero(truncated):
         last = rows.start[calls & (of_row == window)].max(initial=-1)
@@ -36,8 +34,9 @@ def cut_ranges(columns: Columns, found: Attribution, truncated: Sequence[bool]) 
 def _lost_before(found: Attribution, columns: Columns, ranges: np.ndarray) -> np.ndarray:
     """Per range how many launches inside its time have no activity in the file."""
     rows = found.forest.rows
-    launching = np.array([any(word in name.lower() for word in _LAUNCHES) for name in columns.names], dtype=bool)
     calls = np.flatnonzero((rows.kind == RUNTIME) & (rows.correlation != MISSING))
-    calls = calls[launching[rows.name[calls]] & ~np.isin(rows.correlation[calls], columns.device.correlation)]
+    calls = calls[
+        launching(columns.names)[rows.name[calls]] & ~np.isin(rows.correlation[calls], columns.device.correlation)
+    ]
     starts = np.sort(rows.start[calls])
     return np.searchsorted(starts, rows.end[ranges], "right") - np.searchsorted(starts, rows.start[ranges], "left")

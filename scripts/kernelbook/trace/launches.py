@@ -5,12 +5,15 @@ The ids count up within a process, so a file that was merged from several proces
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from kernelbook.trace.columns import MISSING, RUNTIME, CpuRows, DeviceRows
 from kernelbook.trace.nesting import NONE, Forest
+
+_LAUNCHES = ("launch", "memcpy", "memset")  # in the names of calls that put something on the device, of any vendor
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,11 @@ def join_launches(forest: Forest, device: DeviceRows) -> Launches:
     launching = np.zeros(len(rows.start), dtype=bool)
     launching[joined[candidates]] = True
     return Launches(call, number > 1, launching)
+
+
+def launching(names: Sequence[str]) -> np.ndarray:
+    """Per name whether a call of that name puts something on the device."""
+    return np.array([any(word in name.lower() for word in _LAUNCHES) for name in names], dtype=bool)
 
 
 def outer_calls(forest: Forest) -> np.ndarray:

@@ -10,7 +10,7 @@ from kernelbook.trace.annotations import groups_of
 from kernelbook.trace.attribution import Attribution
 from kernelbook.trace.columns import MISSING, Columns
 from kernelbook.trace.groups import RangeGroups
-from kernelbook.trace.launches import outer_calls
+from kernelbook.trace.launches import launching, outer_calls
 from kernelbook.trace.model import TraceWarning
 from kernelbook.trace.nesting import NONE
 from kernelbook.trace.plausible import Doubts
@@ -40,7 +40,7 @@ def collect_warnings(
         *_implausible(doubts),
         *_overlapping(columns, found),
         *(_of_launches(columns, found, doubts) if len(columns.device.start) else _without_device(columns, found)),
-        *_slow_first(found, figures, groups),
+        *_slow_first(found, doubts, figures, groups),
     )
 
 
@@ -68,7 +68,7 @@ def _of_the_events(columns: Columns) -> Iterator[TraceWarning]:
 def _implausible(doubts: Doubts) -> Iterator[TraceWarning]:
     """Which times cannot be, and how much device time is in doubt for it."""
     kinds = (
-        (doubts.overrun, "activity of a stream", "activities of a stream", "ended after a later one of it"),
+        (doubts.overrun, "activity", "activities", "ended after a later one on the same stream"),
         (doubts.too_long, "activity", "activities", "took longer than all CPU events together"),
         (doubts.early, "activity", "activities", "began before the launch"),
         (doubts.apart, "activity", "activities", "began hours away from the rest of the file"),
@@ -77,11 +77,11 @@ def _implausible(doubts: Doubts) -> Iterator[TraceWarning]:
     counts = [(int(marked.sum()), *words) for marked, *words in kinds]
     if not any(count for count, *_ in counts):
         return
-    text = "times that cannot be: "
+    text = "wrong times: "
     text += ", ".join(f"{plural(count, one, many)} {what}" for count, one, many, what in counts if count)
     if doubts.other_clock:
         text += "; the device's clock is not the CPU's: lengths hold, launch delays are not known"
-    text += f"; {duration(int(doubts.excess.sum()) / 1000)} of device time cannot be (implausible_us)"
+    text += f"; {duration(int(doubts.excess.sum()) / 1000)} of device time is impossible (implausible_us)"
     yield TraceWarning("implausible", int(doubts.activities.sum() + doubts.cpu_apart.sum()), text)
 
 
@@ -101,22 +101,15 @@ def _overlapping(columns: Columns, found: Attribution) -> Iterator[TraceWarning]
 
 
 def _without_device(columns: Columns, found: Attribution) -> Iterator[TraceWarning]:
-    calls = _launch_like(columns, found)
-    if calls:
+    calls = found.forest.rows.name[outer_calls(found.forest)]
+    if count := int(launching(columns.names)[calls].sum()) if len(calls) else 0:
         text = (
-            f"{calls} runtime or driver calls but no device activity: collecting it failed (permissions, another "
-            "profiler, or CUPTI range mode)"
+            f"{plural(count, 'call')} to launch or copy, but no device activity: collecting it failed (permissions, "
+            "another profiler, or CUPTI range mode)"
         )
-        yield TraceWarning("launches_without_activities", calls, text)
+        yield TraceWarning("launches_without_activities", count, text)
     else:
         yield TraceWarning("no_launches", 0, _NO_LAUNCHES)
-
-
-def _launch_like(columns: Columns, found: Attribution) -> int:
-    """Runtime and driver calls, without the synchronisation that the profiler itself makes on a CPU run."""
-    waits = np.array(["Synchronize" in name for name in columns.names], dtype=bool)
-    calls = found.forest.rows.name[outer_calls(found.forest)]
-    return int((~waits[calls]).sum()) if len(calls) else 0
 
 
 def _of_launches(columns: Columns, found: Attribution, doubts: Doubts) -> Iterator[TraceWarning]:
@@ -126,8 +119,12 @@ def _of_launches(columns: Columns, found: Attribution, doubts: Doubts) -> Iterat
         return
     activities = plural(count, "device activity", "device activities")
     were = "was" if count == 1 else "were"
-    disputed = found.launches.disputed
-    text = "could not be joined to a launch" if disputed.any() else f"{were} launched by a call that is not in the file"
+    disputed, device = found.launches.disputed, columns.device
+    nameless = int((device.correlation == MISSING).sum())
+    text = f"{were} launched by a call that is not in the file"
+    if nameless or disputed.any():
+        text = "could not be joined to a launch"
+        text += f" ({nameless} without a correlation id)" if nameless else ""
     yield TraceWarning("unattributed", count, f"{activities} {text}: in the totals, in no range")
     if disputed.any():
         count = int(disputed.sum())
@@ -135,7 +132,7 @@ def _of_launches(columns: Columns, found: Attribution, doubts: Doubts) -> Iterat
         text = f"{count} of them {have} that calls of several processes share, and the device does not tell which one"
         yield TraceWarning("several_processes", count, text)
         lost &= ~disputed
-    device, rows = columns.device, found.forest.rows
+    rows = found.forest.rows
     ids = rows.correlation[rows.correlation != MISSING]
     # Ids are given out in order, so a smaller one than any call's was launched before the window opened.
     early = lost & (device.correlation != MISSING) & (device.correlation < ids.min(initial=np.iinfo(np.int64).max))
@@ -151,14 +148,20 @@ def _of_launches(columns: Columns, found: Attribution, doubts: Doubts) -> Iterat
         yield TraceWarning("before_window", count, text)
 
 
-def _slow_first(found: Attribution, figures: RangeFigures, groups: RangeGroups) -> Iterator[TraceWarning]:
-    """Only outermost ranges that did the same work are compared."""
+def _slow_first(
+    found: Attribution, doubts: Doubts, figures: RangeFigures, groups: RangeGroups
+) -> Iterator[TraceWarning]:
+    """Only outermost ranges that did the same work are compared, without device time that is impossible."""
     lengths = found.forest.length[found.ranges]
+    times = figures.device_time.copy()
+    if doubts.excess.any():
+        group, activity = found.within()
+        np.subtract.at(times, group, doubts.excess[activity])
     slow = []
     work = groups.family * (groups.kind.max(initial=0) + 1) + groups.kind
     for _, rows in groups_of(np.where(groups.level == 0, work, NONE)):
         if len(rows) >= _SLOW_FIRST_RANGES and groups.level[rows[0]] == 0:
-            sides = _slow_sides(lengths[rows], figures.device_time[rows])
+            sides = _slow_sides(lengths[rows], times[rows])
             slow += [f"{groups.names[groups.family[rows[0]]]} ({' and '.join(sides)} time)"] if sides else []
     if slow:
         text = f"the first range takes more than {SLOW_FIRST_FACTOR:g} times the median of the others: "
