@@ -99,6 +99,22 @@ def overlapping(draw):
     return events
 
 
+@st.composite
+def two_threads(draw):
+    """Ranges and calls at random times on two threads of a process; no two ranges begin at the same time."""
+    starts = draw(st.lists(st.integers(0, 60), min_size=1, max_size=6, unique=True))
+    events = [
+        annotation(f"r{start}", 5 * start, 5 * draw(st.integers(1, 40)), tid=draw(st.integers(1, 2)))
+        for start in starts
+    ]
+    for number in range(draw(st.integers(1, 6))):
+        events.append(
+            launch(number, 5 * draw(st.integers(0, 90)) + 1, draw(st.integers(1, 60)), tid=draw(st.integers(1, 2)))
+        )
+        events.append(kernel(f"k{number}", 2000 + 20 * number, 5, number))
+    return events
+
+
 def read_both(events):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "made.json"
@@ -133,3 +149,19 @@ def test_the_order_of_overlapping_events_does_not_matter(events, random):
     events = list({(event["cat"], event["pid"], event["ts"], event["dur"]): event for event in events}.values())
     shuffled = random.sample(events, len(events))
     assert facts(read_both(shuffled)[0])["ops"] == facts(read_both(events)[0])["ops"]
+
+
+@given(two_threads())
+def test_ranges_of_two_threads_that_overlap(events):
+    """A launch is that of its own thread's ranges; else of the other thread's range around it and those open then."""
+    reading, _ = read_both(events)
+    ranges = [event for event in events if event["cat"] == "user_annotation"]
+    expected = dict.fromkeys((event["name"] for event in ranges), 0)
+    for call in (event for event in events if event["cat"] == "cuda_runtime"):
+        mine = [r for r in ranges if r["tid"] == call["tid"] and plain_count.is_open(r, call)]
+        theirs = [r for r in ranges if r["tid"] != call["tid"]]
+        around = [r for r in theirs if plain_count.inside(call, r)]
+        last = max((r["ts"] for r in around), default=-1)
+        for row in mine or [r for r in theirs if r["ts"] <= last and plain_count.is_open(r, call)]:
+            expected[row["name"]] += 1
+    assert kernels_of(reading) == expected

@@ -127,6 +127,30 @@ def test_numbered_folders_that_do_not_begin_at_0_are_ranks_only_if_the_files_say
     assert len(jobs(("0/a.json", None), ("1/b.json", None))) == 2
 
 
+@pytest.mark.parametrize(
+    "paths",
+    [
+        ("/lora_rank8/trace.json", "/lora_rank16/trace.json"),
+        ("lora_rank8.json", "lora_rank16.json"),
+        ("/data/rank1_tests/a.json", "/data/rank1_tests/b.json"),
+        ("/data/rank_7/a.json",),
+    ],
+)
+def test_the_rank_of_an_adapter_or_in_the_name_of_a_test_is_none_of_a_job(paths):
+    assert ranks_of(*((path, None) for path in paths)) == ([None] * len(paths), [{}] * len(paths))
+    assert [key for key, _ in jobs(*((path, None) for path in paths))] == sorted(path[:-5] for path in paths)
+
+
+def test_a_folder_of_a_rank_inside_that_of_an_adapter():
+    traces = [(f"lora_rank{size}/rank_{rank}/trace_rank{rank}.json", None) for size in (8, 16) for rank in (0, 1)]
+    assert jobs(*traces) == [(f"lora_rank{size}//trace_", [(0, 1), (1, 1)]) for size in (16, 8)]
+
+
+def test_a_folder_that_names_another_rank_than_the_file():
+    traces = [(f"rank_{rank}/trace.json", info(1 - rank, 2)) for rank in (0, 1)]
+    assert ranks_of(*traces) == ([1, 0], [{"rank_mismatch": 1}] * 2)
+
+
 def cycles(host, pids, times, world=None, folder=""):
     """Each process of a job writes a window at each time; with a world size, its ranks are those of the pids' order."""
     return [

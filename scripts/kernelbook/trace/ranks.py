@@ -1,8 +1,7 @@
 """Which traces belong together: the windows of one process, and the processes (ranks) of one job.
 
-By the name: torch's tensorboard_trace_handler writes HOST_PID.TIME.pt.trace.json, a file a window; people put a rank
-into the name of a file or folder (`job_rank3.json`, `rank_3/trace.json`, `3/trace.json`). By what is inside: torch
-writes `distributedInfo` with rank, world size and process groups. Nothing else makes traces a set.
+Names tell (`window`), and what torch writes inside: `distributedInfo` with rank, world size and process groups. Nothing
+else makes traces a set.
 """
 
 from __future__ import annotations
@@ -13,56 +12,12 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 from pathlib import Path
 
-from kernelbook.trace.events import integer
-from kernelbook.trace.files import TraceFile, without_ending
+from kernelbook.trace.files import TraceFile
 from kernelbook.trace.model import TraceWarning
+from kernelbook.trace.window import Window, windows_of
 
 RESTART_NS = 10 * 10**9  # a job that is started again writes its first window at least this much after the last one
-_RANK = re.compile(r"(?:^|(?<=[^a-z]))rank[-_.]?([0-9]{1,9})(?![0-9])")
-_WINDOW = re.compile(r"(?P<worker>.+)\.(?P<time>\d{13}|\d{16}|\d{19})\.pt\.trace")
-_HOST_PID = re.compile(r"(?P<host>.+)_\d{1,10}")
-_IN_NUMBERED_FOLDER = re.compile(r"(.*/|)(\d{1,6})/([^/]*)")
 _MOST_LISTED = 8
-
-
-@dataclass
-class Window:
-    """A trace and what its name says of it.
-
-    place: its number among the given files. key: the path without what tells processes and windows apart. worker: what
-    tells the process apart, and host: the machine that it ran on; None where the name does not say. written: when, in
-    ns since 1970. named: its rank.
-    """
-
-    place: int
-    file: TraceFile
-    key: str
-    worker: str | None = None
-    host: str | None = None
-    written: int | None = None
-    named: int | None = None
-
-    @property
-    def world(self) -> int | None:
-        """The number of ranks that the file says its job has."""
-        return _whole((self.file.distributed or {}).get("world_size"))
-
-    @property
-    def inside(self) -> int | None:
-        """The rank that the file says it is; a job of one has no ranks."""
-        return None if self.world == 1 else _whole((self.file.distributed or {}).get("rank"))
-
-    @property
-    def rank(self) -> int | None:
-        """That of the file, else that of its name."""
-        return self.named if self.inside is None and self.world != 1 else self.inside
-
-    def warnings(self) -> list[TraceWarning]:
-        """Whether name and file disagree."""
-        if self.named is None or self.inside in (None, self.named):
-            return []
-        text = f"the name says rank {self.named}, the file says rank {self.inside}: the file is followed"
-        return [TraceWarning("rank_mismatch", 1, text)]
 
 
 @dataclass(frozen=True)
@@ -110,46 +65,14 @@ class Job:
 
 def jobs_of(files: Sequence[TraceFile]) -> list[Job]:
     """The jobs that these traces are of, in the order of keys and of time. A trace of no set is a job of its own."""
-    windows = [_window(place, file) for place, file in enumerate(files)]
-    _take_numbered_folders(windows)
     jobs: list[Job] = []
-    for members in _grouped(_processes(windows), _set_of):
+    for members in _grouped(_processes(windows_of(files)), _set_of):
         facts = (lambda p: p.first.world, _process_groups, lambda p: p.first.file.device)
         parts = [members]
         for fact in facts:
             parts = [part for whole in parts for part in _by_fact(whole, fact)]
         jobs += [_job(part) for whole in parts for part in _untangled(whole)]
     return sorted(jobs, key=lambda job: job.order)
-
-
-def _window(place: int, file: TraceFile) -> Window:
-    folder, _, name = file.path.as_posix().lower().rpartition("/")
-    what = without_ending(name)
-    worker, host, written = None, None, None
-    if found := _WINDOW.fullmatch(what):
-        what = worker = found["worker"]
-        written = int(found["time"].ljust(19, "0"))
-    if worker and (found := _HOST_PID.fullmatch(worker)):
-        host = found["host"]
-        what = host if _RANK.search(host) else ""  # a host and a pid say nothing of what was run
-    path = f"{folder}/{what}" if folder else what
-    ranks = _RANK.findall(path)
-    return Window(place, file, _RANK.sub("", path), worker, host, written, int(ranks[-1]) if ranks else None)
-
-
-def _take_numbered_folders(windows: Sequence[Window]) -> None:
-    """Take the numbers of folders for ranks, where they begin at 0 or are the ranks that the files say inside."""
-    groups: dict[tuple[str, str], list[tuple[Window, int]]] = {}
-    for window in windows:
-        if window.named is None and (found := _IN_NUMBERED_FOLDER.fullmatch(window.key)):
-            groups.setdefault((found[1], found[3]), []).append((window, int(found[2])))
-    for (before, after), members in groups.items():
-        numbers = {number for _, number in members}
-        said = [window.inside for window, _ in members]
-        agree = all(rank in (None, number) for rank, (_, number) in zip(said, members, strict=True))
-        if len(numbers) > 1 and agree and (0 in numbers or None not in said):
-            for window, number in members:
-                window.key, window.named = before + after, number
 
 
 def _processes(windows: Iterable[Window]) -> list[Process]:
@@ -248,9 +171,3 @@ def _grouped(members: Iterable, key: Callable) -> list[list]:
     for member in members:
         groups.setdefault(key(member), []).append(member)
     return list(groups.values())
-
-
-def _whole(value: object) -> int | None:
-    """A number of ranks or a rank, also as text; None for anything else."""
-    found = integer(value) if isinstance(value, int | str) and not isinstance(value, bool) else None
-    return None if found is None or found < 0 else found

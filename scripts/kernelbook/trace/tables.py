@@ -66,7 +66,8 @@ def compute_ranges(columns: Columns, found: Attribution) -> RangeFigures:
     group, activity = found.within()
     category = device.category[activity]
     start, end = device.start[activity], device.end[activity]
-    launched = np.unique(np.stack((group, found.launch[activity])), axis=1)[0] if len(group) else group
+    rows = len(found.forest.parent)
+    launched = np.unique(group * rows + found.launch[activity]) // max(rows, 1)
     time = np.zeros(count, dtype=np.int64)
     np.add.at(time, group, end - start)
     inferred = np.zeros(count, dtype=bool)
