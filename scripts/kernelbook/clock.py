@@ -107,20 +107,28 @@ def profiled_forward_us(facts: CaseFacts) -> float | None:
     distances = []
     for before, after in pairwise(facts.usual_forwards):
         follows = before.process == after.process and after.index == before.index + 1
-        if follows and before.activities and after.activities:
-            distances.append((after.process, _end(after) - _end(before)))
+        ends = _end(before), _end(after)
+        if follows and None not in ends:
+            distances.append((after.process, ends[1] - ends[0]))
     return median_of_processes(distances)
 
 
-def _end(forward: Forward) -> float:
-    return max(a.start_us + a.duration_us for a in forward.activities)
+def _placed(forward: Forward) -> list[tuple[float, float]]:
+    """Start and end of its activities, without those whose time in the trace is impossible."""
+    starts = ((a.start_us, a.duration_us) for a in forward.activities)
+    return [(start, start + length) for start, length in starts if start is not None]
+
+
+def _end(forward: Forward) -> float | None:
+    return max((end for _, end in _placed(forward)), default=None)
 
 
 def _gaps(forward: Forward) -> float | None:
-    if not forward.activities or forward.device_busy_us is None:
+    placed = _placed(forward)
+    if not placed or forward.device_busy_us is None:
         return None
-    first = min(a.start_us for a in forward.activities)
-    return max(_end(forward) - first - forward.device_busy_us, 0.0)
+    window = max(end for _, end in placed) - min(start for start, _ in placed)
+    return max(window - forward.device_busy_us, 0.0)
 
 
 def _reconciled(facts: CaseFacts, profiled: float | None, overhead: float | None, bound: str) -> str:

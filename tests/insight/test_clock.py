@@ -68,6 +68,20 @@ def test_profiled_time_is_from_end_to_end_of_successive_forwards() -> None:
     assert clock.overhead_share == pytest.approx(1.05)
 
 
+def test_an_activity_without_a_possible_time_moves_no_window() -> None:
+    """The same forwards, of which the second has a kernel without a start, and the last has no other."""
+
+    def forward(index: int, start: float, more: tuple[Activity, ...]) -> Forward:
+        two = (Activity(0, "kernel", "a", start, 30.0), Activity(1, "kernel", "b", start + 50.0, 20.0))
+        return Forward(1, index, 40.0, 50.0, 50.0, start, (*two, *more))
+
+    lost = Activity(2, "kernel", "c", None, 10.0)
+    three = (forward(0, 0.0, ()), forward(1, 200.0, (lost,)), forward(2, 410.0, ()))
+    facts = replace(BASE, forwards=(*three, Forward(1, 3, 40.0, 10.0, 10.0, 600.0, (lost,))))
+    assert profiled_forward_us(facts) == 205.0
+    assert clock_of(facts).device_gaps_us == 20.0
+
+
 def test_each_process_has_one_voice_in_what_the_profiler_costs() -> None:
     def one(process: int, index: int, start: float, gap: float, delay: float) -> Forward:
         two = (

@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+from kernelbook.case_facts import case_facts
 from kernelbook.case_tables import Origin, tables_of
+from kernelbook.clock import clock_of
 from kernelbook.config import trace_case
 
 STATUS = {"status": "ok", "reason": None, "image_digest": None}
@@ -164,3 +166,22 @@ def test_the_windows_of_a_process_are_one_row(tmp_path):
     notes = {note["code"]: note for note in json.loads(row["warnings"])}
     assert notes["missing_rank"] == lacking
     assert "the process wrote 2 windows" in notes["windows"]["message"]
+
+
+def test_a_kernel_at_0_is_in_the_figures_and_on_no_lane(tables_of_text):
+    """Two kernels of 10 µs, of which the first has no time: 20 µs of device time, 10 of which are impossible."""
+    start, events = 1.7e15, [span("step", 1.7e15, 50)]
+    for number in (1, 2):
+        args = {"correlation": number, "device": 0, "stream": 7}
+        call = {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": start + number, "dur": 1}
+        work = {"cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": (number - 1) * (start + 20), "dur": 10}
+        events += [{"ph": "X", "args": args} | call, {"ph": "X", "args": args} | work]
+    tables = tables_of_text(json.dumps({"traceEvents": events}))
+    row = tables["case"].to_pylist()[0]
+    assert (row["forwards"], row["kernels"], row["device_time_us"]) == (1, 2, 20)
+    assert json.loads(row["totals"])["implausible_us"] == 10
+    assert tables["activities"]["start_us"].to_pylist() == [None, 20.0]
+    named = {name: table for name, table in tables.items() if name != "case"} | {"cases": tables["case"]}
+    (facts,) = case_facts(named).values()
+    assert [activity.start_us for activity in facts.forwards[0].activities] == [None, 20.0]
+    assert clock_of(facts).device_gaps_us == 0.0

@@ -150,7 +150,7 @@ def test_a_kernel_years_away_moves_no_window_and_no_other_start(read, start):
     (row,) = reading.ranges.to_pylist()
     assert (row["kernels"], row["start_us"], row["device_busy_us"]) == (4, 0.0, 40.0)
     found = {row["correlation"]: row for row in reading.activities.to_pylist()}
-    assert [found[n]["start_us"] for n in (1, 2, 3)] == [1000.0, 1100.0, 1200.0]
+    assert [found[n]["start_us"] for n in (1, 2, 3, 4)] == [1000.0, 1100.0, 1200.0, None]
     assert [found[n]["launch_delay_us"] for n in (1, 2, 3, 4)] == [999.0, 1098.0, 1197.0, None]
     assert share(reading) == [pytest.approx(30 / 1210)]
     assert [each.launch_delay_us for each in reading.annotations()] == [1098.0]

@@ -34,7 +34,7 @@ class Activity:
     position: int
     category: str
     name: str
-    start_us: float
+    start_us: float | None
     duration_us: float
     device: int | None = None
     stream: int | None = None

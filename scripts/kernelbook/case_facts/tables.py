@@ -128,6 +128,7 @@ def _forwards(ranges: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, A
 def activity_of(row: Mapping[str, Any]) -> Activity:
     """A row of the table ``activities``."""
     known = {f.name: row.get(f.name) for f in fields(Activity) if row.get(f.name) is not None}
+    known.setdefault("start_us", None)
     return Activity(**{name: tuple(value) if isinstance(value, list) else value for name, value in known.items()})
 
 

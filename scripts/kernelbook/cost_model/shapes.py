@@ -132,7 +132,7 @@ def launched(facts: CaseFacts) -> list[Launched]:
     """
     calls = list(_launches(shaped_calls(facts)))
     work = [a for a in facts.activities if a.category in ("kernel", "memcpy")]
-    work.sort(key=lambda a: a.start_us if a.launch_start_us is None else a.launch_start_us)
+    work.sort(key=lambda a: a.launch_start_us if a.launch_start_us is not None else a.start_us or 0.0)
     if [(a.category, a.op) for a in work] != [(category, op.name) for category, op in calls]:
         return []
     kernels = Counter(op.position for category, op in calls if category == "kernel")

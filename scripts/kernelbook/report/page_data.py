@@ -199,7 +199,7 @@ def _activity(
         table.number(act.name),
         family,
         act.category,
-        _round(act.start_us - zero),
+        None if act.start_us is None else _round(act.start_us - zero),
         _round(act.duration_us),
         act.device,
         act.stream,

@@ -83,7 +83,9 @@ def compute_ranges(columns: Columns, found: Attribution) -> RangeFigures:
     )
 
 
-def range_table(columns: Columns, found: Attribution, figures: RangeFigures, groups: RangeGroups) -> pa.Table:
+def range_table(
+    columns: Columns, found: Attribution, doubts: Doubts, figures: RangeFigures, groups: RangeGroups
+) -> pa.Table:
     """One row per range, in order of start; figures include what is nested."""
     rows, ranges = found.forest.rows, found.ranges
     nothing = np.full(len(ranges), not len(columns.device.start))
@@ -100,7 +102,7 @@ def range_table(columns: Columns, found: Attribution, figures: RangeFigures, gro
             "device_time_us": microseconds(figures.device_time, nothing),
             "device_busy_us": microseconds(figures.device_busy, nothing),
             "inferred": numbers(figures.inferred),
-            "start_us": microseconds(rows.start[ranges]),
+            "start_us": microseconds(rows.start[ranges], doubts.cpu_apart[ranges]),
             "parent": whole(found.enclosing),
             "pid": whole(_numeric(pid for pid, _ in threads)),
             "tid": whole(_numeric(tid for _, tid in threads)),
@@ -235,7 +237,8 @@ def _folded(forest: Forest, is_op: np.ndarray) -> np.ndarray:
 def activity_table(columns: Columns, found: Attribution, doubts: Doubts) -> pa.Table:
     """One row a device activity of the file, in order of start.
 
-    launch_delay_us: from the start of the launch call to the start of the activity; null where one of them cannot be.
+    launch_delay_us: from the start of the launch call to the start of the activity. start_us and launch_delay_us are
+    null where the file's times cannot be.
     """
     device, rows = columns.device, found.forest.rows
     launched = found.launch != NONE
@@ -252,7 +255,7 @@ def activity_table(columns: Columns, found: Attribution, doubts: Doubts) -> pa.T
         {
             "category": texts(device.category, list(CATEGORY_NAMES)),
             "name": texts(device.name, columns.names),
-            "start_us": microseconds(device.start),
+            "start_us": microseconds(device.start, doubts.apart),
             "duration_us": microseconds(device.end - device.start),
             "device": whole(device.device),
             "stream": whole(device.stream),
