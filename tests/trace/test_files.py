@@ -240,7 +240,7 @@ def test_long_and_odd_names_are_grouped_whole(read):
         (b'{"a": "traceEvents", "b": {"traceEvents": []}}', "a JSON object with the keys"),
         (gzip.compress(b"", mtime=0), "only blanks"),
         (gzip.compress(b"hello", mtime=0), "not JSON"),
-        (b"\x1f\x8b", "only blanks"),
+        (b"\x1f\x8b", "the gzip file ends before any content"),
         (kineto(EVENTS).encode() * 2, "two JSON documents"),
         (json.dumps(EVENTS).encode() * 2, "two JSON documents"),
     ],

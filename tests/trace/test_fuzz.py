@@ -1,7 +1,9 @@
 """Properties that hold for any trace: order, nesting, streams, cuts, damage (`make fuzz` tries more examples)."""
 
+import gzip
 import json
 import tempfile
+import zlib
 from collections import Counter
 from pathlib import Path
 
@@ -228,6 +230,71 @@ def test_a_byte_of_damage_costs_little_and_invents_nothing(events, spelled, bloc
     assert len(found) <= len(events)
     if change in (b'"', b"\\", b"\x00"):
         assert len(found) >= len(events) - 2  # the damaged one, and its neighbour where the border between them is hit
+
+
+@given(traces(), st.booleans(), st.sampled_from([64, 999, 4 << 20]), st.data())
+def test_damage_outside_the_events_costs_none_of_them(events, spelled, block, data):
+    """Something inserted before or after the events: nothing is missing, so nothing is truncated."""
+    text = text_of(events, spelled).rstrip()
+    key, closing = text.index('"traceEvents"'), text.rindex("]")
+    before = data.draw(st.booleans())
+    place = data.draw(st.integers(1, key - 1) if before else st.integers(closing + 1, len(text) - 1))
+    inserted = data.draw(st.sampled_from(['"', "\\", "{", "[", ",", ":", "}", "x", "\x00", 'a "b" c', '"a": "b"c",']))
+    whole, _ = read_events(text.encode())
+    found, reader = read_events((text[:place] + inserted + text[place:]).encode(), block)
+    assert found == whole
+    assert reader.truncated is False
+    assert reader.lost <= 1 + (block < 999)
+
+
+@given(traces(), st.booleans(), st.sampled_from([64, 999, 4 << 20]), st.lists(st.integers(0, 40), max_size=4))
+def test_events_in_several_arrays_are_all_read(events, spelled, block, places):
+    text = text_of(events, spelled)
+    opening = text.index("[", text.index('"traceEvents"')) + 1
+    whole, _ = read_events(text.encode())
+    parts = [events[a:b] for a, b in zip([0, *sorted(places)], [*sorted(places), None], strict=True)]
+    arrays = '], "note": "]", "traceEvents": ['.join(",".join(map(json.dumps, part)) for part in parts)
+    found, reader = read_events((text[:opening] + arrays + text[text.rindex("]") :]).encode(), block)
+    assert found == whole
+    assert (reader.truncated, reader.lost) == (False, 0)
+
+
+@given(traces(), st.integers(0, 9), st.data())
+def test_a_damaged_gzip_file_gives_what_can_be_unpacked(events, level, data):
+    packed = bytearray(gzip.compress(text_of(events, True).encode(), level, mtime=0))
+    place = data.draw(st.integers(3, len(packed) - 1))
+    packed[place : place + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=3))
+    member, plain = zlib.decompressobj(31), b""
+    try:
+        for byte in packed:
+            plain += member.decompress(bytes([byte]))
+    except zlib.error:
+        pass
+    try:
+        expected, _ = read_events(plain)
+    except TraceError:
+        expected = []
+    try:
+        found, _ = read_events(bytes(packed))
+    except TraceError:
+        found = []
+    assert found == expected
+
+
+PLACES = ["pid", "tid", "ts", "dur", "correlation", "device", "stream", "bytes", "grid", "registers per thread", "name"]
+
+
+@given(traces(), st.lists(st.tuples(st.integers(0, 200), st.sampled_from(PLACES), st.integers()), max_size=3))
+def test_numbers_of_any_size_are_read(events, odd):
+    for number, place, value in odd:
+        if events:
+            event = events[number % len(events)]
+            where = event if place in event else event["args"]
+            where[place] = [value << 60, 1, 1] if place == "grid" else value << 60
+    reading = in_a_file(read_trace, text_of(events, True).encode())
+    rows = reading.activities.to_pylist() + reading.ranges.to_pylist()
+    assert all(abs(value) < 2**63 for row in rows for value in row.values() if isinstance(value, int))
+    json.dumps(rows, allow_nan=False)
 
 
 @given(st.binary(max_size=400), st.sampled_from([b"", b'{"traceEvents": [', b"[", b"\x1f\x8b\x08\x00"]))

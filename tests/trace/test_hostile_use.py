@@ -1,6 +1,5 @@
 """summarize_trace in a careless hand: pipes, closed and full outputs, narrow encodings, names that are no text."""
 
-import json
 import os
 import signal
 import socket
@@ -15,7 +14,6 @@ from patience import LONG
 
 import summarize_trace
 from kernelbook.trace import TraceError, batch, read_trace
-from kernelbook.trace.reader import EventReader
 
 COMMAND = [sys.executable, Path(summarize_trace.__file__)]
 
@@ -84,20 +82,6 @@ def test_no_file_takes_another_with_it(trace, monkeypatch, name, said, place):
     assert said in failed[0].message
     assert f"{place}-{name}.json" in failed[0].message
     assert not failed[0].skippable
-
-
-def test_blocks_without_a_head_or_a_border_are_joined_seldom(tmp_path):
-    """Each join copies all that is held: 4 MiB in blocks of 4 KiB would be 2 GiB of copies, doubled they are 8 MiB."""
-    file = tmp_path / "late.json"
-    event = {"ph": "X", "name": "n" * (2 << 20), "cat": "cpu_op", "ts": 1, "dur": 1, "pid": 1, "tid": 1}
-    file.write_text(json.dumps({"notes": "x" * (2 << 20), "traceEvents": [event]}))
-    reader = EventReader(file, block=4096)
-    sizes = [len(block) for block in reader._grown(iter([b"x" * 4096] * 8))]
-    assert sizes == [4096] * 8  # nothing is held: nothing is put off
-    reader._rest = b"x" * 16384
-    assert [len(block) for block in reader._grown(iter([b"x" * 4096] * 9))] == [16384, 16384, 4096]
-    reader._rest = b""
-    assert sum(len(batch) for batch in reader.batches()) == 1
 
 
 def test_a_closed_output_is_no_traceback(trace):

@@ -165,6 +165,7 @@ def read_trace(path: str | Path, annotation: str | None = None, windows: Sequenc
             builder.end_window()
         for events in reader.batches():
             builder.add(events)
+            del events  # before the next ones are decoded
     reader = readers[0]
     columns = builder.finish()
     chosen, steps = chosen_names(columns, annotation)

@@ -50,9 +50,12 @@ def _of_the_file(reader: EventReader, cut: np.ndarray) -> Iterator[TraceWarning]
         if lost := int(cut.sum()):
             text += f"; {lost} of {plural(len(cut), 'range')} may lack work past it and count in no median"
         yield TraceWarning("truncated", 1, text)
-    if damaged := reader.lost + reader.repaired:
+    damaged = reader.lost + reader.repaired
+    if damaged or reader.checks:
         kept = f", {reader.repaired} of them read all the same" if reader.repaired else ""
-        yield TraceWarning("damaged", damaged, f"{damaged} events are not valid JSON{kept}; the rest was read")
+        parts = "1 event or other part is" if damaged == 1 else f"{damaged} events or other parts are"
+        facts = reader.checks + ([f"{parts} not valid JSON or too long{kept}"] if damaged else [])
+        yield TraceWarning("damaged", damaged + len(reader.checks), "; ".join([*facts, "the rest was read"]))
 
 
 def _of_the_events(columns: Columns) -> Iterator[TraceWarning]:

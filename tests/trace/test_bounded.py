@@ -1,0 +1,136 @@
+"""No file is ever held whole: padding, huge values and garbage, anywhere in a file, also in a small gzip file."""
+
+import functools
+import gzip
+import json
+import os
+import random
+import subprocess
+import sys
+import tracemalloc
+
+import pytest
+from made_trace import forward
+from patience import LONG
+
+from kernelbook.trace import TraceError, metadata, read_trace, reader, reading, salvage, source
+
+HEAD = '{"deviceProperties": [{"id": 0, "name": "Made GPU"}], '
+FIRST, LAST = (json.dumps(forward(start, number))[1:-1] for start, number in ((1000.0, 1), (9000.0, 100)))
+EVENTS = HEAD + '"traceEvents": [' + FIRST
+EVENT = ', {"ph": "X", "cat": "cpu_op", "ts": 1500, "dur": 1, "name": '
+TAIL = '], "traceName": "made.json"}'
+# What stands before the long part, what after it, and how many kernels there are.
+PLACES = {
+    "before the file's object": ("", EVENTS + TAIL, 2),
+    "string before the events": (HEAD + '"note": "', '", "traceEvents": [' + FIRST + TAIL, 2),
+    "list before the events": (HEAD + '"note": [', '0], "traceEvents": [' + FIRST + TAIL, 2),
+    "device properties": ('{"deviceProperties": [', '{}], "traceEvents": [' + FIRST + TAIL, 2),
+    "name of an event": (EVENTS + EVENT + '"', '"}, ' + LAST + TAIL, 4),
+    "grid of an event": (EVENTS + EVENT + '"k", "args": {"grid": [', "1]}}, " + LAST + TAIL, 4),
+    "between two events": (EVENTS + ", ", LAST + TAIL, 4),
+    "list after the events": (EVENTS + TAIL[:-1] + ', "x": [', "0]}", 2),
+    "after the file's object": (EVENTS + TAIL, "", 2),
+}
+CONTENTS = {
+    "blanks": b" \n\t ", "letters": b"x", "zeros": b"\0", "quotes": b'"', "backslashes": b"\\", "braces": b"{",
+    "brackets": b"[", "closing braces": b"}", "closing brackets": b"]", "commas": b",", "digits": b"9",
+    "é": "é".encode(), "numbers": b"1,", "strings": b'"a",', "objects": b"{},", "starts": b'{"ph":',
+    "borders": b'},{"ph":', "nested": b'{"ph":[{},', "words": b"NaN,", "keys": b'"traceEvents": [',
+    "noise": random.Random(7).randbytes(4096),
+}  # fmt: skip
+CHUNK = 1 << 20
+
+
+def packed(part, times=1):
+    """Gzip members of `part`, again and again: a file of any size in no time."""
+    return gzip.compress(part, 1) * times
+
+
+def write_long(path, place, content, size):
+    """A file with a long part of `size` bytes."""
+    before, after, _ = PLACES[place]
+    chunk = (CONTENTS[content] * CHUNK)[: CHUNK - CHUNK % len(CONTENTS[content])]
+    with path.open("wb") as file:
+        file.write(packed(before.encode()))
+        member = packed(chunk[: min(size, len(chunk))])
+        for _ in range(max(size // CHUNK, 1)):
+            file.write(member)
+        file.write(packed(after.encode()))
+    return path
+
+
+@pytest.mark.parametrize("content", CONTENTS)
+@pytest.mark.parametrize("place", PLACES)
+def test_what_is_held_does_not_grow_with_the_file(tmp_path, monkeypatch, place, content):
+    """With limits of some KiB instead of MiB, a file of 8 MiB takes less than 2 MiB."""
+    limits = ((reader, "_MOST_HELD"), (reader, "_WINDOW"), (salvage, "_MAX_UNFINISHED"), (metadata, "_LARGEST"))
+    for module, name in limits:
+        monkeypatch.setattr(module, name, 1 << 14)
+    monkeypatch.setattr(reader, "_SMALL", 1 << 12)
+    monkeypatch.setattr(source, "_AT_ONCE", 1 << 12)
+    for module in (reader, salvage):
+        monkeypatch.setattr(module, "MOST_WASTED", 10**5)
+    small = functools.partial(reader.EventReader, block=1 << 14)
+    monkeypatch.setattr(reading, "EventReader", small)
+    path = write_long(tmp_path / "made.json", place, content, 8 << 20)
+    read_trace(write_long(tmp_path / "small.json", place, "blanks", 10))  # what is made once and kept
+    tracemalloc.start()
+    try:
+        found = read_trace(path)
+    except TraceError:
+        pass
+    else:
+        assert found.totals.kernels >= 2
+        assert found.truncated is False
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2 << 20
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_padding_is_no_damage_outside_of_values(tmp_path, place):
+    found = read_trace(write_long(tmp_path / "made.json", place, "blanks", 1 << 20))
+    assert found.totals.kernels == PLACES[place][2]
+    assert {warning.code for warning in found.warnings} == set()
+
+
+MEASURE = """
+import sys
+sys.path[:0] = sys.argv[2:]
+from measure import peak_mb
+from kernelbook.trace import TraceError, read_trace
+try:
+    print(read_trace(sys.argv[1]).totals.kernels)
+except TraceError as error:
+    print(error)
+print(peak_mb())
+"""
+
+
+def measured(root, path):
+    alone = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
+    command = [sys.executable, "-c", MEASURE, path, root / "scripts", root / "benchmarks"]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | alone, timeout=LONG, check=True)
+    outcome, peak = done.stdout.splitlines()
+    return outcome, float(peak)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("content", ["blanks", "letters", "zeros", "noise", "starts"])
+def test_a_gigabyte_takes_less_than_300_mb(root, tmp_path, place, content):
+    outcome, peak = measured(root, write_long(tmp_path / "made.json", place, content, 1 << 30))
+    assert outcome in ("2", "4") or "no array traceEvents begins in the first 8 MiB" in outcome or "damaged" in outcome
+    assert peak < 300
+
+
+@pytest.mark.slow
+def test_a_gigabyte_of_zeros_on_the_disk(root, tmp_path):
+    path = tmp_path / "made.json"
+    path.write_text(EVENTS + ", ")
+    os.truncate(path, 1 << 30)
+    with path.open("a") as file:
+        file.write(LAST + TAIL)
+    outcome, peak = measured(root, path)
+    assert (outcome, peak < 300) == ("4", True)
