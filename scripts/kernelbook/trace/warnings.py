@@ -54,7 +54,7 @@ def _of_the_file(reader: EventReader, cut: np.ndarray) -> Iterator[TraceWarning]
     if damaged or reader.checks:
         kept = f", {reader.repaired} of them read all the same" if reader.repaired else ""
         parts = "1 event or other part is" if damaged == 1 else f"{damaged} events or other parts are"
-        facts = reader.checks + ([f"{parts} not valid JSON or too long{kept}"] if damaged else [])
+        facts = reader.checks + ([f"{parts} not valid JSON or too long to read{kept}"] if damaged else [])
         yield TraceWarning("damaged", damaged + len(reader.checks), "; ".join([*facts, "the rest was read"]))
 
 
