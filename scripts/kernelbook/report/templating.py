@@ -23,7 +23,6 @@ FILTERS = {
     "ratio": text.ratio,
     "share": text.share,
     "size": text.size,
-    "number": text.number,
     "clip": text.clip,
     "counts": text.counts,
     "one_time": text.one_time,

@@ -1,0 +1,122 @@
+"""Tables over runs: published figures, SDPA backends, trust, what did not run, environment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from kernelbook.case_facts import CaseFacts
+from kernelbook.edition.model import Edition, Run
+from kernelbook.report import story, text, trust
+from kernelbook.report.listings.links import Anchors, case_link, yes
+from kernelbook.report.table import Column, Line, Part, Table, cell, figure, share, table, time, words
+from kernelbook.report.views import CaseView, CellView, WorkloadView
+from kernelbook.sdpa_backends import Answer
+from kernelbook.trust import Trust
+
+_Pair = tuple[CaseView, CellView, CaseFacts]
+
+
+def published(work: WorkloadView) -> Table:
+    """Measured counts and times beside the published ones."""
+    rows: list[_Pair] = [
+        (case, measured, published[0].row)
+        for case, cells, published in work.published
+        for measured in cells
+        if measured.row.status == "ok"
+    ]
+
+    def same(pair: _Pair) -> Part | None:
+        ours, theirs = pair[1].row.kernels, pair[2].kernels
+        return None if ours is None or theirs is None else yes(ours == theirs)
+
+    columns: tuple[Column[_Pair], ...] = (
+        words("case", lambda pair: Part(pair[0].spec.case, href=pair[0].anchor)),
+        words("run", lambda pair: pair[1].run.run),
+        figure("kernels", lambda pair: pair[1].row.kernels),
+        figure("memcpys", lambda pair: pair[1].row.memcpys),
+        time("device time", lambda pair: pair[1].row.device_time_us),
+        figure("published kernels", lambda pair: pair[2].kernels),
+        figure("published memcpys", lambda pair: pair[2].memcpys),
+        time("published device time", lambda pair: pair[2].device_time_us),
+        words("same count", same),
+    )
+    return table(f"published-{work.title}", "Beside what was published", columns, rows)
+
+
+def _asked_in(row: Answer) -> Part:
+    cases = row.cases.split(", ")
+    return Part(row.cases if len(cases) < 3 else text.plural(len(cases), "case"), title=row.cases)
+
+
+_BACKEND: tuple[Column[Answer], ...] = (
+    words("run", lambda row: row.run),
+    words("backend", lambda row: row.backend),
+    words("usable", lambda row: yes(row.usable)),
+    words("torch’s reason against it", lambda row: row.reason or "", 600, "wide"),
+    words("for", lambda row: row.inputs, 200, "wide"),
+    words("asked in", _asked_in),
+)
+
+
+def backends(work: WorkloadView) -> Table:
+    """Which SDPA backends the devices take."""
+    return table(f"backends-{work.name}", "Which SDPA backends this device takes", _BACKEND, work.backends)
+
+
+def trusted(rows: Sequence[Trust], anchors: Anchors) -> Table:
+    """How far each case can be trusted."""
+
+    def listed(row: Trust, name: str) -> str | None:
+        value = getattr(row, name)
+        return text.clip(value, 80) if value else None
+
+    columns: tuple[Column[Trust], ...] = (
+        words("case", lambda row: case_link(row.case, anchors)),
+        words("run", lambda row: row.run),
+        Column("processes", lambda row: cell(trust.processes(row), value=row.processes), css="r num"),
+        share("device spread", lambda row: row.device_spread),
+        Column("forward spread", lambda row: cell(trust.forward_spread(row), value=row.forward_spread), css="r num"),
+        share("CPU spread", lambda row: row.cpu_spread),
+        figure("forward / busy", lambda row: row.busy_ratio, lambda value: text.ratio(value, 3)),
+        words("bound by", trust.bound_by),
+        figure("profiler overhead", lambda row: row.overhead_share, trust.signed),
+        words("warm-up", trust.warm_up),
+        words("SM clock, MHz", trust.sm_clock),
+        words("held down by", lambda row: listed(row, "clock_reasons")),
+        words("others on GPU", lambda row: listed(row, "other_gpu_processes")),
+        words("first call", trust.first_call, css="r"),
+        words("timed by", trust.timed_by),
+    )
+    return table("trust", "One row a case and run", columns, rows, "trust")
+
+
+def not_measured(edition: Edition, anchors: Anchors) -> Table:
+    """Runs and cases that did not run, with the reason of each."""
+    everything, no_reason = Part("all", "muted"), "no reason given"
+    rows: list[tuple[str, Part, Part, str]] = []
+    rows += [(run, everything, Part("left out", "flag"), reason) for run, reason in edition.left_out]
+    rows += [(run.run, everything, Part("lost", "bad"), run.reason or no_reason) for run in story.lost(edition)]
+    for row in story.troubles(edition):
+        state = Part(row.status, "bad" if row.bad else "flag")
+        rows.append((row.run, case_link(row.case, anchors), state, row.reason or no_reason))
+    columns: tuple[Column[tuple[str, Part, Part, str]], ...] = (
+        words("run", lambda row: row[0]),
+        words("case", lambda row: row[1]),
+        words("state", lambda row: row[2]),
+        words("reason", lambda row: row[3], 600),
+    )
+    return table("not-measured", "What did not run", columns, rows)
+
+
+def environment(runs: Sequence[Run], rows: Iterable[tuple[str, tuple[str, ...], bool]]) -> Table:
+    """What each run ran on and with, a column a run."""
+    limits: dict[str, Callable[[str], str]] = {"description": str, "device": lambda value: text.listed(value, 200)}
+
+    def line(label: str, values: tuple[str, ...], differ: bool) -> Line:
+        show = limits.get(label, lambda value: text.clip(value, 200))
+        mark = Part("≠", "muted", "differs between runs") if differ else None
+        return Line((cell(label, mark), *(cell(show(v) if v else None) for v in values)), "differ" if differ else "")
+
+    heads: list[Column[Any]] = [Column("", cell), *(Column(run.run, cell) for run in runs)]
+    return Table("environment", "Environment", tuple(heads), tuple(line(*row) for row in rows), "environment", True)
