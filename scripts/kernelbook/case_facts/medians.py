@@ -45,16 +45,11 @@ def median_durations_us(chosen: Forward, forwards: Sequence[Forward]) -> tuple[f
     the forwards of a process, and of that over processes, as device_time_us is. What `chosen` shares its order with no
     other forward of keeps its own length.
     """
-    order = _order(chosen.activities)
     by_process: dict[int, list[Sequence[Activity]]] = {}
     for forward in (chosen, *(each for each in forwards if each is not chosen)):
-        if _order(forward.activities) == order:
+        if forward.sequence == chosen.sequence:
             by_process.setdefault(forward.process, []).append(forward.activities)
     return tuple(
         median(median(each[place].duration_us for each in alike) for alike in by_process.values()) or 0.0
-        for place in range(len(order))
+        for place in range(len(chosen.activities))
     )
-
-
-def _order(activities: Iterable[Activity]) -> tuple[tuple[str, str], ...]:
-    return tuple((activity.category, activity.name) for activity in activities)

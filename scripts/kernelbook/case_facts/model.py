@@ -135,6 +135,11 @@ class Forward:
         """Its kernels in start order."""
         return tuple(a for a in self.activities if a.category == "kernel")
 
+    @cached_property
+    def sequence(self) -> tuple[tuple[str, str], ...]:
+        """(category, name) of its activities in start order: equal sequences, equal work."""
+        return tuple((activity.category, activity.name) for activity in self.activities)
+
     def of_family(self, *families: str) -> tuple[Activity, ...]:
         """Its kernels of these families, in start order."""
         return tuple(a for a in self.kernels if a.family in families)

@@ -88,7 +88,7 @@ def representative(forwards: Iterable[Forward]) -> Forward | None:
     alike: dict[tuple[tuple[str, str], ...], list[Forward]] = {}
     for forward in forwards:
         if forward.kind == 0:
-            alike.setdefault(tuple((a.category, a.name) for a in forward.activities), []).append(forward)
+            alike.setdefault(forward.sequence, []).append(forward)
     commonest = max(alike.values(), key=len, default=[])
     ordered = sorted(
         commonest, key=lambda f: (f.cpu_time_us if f.device_time_us is None else f.device_time_us, f.index)
