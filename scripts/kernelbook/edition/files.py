@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,13 +53,13 @@ class EditionFiles:
         (folder / "edition.json").write_text(text + "\n", encoding="utf-8")
 
 
-def read_files(folder: Path) -> EditionFiles:
-    """edition.json and the tables of a folder; a table without a file is left out.
+def read_files(folder: Path, names: Iterable[str] = TABLES) -> EditionFiles:
+    """edition.json and the tables of these names in a folder; a table without a file is left out.
 
     Raises EditionError where edition.json is missing or is not that of an edition, and where a file is damaged.
     """
     about = _about(folder)
-    paths = {name: folder / f"{name}.parquet" for name in TABLES}
+    paths = {name: folder / f"{name}.parquet" for name in names}
     return EditionFiles(about, {name: _table(path) for name, path in paths.items() if path.is_file()})
 
 

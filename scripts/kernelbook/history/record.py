@@ -21,7 +21,7 @@ MEASURED = ("host", "container")
 """Kinds of runs that are measured in the night; recorded and published ones never change."""
 Key = tuple[str, str, int]
 Names = Mapping[Key, tuple[str, ...]]
-PARTS = ("ranges", "activities", "calls")
+TABLES = ("cases", "ranges", "activities", "calls")
 
 
 class RecordError(ValueError):
@@ -45,9 +45,9 @@ class Recorded:
 def read_edition(folder: Path) -> Recorded:
     """Read results/<edition>/edition; raises RecordError where it is missing or damaged."""
     try:
-        files = read_files(folder)
+        files = read_files(folder, TABLES)
         rows = files.tables["cases"].to_pylist()
-        cases = case_facts({name: files.tables[name] for name in ("cases", *PARTS) if name in files.tables})
+        cases = case_facts(files.tables)
     except (OSError, ValueError, LookupError, pa.ArrowException) as error:
         raise RecordError(f"{folder}: is no readable edition ({error}): make its report first") from error
     return Recorded(files.about, rows, dict(_kernels(cases.values())), dict(_ops(cases.values())))
