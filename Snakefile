@@ -47,13 +47,6 @@ try:
 except (ValueError, ImageError) as error:
     sys.exit(without_secrets(f"{error}\nNothing was run."))
 prepare_environment(os.environ, CONFIG.visible_devices)
-EDITION = CONFIG.edition
-RESULTS = str(PLAN.results)
-REPORT = f"reports/{EDITION}"
-LOGS = f"logs/{EDITION}"
-PYTHON = host_python()
-SCRIPTS = PLAN.ours("scripts")
-HISTORY = CONFIG.nights.get("history", {}).get("folder", "history")
 if workflow.is_main_process:
     print(PLAN.summary(), file=sys.stderr)
     enter()

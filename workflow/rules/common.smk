@@ -1,4 +1,11 @@
-# What several rules ask of the plan.
+# Names and functions that several rules share.
+EDITION = CONFIG.edition
+RESULTS = str(PLAN.results)
+REPORT = f"reports/{EDITION}"
+LOGS = f"logs/{EDITION}"
+PYTHON = host_python()
+SCRIPTS = PLAN.ours("scripts")
+HISTORY = CONFIG.nights.get("history", {}).get("folder", "history")
 
 
 wildcard_constraints:
