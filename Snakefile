@@ -16,16 +16,16 @@ ROOT = Path(workflow.basedir)
 sys.path.insert(0, str(ROOT / "scripts"))
 
 
-from kernelbook.config import load_config
-from kernelbook.config_errors import refuse_bad_yaml
-from kernelbook.config_sources import read_sources
-from kernelbook.containers import prepare_environment, reaching, start_command, thread_limits
-from kernelbook.credentials import without_secrets
-from kernelbook.folder_owners import enter, wait_for_orphans
+from kernelbook.config.loading import load_config
+from kernelbook.config.errors import refuse_bad_yaml
+from kernelbook.config.origins import read_sources
+from kernelbook.containers.launching import prepare_environment, reaching, start_command, thread_limits
+from kernelbook.text.credentials import without_secrets
+from kernelbook.plan.folder_owners import enter, wait_for_orphans
 from kernelbook.history.nights import finished, for_target
-from kernelbook.images import ImageError
-from kernelbook.places import Places
-from kernelbook.plan import TABLES, host_python, make_plan
+from kernelbook.containers.images import ImageError
+from kernelbook.sources.places import Places
+from kernelbook.plan.planning import TABLES, host_python, make_plan
 
 refuse_bad_yaml("config.yaml", *workflow.configfiles)
 

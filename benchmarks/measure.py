@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 def kernelbook() -> Callable[[str], object]:
     """Load, all tables, kernel breakdown, launch statistics (the delay of every activity), figures per annotation."""
     sys.path.insert(0, str(ROOT / "scripts"))
+    from kernelbook.summarize.summary import summarize
     from kernelbook.trace import read_trace
-    from kernelbook.trace.summary import summarize
 
     def work(path: str) -> object:
         reading = read_trace(path)

@@ -16,10 +16,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kernelbook.command import run
-from kernelbook.history.events import Judgement
-from kernelbook.history.judge import Rules, judge, rules_of
+from kernelbook.containers.probe import utc_now
+from kernelbook.history.night_events import Judgement
 from kernelbook.history.store import Store, write_json
-from kernelbook.probe import utc_now
+from kernelbook.history.verdicts import Rules, judge, rules_of
 
 
 def main(argv: Sequence[str] | None = None) -> int:

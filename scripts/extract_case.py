@@ -13,9 +13,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kernelbook.case_tables import Origin, failed_tables, tables_of, write_tables
 from kernelbook.command import run
-from kernelbook.ended import STOPPED, reason_of
+from kernelbook.extraction.lost_processes import STOPPED, reason_of
+from kernelbook.extraction.process_tables import Origin, failed_tables, tables_of, write_tables
 
 _MEASUREMENT = "measurement.json, or a bare trace and further windows of its process; nothing where the run was lost"
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernelbook.command import run
-from kernelbook.ended import finish_measurement
+from kernelbook.extraction.lost_processes import finish_measurement
 
 
 def main(argv: Sequence[str] | None = None) -> int:

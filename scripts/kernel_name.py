@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _visible(sentence: str) -> str:
-    from kernelbook.report.text import visible  # a slow import that --json does without
+    from kernelbook.text.formatting import visible
 
     return visible(sentence)
 

@@ -28,8 +28,8 @@ from typing import Any, NoReturn
 import yaml
 
 from kernelbook.command import run
-from kernelbook.folder_owners import living_owners
 from kernelbook.history.nights import finished, is_night, tonight
+from kernelbook.plan.folder_owners import living_owners
 
 SNAKEMAKE = (sys.executable, "-m", "snakemake")
 RESUME_HOURS = 20.0

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernelbook.command import run
-from kernelbook.credentials import passwords_in, without_secrets
-from kernelbook.probe import probe
+from kernelbook.containers.probe import probe
+from kernelbook.text.credentials import passwords_in, without_secrets
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from kernelbook.command import run
-from kernelbook.history.judge import rules_of
+from kernelbook.containers.probe import utc_now
 from kernelbook.history.site.branch import commit_site
 from kernelbook.history.site.pages import Site, pages
 from kernelbook.history.site.publish import publish, report_sources
 from kernelbook.history.site.views import Book
 from kernelbook.history.site.webhook import message, post
 from kernelbook.history.store import Store, write_json
-from kernelbook.probe import utc_now
-from kernelbook.units import plural
+from kernelbook.history.verdicts import rules_of
+from kernelbook.text.units import plural
 
 DEFAULTS: Mapping[str, Any] = {
     "folder": "site",

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import yaml
 
-from kernelbook.case_tables import Origin, tables_of, write_tables
 from kernelbook.command import run
-from kernelbook.config import load_config
+from kernelbook.config.loading import load_config
+from kernelbook.containers.probe import probe
 from kernelbook.edition.collect import collect
-from kernelbook.plan import Plan, make_plan
-from kernelbook.probe import probe
+from kernelbook.extraction.process_tables import Origin, tables_of, write_tables
+from kernelbook.plan.planning import Plan, make_plan
 from kernelbook.report.rendering import render_report
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernelbook.command import run
-from kernelbook.edition.files import EditionError
+from kernelbook.edition.paths import EditionError
 from kernelbook.report.rendering import render_report
 
 

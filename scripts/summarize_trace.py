@@ -46,9 +46,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernelbook.command import run
-from kernelbook.trace.batch import Failure, among_each_other, find_jobs, run_jobs
-from kernelbook.trace.progress import progress_bar
-from kernelbook.trace.summary import Summary
+from kernelbook.summarize.batch import Failure, among_each_other, find_jobs, run_jobs
+from kernelbook.summarize.progress import progress_bar
+from kernelbook.summarize.summary import Summary
 
 _OUTPUT = (
     "write each trace's tables there as Parquet and CSV; in the CSV, a name that a spreadsheet would take for a "
@@ -83,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _tell(message: str) -> None:
     """One line on stderr, whatever the names of files in it hold."""
-    from kernelbook.report.text import visible  # a slow import that most calls do without
+    from kernelbook.text.formatting import visible
 
     print(visible(message), file=sys.stderr)
 
@@ -94,7 +94,7 @@ def _print(summaries: Sequence[Summary], as_json: bool) -> None:
         for summary in found:
             print(summary.to_json())
         return
-    from kernelbook.trace.terminal import output_console, show  # a slow import, for people only
+    from kernelbook.summarize.terminal import output_console, show
 
     console = output_console()
     for summary in found:

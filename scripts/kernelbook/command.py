@@ -52,7 +52,7 @@ def _say(kind: type[BaseException], error: BaseException, trace: TracebackType |
         fact = str(error)
     else:
         fact = f"{kind.__name__}: {error}"
-    from kernelbook.report.text import visible  # slow to import, and seldom needed
+    from kernelbook.text.formatting import visible
 
     hint = "" if os.environ.get(TRACEBACK) == "1" else f" ({TRACEBACK}=1 shows where)"
     print(f"{Path(sys.argv[0]).stem}: {visible(' '.join(fact.split()))}{hint}", file=sys.stderr)

@@ -10,8 +10,8 @@ import pytest
 from cluster_folder import CASES, Folder
 from oci_registry import Registry, layer_of
 
-from kernelbook.containers import look_inside, start_arguments
-from kernelbook.images import ImageError
+from kernelbook.containers.images import ImageError
+from kernelbook.containers.launching import look_inside, start_arguments
 
 pytestmark = [pytest.mark.apptainer, pytest.mark.slow]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from oci_registry import layer_of
 
-from kernelbook.case_tables import Origin, tables_of
-from kernelbook.containers import (
+from kernelbook.containers.images import ImageError, image_of, obtain
+from kernelbook.containers.launching import (
     look_inside,
     prepare_environment,
     refusal,
@@ -18,8 +18,8 @@ from kernelbook.containers import (
     start_command,
     thread_limits,
 )
-from kernelbook.images import ImageError, image_of, obtain
-from kernelbook.registry import pinned_address
+from kernelbook.containers.registry import pinned_address
+from kernelbook.extraction.process_tables import Origin, tables_of
 
 PINNED = "sha256:" + "0123456789abcdef" * 4
 
@@ -99,7 +99,7 @@ def test_a_gpu_that_was_switched_off_by_hand_stays_off():
 
 
 def test_a_container_starts_with_our_arguments_before_the_user_s(monkeypatch):
-    monkeypatch.setattr("kernelbook.containers.runtime", lambda: "apptainer")
+    monkeypatch.setattr("kernelbook.containers.launching.runtime", lambda: "apptainer")
     scripts = "'/a folder/scripts:/a folder/scripts:ro'"
     assert start_command(start_arguments(["/a folder/scripts"]), "--bind /scratch") == (
         f'apptainer exec --home "$PWD" --cleanenv --bind /tmp:/tmp --bind {scripts} --bind /scratch'

@@ -14,7 +14,7 @@ import pytest
 from cluster_folder import Folder
 from oci_registry import PASSWORD, USER, Registry, digest_of, dying, layer_of, running
 
-from kernelbook.images import image_of, obtain
+from kernelbook.containers.images import image_of, obtain
 
 pytestmark = [pytest.mark.apptainer, pytest.mark.slow]
 

@@ -10,7 +10,7 @@ import yaml
 
 from kernelbook.reference import reference_pages
 from kernelbook.reference.commands import help_of
-from kernelbook.reference.tables import described, edition_tables
+from kernelbook.reference.tables_page import described, edition_tables
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = sorted(path.name for path in (ROOT / "scripts").glob("*.py"))

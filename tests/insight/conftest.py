@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from insight_recorded import facts_of_folder
 
-from kernelbook.case_facts import CaseFacts
+from kernelbook.cases import CaseFacts
 
 #: The further traces: name of the file -> (case, annotation, mode). The parameters are those of the cases.
 SHARED = {

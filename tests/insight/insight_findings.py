@@ -10,9 +10,9 @@ from insight_raw import device_time, forwards
 from insight_recorded import facts_of_folder
 from insight_traces import Trace
 
-from kernelbook.case_facts import CaseFacts
-from kernelbook.findings import Finding, find
-from kernelbook.units import duration
+from kernelbook.cases import CaseFacts
+from kernelbook.judge.findings import Finding, find
+from kernelbook.text.units import duration
 
 
 def found(facts: CaseFacts, rule: str, others: dict[str, CaseFacts] | None = None) -> list[Finding]:

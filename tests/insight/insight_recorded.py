@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from kernelbook.case_facts import CaseFacts, case_facts
-from kernelbook.case_tables import Origin, tables_of
+from kernelbook.cases import CaseFacts, case_facts
+from kernelbook.extraction.process_tables import Origin, tables_of
 
 
 def facts_of_folder(run: str, folder: Path) -> dict[str, CaseFacts]:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kernelbook.alignment import align
-from kernelbook.case_facts import Activity, CaseFacts
-from kernelbook.comparisons import step_text
+from kernelbook.cases import Activity, CaseFacts
+from kernelbook.judge.alignment import align
+from kernelbook.judge.comparisons import step_text
 
 GEMM_A = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT"
 GEMM_B = "nvjet_sm90_tst_192x128_64x5_1x2_h_bz_coopB_TNT"

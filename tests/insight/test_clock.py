@@ -13,8 +13,8 @@ from insight_raw import forwards
 from insight_recorded import facts_of_folder
 from insight_traces import Trace
 
-from kernelbook.case_facts import Activity, CaseFacts, Forward, Process
-from kernelbook.clock import bound_of, bounds_by_process, clock_of, profiled_forward_us
+from kernelbook.cases import Activity, CaseFacts, Forward, Process
+from kernelbook.judge.clock import bound_of, bounds_by_process, clock_of, profiled_forward_us
 
 BASE = CaseFacts("r", "c", device_type="cuda", kernels=1, device_busy_us=90.0, forward_time_us=100.0, cpu_time_us=95.0)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kernelbook.comparability import Setting, refusal
+from kernelbook.cases.comparability import Setting, refusal
 
 H200 = Setting("a", "mlp", "NVIDIA H200", "cuda", 16, "580", "bfloat16", '{"batch": 8}', "cuda_events")
 CPU = Setting("a", "mlp", "EPYC 9654", "cpu", 16, None, "bfloat16", '{"batch": 8}', "wall")

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from insight_raw import device_time, time_of, usual
 
-from kernelbook.case_facts import Activity, CaseFacts
-from kernelbook.comparisons import Comparison, compare, refusal, step_text
-from kernelbook.findings.registry import Scene
-from kernelbook.insight_tables import comparison_rows
-from kernelbook.ratio import ratio_of
-from kernelbook.steps import Step
+from kernelbook.cases import Activity, CaseFacts
+from kernelbook.judge.comparisons import Comparison, compare, refusal, step_text
+from kernelbook.judge.findings.rules import Scene
+from kernelbook.judge.insight_tables import comparison_rows
+from kernelbook.judge.ratio import ratio_of
+from kernelbook.judge.steps import Step
 
 Facts = dict[str, CaseFacts]
 

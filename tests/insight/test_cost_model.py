@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from kernelbook.case_facts import CaseFacts
-from kernelbook.cost_model import (
+from kernelbook.cases import CaseFacts
+from kernelbook.judge.cost_model import (
     Ceilings,
     ceilings_of,
     compulsory_bytes,
@@ -18,7 +18,7 @@ from kernelbook.cost_model import (
     measured_ceilings,
     useful_flops,
 )
-from kernelbook.cost_model.forward import LIMITERS
+from kernelbook.judge.cost_model.forward import LIMITERS
 
 Facts = dict[str, CaseFacts]
 TIMES = {"device_time_us": 2500.0, "device_busy_us": 2500.0, "forward_time_us": 2550.0, "cpu_time_us": 10.0}

@@ -7,8 +7,8 @@ from statistics import median
 
 import pytest
 
-from kernelbook.case_facts import CaseFacts
-from kernelbook.cost_model import ceilings_of, forward_cost
+from kernelbook.cases import CaseFacts
+from kernelbook.judge.cost_model import ceilings_of, forward_cost
 
 Facts = dict[str, CaseFacts]
 SCORES, HEADS, MASK = 2 * 8 * 16 * 1024 * 1024, 2 * 8 * 16 * 1024 * 64, 1024 * 1024  # bytes

@@ -10,8 +10,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from kernelbook.case_facts import Activity, Call, CallTotal, CaseFacts, Forward
-from kernelbook.expectations import expect_schema, judge, vocabulary
+from kernelbook.cases import Activity, Call, CallTotal, CaseFacts, Forward
+from kernelbook.judge.expectations import expect_schema, judge, vocabulary
 
 NVJET = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT"
 OTHER_GEMM = "nvjet_sm90_tst_64x512_64x2_1x2_h_bz_coopB_NNT"

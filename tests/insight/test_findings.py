@@ -11,10 +11,10 @@ import pytest
 from insight_findings import found, one, small
 from insight_traces import Trace
 
-from kernelbook.case_facts import CaseFacts
-from kernelbook.findings import find, find_in_run, rules
-from kernelbook.findings.registry import Finding
-from kernelbook.findings.together import together
+from kernelbook.cases import CaseFacts
+from kernelbook.judge.findings import find, find_in_run, rules
+from kernelbook.judge.findings.rules import Finding
+from kernelbook.judge.findings.together import together
 
 Look = Callable[[str], CaseFacts]
 Facts = dict[str, CaseFacts]

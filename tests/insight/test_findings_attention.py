@@ -11,8 +11,8 @@ from insight_findings import busy, found, one, small
 from insight_raw import usual
 from insight_traces import Trace
 
-from kernelbook.case_facts import CaseFacts
-from kernelbook.units import duration
+from kernelbook.cases import CaseFacts
+from kernelbook.text.units import duration
 
 Look = Callable[[str], CaseFacts]
 Facts = dict[str, CaseFacts]

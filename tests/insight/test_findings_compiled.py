@@ -12,11 +12,11 @@ from insight_findings import busy, ends, found, one, small, unprofiled
 from insight_raw import cpu_time, usual
 from insight_traces import Trace
 
-from kernelbook.case_facts import CaseFacts
-from kernelbook.findings import find, find_in_run
-from kernelbook.findings.overhead import wrapper_remedy
-from kernelbook.findings.registry import Scene
-from kernelbook.units import duration
+from kernelbook.cases import CaseFacts
+from kernelbook.judge.findings import find, find_in_run
+from kernelbook.judge.findings.overhead import wrapper_remedy
+from kernelbook.judge.findings.rules import Scene
+from kernelbook.text.units import duration
 
 Look = Callable[[str], CaseFacts]
 Facts = dict[str, CaseFacts]

@@ -10,9 +10,9 @@ import pytest
 from insight_findings import busy, ends, found, one, small, unprofiled
 from insight_traces import Trace
 
-from kernelbook.case_facts import CaseFacts
-from kernelbook.findings import find_in_run
-from kernelbook.findings.overhead import CALLS, PYTHON, WRAPPER, cpu_parts
+from kernelbook.cases import CaseFacts
+from kernelbook.judge.findings import find_in_run
+from kernelbook.judge.findings.overhead import CALLS, PYTHON, WRAPPER, cpu_parts
 
 Look = Callable[[str], CaseFacts]
 Facts = dict[str, CaseFacts]

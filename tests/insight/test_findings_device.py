@@ -11,10 +11,10 @@ import pytest
 from insight_findings import found, one, small, unprofiled
 from insight_traces import H200, Trace
 
-from kernelbook.case_facts import Activity, Call, CaseFacts, Forward
-from kernelbook.findings import find_in_run
-from kernelbook.occupancy import achievable_occupancy, theoretical_occupancy
-from kernelbook.units import duration
+from kernelbook.cases import Activity, Call, CaseFacts, Forward
+from kernelbook.judge.findings import find_in_run
+from kernelbook.judge.occupancy import achievable_occupancy, theoretical_occupancy
+from kernelbook.text.units import duration
 
 Look = Callable[[str], CaseFacts]
 Facts = dict[str, CaseFacts]

@@ -9,9 +9,9 @@ from statistics import median
 import pytest
 from insight_findings import busy, found, one, unprofiled
 
-from kernelbook.case_facts import CaseFacts
-from kernelbook.findings import find_in_run
-from kernelbook.units import duration
+from kernelbook.cases import CaseFacts
+from kernelbook.judge.findings import find_in_run
+from kernelbook.text.units import duration
 
 Facts = dict[str, CaseFacts]
 RULE = "slower-than-peer"

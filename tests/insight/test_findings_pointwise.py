@@ -8,8 +8,8 @@ import pytest
 from insight_findings import found, one
 from insight_raw import time_of, usual
 
-from kernelbook.case_facts import CaseFacts
-from kernelbook.findings import Finding, find_in_run
+from kernelbook.cases import CaseFacts
+from kernelbook.judge.findings import Finding, find_in_run
 
 Facts = dict[str, CaseFacts]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from insight_findings import found, one
 
-from kernelbook.case_facts import CaseFacts
-from kernelbook.findings.result import BOUNDS
+from kernelbook.cases import CaseFacts
+from kernelbook.judge.findings.result import BOUNDS
 
 
 def facts(**keys: object) -> CaseFacts:

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from kernelbook.case_facts import Activity, Call, CaseFacts
-from kernelbook.cost_model import Launched, ceilings_of, kernel_costs
-from kernelbook.cost_model.fused import fused_traffic
+from kernelbook.cases import Activity, Call, CaseFacts
+from kernelbook.judge.cost_model import Launched, ceilings_of, kernel_costs
+from kernelbook.judge.cost_model.fused import fused_traffic
 
 Facts = dict[str, CaseFacts]
 MIB = 2**20

@@ -12,10 +12,10 @@ import pytest
 import yaml
 from insight_raw import device_time, usual
 
-from kernelbook.case_facts import CaseFacts, Forward
-from kernelbook.insight import Insight, judge_edition
-from kernelbook.insight_tables import table
-from kernelbook.trade_off import trade_off
+from kernelbook.cases import CaseFacts, Forward
+from kernelbook.judge.insight import Insight, judge_edition
+from kernelbook.judge.insight_tables import table
+from kernelbook.judge.trade_off import trade_off
 
 HEADLINE = ("sdpa-math-eager", "attention-inplace-eager")
 Facts = dict[str, CaseFacts]

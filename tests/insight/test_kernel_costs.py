@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from kernelbook.case_facts import Activity, Call, CaseFacts
-from kernelbook.cost_model import Ceilings, KernelCost, ceilings_of, gemm_costs, kernel_costs
-from kernelbook.cost_model.shapes import launched
-from kernelbook.cost_model.traffic import Traffic, traffic_of
+from kernelbook.cases import Activity, Call, CaseFacts
+from kernelbook.judge.cost_model import Ceilings, KernelCost, ceilings_of, gemm_costs, kernel_costs
+from kernelbook.judge.cost_model.shapes import launched
+from kernelbook.judge.cost_model.traffic import Traffic, traffic_of
 
 Facts = dict[str, CaseFacts]
 MIB = 2**20

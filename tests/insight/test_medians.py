@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from insight_raw import forwards
 
-from kernelbook.case_facts import Activity, CaseFacts, Forward, median_durations_us
-from kernelbook.reference.tables import edition_tables
+from kernelbook.cases import Activity, CaseFacts, Forward, median_durations_us
+from kernelbook.reference.tables_page import edition_tables
 
 
 def forward(process: int, index: int, *lengths: float, names: str = "ab") -> Forward:

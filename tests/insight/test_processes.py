@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kernelbook.case_facts import case_facts, merge_processes
+from kernelbook.cases import case_facts, merge_processes
 from kernelbook.edition import collect
 from kernelbook.edition.collect import RUN_COLUMNS
 

@@ -7,7 +7,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from kernelbook.sdpa_backends import SCHEMA, backends_table, describe
+from kernelbook.judge.sdpa_backends import SCHEMA, backends_table, describe
 
 YES = {"usable": True, "reasons": []}
 NO = {"usable": False, "reasons": ["Flash attention requires q,k,v to be half.", "Got float."]}

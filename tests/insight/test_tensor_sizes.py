@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kernelbook.case_facts import Activity, CaseFacts
-from kernelbook.reference.tables import edition_tables
-from kernelbook.report.names import of_activity
-from kernelbook.tensor_sizes import conversions, sizes_of, tensor_sizes
+from kernelbook.cases import Activity, CaseFacts
+from kernelbook.judge.tensor_sizes import conversions, sizes_of, tensor_sizes
+from kernelbook.kernel_names.labels import activity_label
+from kernelbook.reference.tables_page import edition_tables
 
 BATCH, HEADS, SEQ, HEAD_DIM = 8, 16, 1024, 64  # of the attention cases in config.yaml
 OPERAND, SCORES, MASK = BATCH * HEADS * SEQ * HEAD_DIM, BATCH * HEADS * SEQ * SEQ, SEQ * SEQ
@@ -69,6 +69,6 @@ def test_the_report_says_both_types_where_they_are_known() -> None:
         "{lambda(float)#1}, at::native::memory::LoadWithCast<1>, at::native::memory::StoreWithCast<1> >(int)"
     )
     unknown = Activity(0, "kernel", name, 0.0, 1.0)
-    assert (of_activity(unknown).what, of_activity(unknown).precision) == ("converts to fp32", "")
-    known = of_activity(replace(unknown, converts="bf16 to fp32"))
+    assert (activity_label(unknown).what, activity_label(unknown).precision) == ("converts to fp32", "")
+    known = activity_label(replace(unknown, converts="bf16 to fp32"))
     assert (known.what, known.precision) == ("converts bf16 to fp32", "")

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from patience import LONG
 
-from kernelbook.containers import start_arguments
+from kernelbook.containers.launching import start_arguments
 from workloads.harness import gpu
 
 SMI = """#!/bin/sh

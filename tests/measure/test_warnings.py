@@ -7,8 +7,8 @@ import shutil
 
 import pytest
 
-from kernelbook.case_tables import Origin, tables_of
-from kernelbook.config import NO_FIGURE
+from kernelbook.config.loading import NO_FIGURE
+from kernelbook.extraction.process_tables import Origin, tables_of
 
 NOT_FINITE = {"code": "not_finite", "count": 3, "message": "the result is not finite: 3 of its 8 values"}
 

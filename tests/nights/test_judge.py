@@ -10,10 +10,10 @@ import pytest
 from made_nights import ADD, GEMM, GEMM_2, editions, night, row
 
 import detect_changes
-from kernelbook.history.events import Event, Judgement, event_of, exit_status
-from kernelbook.history.judge import Rules, judge, rules_of
+from kernelbook.history.night_events import Event, Judgement, event_of, exit_status
 from kernelbook.history.schema import table_of
 from kernelbook.history.store import Store
+from kernelbook.history.verdicts import Rules, judge, rules_of
 
 TRITON = "triton_poi_fused_add_gelu_mul_0"
 Change = Callable[[str, str], dict]

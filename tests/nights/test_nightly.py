@@ -21,9 +21,9 @@ from patience import LONG
 
 import detect_changes
 import nightly
-from kernelbook import folder_owners
 from kernelbook.history.nights import tonight
 from kernelbook.history.store import Store
+from kernelbook.plan import folder_owners
 
 CONFIG = {
     "device": "cpu",

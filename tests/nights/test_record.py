@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kernelbook.case_tables import Origin, tables_of
-from kernelbook.edition.files import EditionFiles
+from kernelbook.edition.paths import EditionFiles
+from kernelbook.extraction.process_tables import Origin, tables_of
 from kernelbook.history.record import RecordError, night_tables, read_edition, sm_clock
 
 KERNELS = {"mlp-eager": 5, "mlp-compile": 4, "linear-eager": 1, "sdpa-math-eager": 20}

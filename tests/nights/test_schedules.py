@@ -16,11 +16,11 @@ import yaml
 
 import nightly
 import publish_site
-from kernelbook.config import ConfigError, load_config
+from kernelbook.config.loading import ConfigError, load_config
 from kernelbook.history import nights
-from kernelbook.history.events import KINDS
-from kernelbook.history.judge import Rules
+from kernelbook.history.night_events import KINDS
 from kernelbook.history.schema import SCHEMA
+from kernelbook.history.verdicts import Rules
 
 ENTRY = re.compile(r"^(?:@reboot|(?:[\d*/,-]+\s+){5})\s*(?P<command>\S.*)$")
 

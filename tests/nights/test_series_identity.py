@@ -13,12 +13,12 @@ import pytest
 import yaml
 from made_nights import editions, night, row
 
-from kernelbook.config import load_config
-from kernelbook.history.judge import Rules, judge
+from kernelbook.config.loading import load_config
 from kernelbook.history.record import Recorded, RecordError, night_tables
 from kernelbook.history.schema import SCHEMA, VERSION_KEY, series_id, settings_of, short_id, table_of
 from kernelbook.history.series import make_series
 from kernelbook.history.store import Store
+from kernelbook.history.verdicts import Rules, judge
 
 HERE = Path(__file__).parent
 NAMES = {"case", "sweep", "note", "expect"}

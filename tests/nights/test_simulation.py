@@ -14,9 +14,9 @@ from made_nights import editions, night
 
 from kernelbook.history import detect
 from kernelbook.history.detect import MIN_SEGMENT, despike, level_changes, suspect_z
-from kernelbook.history.events import Event
-from kernelbook.history.judge import judge
+from kernelbook.history.night_events import Event
 from kernelbook.history.store import History
+from kernelbook.history.verdicts import judge
 
 WINDOW, LEAST = 7, 12
 

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from kernelbook.case_facts import case_facts
-from kernelbook.case_tables import Origin, tables_of
-from kernelbook.clock import clock_of
-from kernelbook.config import trace_case
+from kernelbook.cases import case_facts
+from kernelbook.config.loading import trace_case
+from kernelbook.extraction.process_tables import Origin, tables_of
+from kernelbook.judge.clock import clock_of
 
 STATUS = {"status": "ok", "reason": None, "image_digest": None}
 

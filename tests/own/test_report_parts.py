@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from kernelbook.case_facts import CaseFacts
+from kernelbook.cases import CaseFacts
 from kernelbook.edition.model import ConfiguredCase, Run
 from kernelbook.report.ranges import KERNELS, range_lines, whole_files
 from kernelbook.report.sweeps import FILE, chart, sweeps

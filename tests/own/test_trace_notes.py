@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from kernelbook.extraction.trace_notes import trace_notes
 from kernelbook.trace import read_trace
-from kernelbook.trace_notes import trace_notes
 
 
 def event(category, name, start, length, thread=1, **args):

@@ -20,12 +20,12 @@ import probe_run
 import publish_site
 import record_night
 import render_report
-from kernelbook import probe
-from kernelbook.config import load_config
+from kernelbook.config.loading import load_config
+from kernelbook.containers import probe
+from kernelbook.containers.images import ImageError
 from kernelbook.history.site.webhook import message
 from kernelbook.history.store import Store
-from kernelbook.images import ImageError
-from kernelbook.plan import make_plan
+from kernelbook.plan.planning import make_plan
 
 NIGHT = "2026-11-29"
 RECORDED = "resources/recorded/h200-torch2.11"
@@ -76,7 +76,7 @@ def work(root: Path, tmp_path_factory: pytest.TempPathFactory):
         patch.chdir(folder)
         patch.setenv("HOME", str(folder.parent))
         patch.setenv("SOME_SERVICE_TOKEN", IN_ENVIRONMENT)
-        patch.setattr("kernelbook.plan.runtime", lambda: "apptainer")
+        patch.setattr("kernelbook.plan.planning.runtime", lambda: "apptainer")
         patch.setattr(probe, "obtain", refuse)
         yield SimpleNamespace(folder=folder, elsewhere=elsewhere, told=run_night(root, folder, elsewhere))
 
@@ -189,7 +189,7 @@ def test_both_traces_travel_with_the_report_whole(work):
 
 def test_a_trace_without_any_of_it_travels_as_the_same_bytes(root, tmp_path):
     from kernelbook.report.traces import _copy
-    from kernelbook.scrubbing import Scrubber
+    from kernelbook.text.scrubbing import Scrubber
 
     source = root / RECORDED / "linear-eager/1/trace.json.gz"
     _copy(source, tmp_path / "copy.json.gz", Scrubber())

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from planted import CREDENTIALS, PATHS, PLANTED
 
-from kernelbook.credentials import passwords_in, secrets_in, without_secrets
-from kernelbook.scrubbing import Scrubber
+from kernelbook.text.credentials import passwords_in, secrets_in, without_secrets
+from kernelbook.text.scrubbing import Scrubber
 from workloads.harness import files
 
 HARMLESS = [

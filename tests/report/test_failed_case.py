@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from kernelbook.edition.read import read_edition
-from kernelbook.report import text
 from kernelbook.report.rendering import render_report
+from kernelbook.text import formatting
 
 CREATED = "2026-11-29T15:00:00Z"
 LINES = [
@@ -83,7 +83,7 @@ def test_the_twin_has_it_in_a_block_that_it_cannot_close(failed):
     start = twin.index("<summary>What it wrote last on h200</summary>")
     block = twin[start:].split("\n\n")[1].splitlines()
     assert (block[0], block[-1]) == ("<pre>", "</pre>")
-    assert [html.unescape(line) for line in block[1:-1]] == [text.visible(line) for line in LINES]
+    assert [html.unescape(line) for line in block[1:-1]] == [formatting.visible(line) for line in LINES]
     assert not [line for line in block[1:-1] if "<" in line or "`" in line]
 
 

@@ -11,10 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from kernelbook.edition.read import read_edition
-from kernelbook.findings import Finding
-from kernelbook.report import story, text
+from kernelbook.judge.findings import Finding
+from kernelbook.report import story
+from kernelbook.report.case_views import case_views
 from kernelbook.report.rendering import render_report
-from kernelbook.report.views import case_views
+from kernelbook.text import formatting
 
 CREATED = "2026-11-29T15:00:00Z"
 MATH, INPLACE, NAIVE = "sdpa-math-eager", "attention-inplace-eager", "attention-naive-eager"
@@ -116,7 +117,7 @@ def test_a_weight_with_many_findings_is_cut_and_counted():
     ],
 )
 def test_what_is_cut_short_ends_with_a_sentence(said, expected):
-    assert text.lead(said, 32) == expected
+    assert formatting.lead(said, 32) == expected
 
 
 def test_a_description_of_a_run_is_shown_whole(tmp_path):

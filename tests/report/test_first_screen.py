@@ -12,8 +12,8 @@ import pytest
 
 from kernelbook.edition.model import Edition
 from kernelbook.edition.read import read_edition
-from kernelbook.findings import Finding
-from kernelbook.report import markdown, page, story
+from kernelbook.judge.findings import Finding
+from kernelbook.report import markdown_page, page, story
 from kernelbook.report.story import RunTally
 
 CREATED = "2026-11-29T15:00:00Z"
@@ -32,7 +32,7 @@ def made(folder: Path, cases=LINEAR, **about) -> Edition:
 def both(edition: Edition, folder: Path) -> tuple[str, str]:
     """The page's first screen, and the twin."""
     first = page.render(edition, CREATED, {}).partition('id="matrix"')[0].partition("<main")[2]
-    return first, html.unescape(markdown.render(edition, CREATED, folder))
+    return first, html.unescape(markdown_page.render(edition, CREATED, folder))
 
 
 def finding(case: str, severity: str, share: float | None, kind: str = "recoverable") -> Finding:
@@ -109,7 +109,7 @@ def test_a_list_of_devices_is_not_cut_through_a_name(tmp_path):
     told = replace(edition, runs=(replace(edition.runs[0], device=", ".join(names)),))
     ran = page.render(told, CREATED, {}).partition('id="runs"')[2].partition("<footer")[0]
     assert f"<td>{', '.join(names[:4])} and 4 more</td>" in ran
-    twin = markdown.render(told, CREATED, tmp_path).partition("## What ran")[2]
+    twin = markdown_page.render(told, CREATED, tmp_path).partition("## What ran")[2]
     assert f"| {', '.join(names[:4])} and 4 more |" in twin
 
 

@@ -20,8 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from kernelbook.report import text
 from kernelbook.report.rendering import render_report
+from kernelbook.text import formatting
 
 EXTENSIONS = ["extra", "admonition", "nl2br", "sane_lists", "smarty", "toc", "wikilinks", "legacy_attrs"]
 PLUGINS = [*("strikethrough", "footnotes", "table", "url", "task_lists", "def_list", "abbr", "mark", "insert"), "math"]
@@ -58,7 +58,7 @@ def check(rendered: str) -> Page:
 
 def words(value: str) -> str:
     """As it can be read: hidden characters spelled out, blanks as one."""
-    return " ".join(text.visible(value).split())
+    return " ".join(formatting.visible(value).split())
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_nothing_in_a_hostile_report_runs(twin, renderer):
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_name_can_be_read_as_it_is_wherever_it_stands(renderer, name):
     """As text and as code, in a paragraph, a table, a heading and a list, and inside HTML."""
-    shown = [str(text.markdown(name)), str(text.code(name)), f"**{text.markdown(name)}**"]
+    shown = [str(formatting.markdown(name)), str(formatting.code(name)), f"**{formatting.markdown(name)}**"]
     for written in (around.replace("{}", each) for each in shown for around in AROUND):
         page = check(RENDERERS[renderer](written))
         seen = " ".join(page.text.translate(CURLY).split())
@@ -105,27 +105,27 @@ CURLY = str.maketrans({"“": '"', "”": '"', "‘": "'", "’": "'", "–": "-
 
 @pytest.mark.parametrize("renderer", RENDERERS)
 def test_lines_of_a_log_stay_lines(renderer):
-    page = check(RENDERERS[renderer](f"<details><summary>log</summary>\n\n{text.block(LOG)}\n\n</details>"))
+    page = check(RENDERERS[renderer](f"<details><summary>log</summary>\n\n{formatting.block(LOG)}\n\n</details>"))
     seen = [line.strip() for line in page.text.splitlines()]
-    at = seen.index(text.visible(LOG[0]).strip())
-    assert seen[at : at + len(LOG)] == [text.visible(line).strip() for line in LOG]
+    at = seen.index(formatting.visible(LOG[0]).strip())
+    assert seen[at : at + len(LOG)] == [formatting.visible(line).strip() for line in LOG]
 
 
 @given(st.lists(ALPHABET | PIECES | st.text(max_size=3), max_size=12).map("".join))
 def test_no_name_at_all_runs_anywhere(name):
-    inside = f"| a | b |\n| --- | --- |\n| {text.markdown(name)} | {text.code(name)} |\n\n"
-    written = f"{inside}<details><summary>x</summary>\n\n{inside}{text.block([name, name])}\n\n</details>\n"
+    inside = f"| a | b |\n| --- | --- |\n| {formatting.markdown(name)} | {formatting.code(name)} |\n\n"
+    written = f"{inside}<details><summary>x</summary>\n\n{inside}{formatting.block([name, name])}\n\n</details>\n"
     for render in RENDERERS.values():
         check(render(written))
 
 
 def test_plain_names_stay_easy_to_read_in_the_file():
-    assert text.code("matmul-add-4096-eager") == "`matmul-add-4096-eager`"
-    assert text.code("aten::_scaled_dot_product_flash_attention") == "`aten::_scaled_dot_product_flash_attention`"
-    assert text.markdown("5 kernels + 1 memcpy, −5.5 µs (-3 %): aten::add_bias") == html.unescape(
-        text.markdown("5 kernels + 1 memcpy, −5.5 µs (-3 %): aten::add_bias")
+    assert formatting.code("matmul-add-4096-eager") == "`matmul-add-4096-eager`"
+    assert formatting.code("aten::_scaled_dot_product_flash_attention") == "`aten::_scaled_dot_product_flash_attention`"
+    assert formatting.markdown("5 kernels + 1 memcpy, −5.5 µs (-3 %): aten::add_bias") == html.unescape(
+        formatting.markdown("5 kernels + 1 memcpy, −5.5 µs (-3 %): aten::add_bias")
     )
-    assert text.code("k<4>|`x`") == "<code>k&lt;4&gt;&#124;&#96;x&#96;</code>"
+    assert formatting.code("k<4>|`x`") == "<code>k&lt;4&gt;&#124;&#96;x&#96;</code>"
 
 
 def test_the_check_finds_what_runs():

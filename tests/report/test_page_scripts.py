@@ -10,10 +10,12 @@ import subprocess
 import pytest
 from patience import LONG
 
-from kernelbook.alignment import paired
-from kernelbook.case_facts import Activity
-from kernelbook.report import names, page, text
+from kernelbook.cases import Activity
+from kernelbook.judge.alignment import paired
+from kernelbook.kernel_names import labels
+from kernelbook.report import page
 from kernelbook.report.families import family_of
+from kernelbook.text import formatting
 
 SCRIPTS = ("format.js", "align.js", "lanes_model.js")
 
@@ -40,15 +42,15 @@ def test_durations_read_the_same_in_the_page_as_in_its_twin(node):
     generator = random.Random(1)
     edges = [0, 1, 0.9994, 0.9997, 9.997, 99.97, 999.4, 999.7, 1000, 999_400, 999_600, 1e6]
     values = [10 ** generator.uniform(-2, 8) for _ in range(2000)] + edges
-    assert node("given.map(duration)", values) == [text.duration(value) for value in values]
-    assert node("given.map(ratio)", values) == [text.ratio(value) for value in values]
+    assert node("given.map(duration)", values) == [formatting.duration(value) for value in values]
+    assert node("given.map(ratio)", values) == [formatting.ratio(value) for value in values]
 
 
 def test_names_read_the_same_in_the_page_as_in_its_twin(node):
     names = ["a\u202eb", "line\nbreak", "naïve", "x\x00y", "\u200f\u2066", "plain", "tab\there", "\u2028"]
-    assert node("given.map(visible)", names) == [text.visible(name) for name in names]
+    assert node("given.map(visible)", names) == [formatting.visible(name) for name in names]
     long = ["head" + "x" * 300 + "tail", "short"]
-    assert node("given.map((name) => clip(name, 40))", long) == [text.clip(name, 40) for name in long]
+    assert node("given.map((name) => clip(name, 40))", long) == [formatting.clip(name, 40) for name in long]
 
 
 def test_copied_cells_are_safe(node):
@@ -64,7 +66,7 @@ def test_copied_cells_are_safe(node):
         "µs_é_",
         "__a__b",
     ]
-    assert node("given.map(markdownCell)", cells) == [text.markdown(cell) for cell in cells]
+    assert node("given.map(markdownCell)", cells) == [formatting.markdown(cell) for cell in cells]
 
 
 def kernels(*rows: tuple[str, str]) -> list[dict]:
@@ -84,7 +86,7 @@ def test_equal_kernels_are_paired_and_the_rest_by_family(node):
 
 
 def shown(act: Activity) -> dict:
-    known = names.shown(act.category, act.name)
+    known = labels.kernel_label(act.category, act.name)
     key = family_of(act.category, known.family).key
     told = {"name": act.name, "category": act.category, "family": {"key": key}, "ops": ",".join(known.ops)}
     return told | {"path": act.op_path}

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kernelbook.cost_model import Ceiling
-from kernelbook.insight_tables import CEILINGS, COSTS
-from kernelbook.report.ceilings import lines
+from kernelbook.judge.cost_model import Ceiling
+from kernelbook.judge.insight_tables import CEILINGS, COSTS
+from kernelbook.judge.trust import Trust
+from kernelbook.report.ceilings_section import lines
 from kernelbook.report.rendering import render_report
-from kernelbook.trust import Trust
 
 COMPUTE = Ceiling("h200", "compute", 813.8e12, "matmul-add", "nvjet", "bfloat16", 989e12, 0.8229, "a data sheet")
 MEMORY = Ceiling("h200", "memory", 4256.6e9, "ceiling-copy")

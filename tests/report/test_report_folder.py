@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import render_report as command
-from kernelbook.edition.files import EditionError
+from kernelbook.edition.paths import EditionError
 from kernelbook.report.rendering import render_report
 
 

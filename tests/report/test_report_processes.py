@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kernelbook.case_facts import Process
-from kernelbook.comparability import Setting, refusal
+from kernelbook.cases import Process
+from kernelbook.cases.comparability import Setting, refusal
 from kernelbook.edition.read import read_edition
 from kernelbook.report import page_data, story
 from kernelbook.report.rendering import render_report
@@ -121,7 +121,7 @@ def test_a_median_is_that_of_the_processes_medians(edition_dir):
 
 
 def test_a_package_told_of_twice_is_listed_once(edition_dir):
-    from kernelbook.report.views import environment_rows
+    from kernelbook.report.case_views import environment_rows
 
     run = replace(read_edition(edition_dir).runs[0], environment={"triton": "3.6.0", "packages": {"triton": "3.6.0"}})
     assert [values for label, values, _ in environment_rows([run]) if label == "triton"] == [("3.6.0",)]

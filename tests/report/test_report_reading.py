@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kernelbook.case_facts import Note
+from kernelbook.cases import Note
 from kernelbook.edition.read import read_edition
-from kernelbook.expectations import Judgement
-from kernelbook.findings import Finding
-from kernelbook.report import figures, markdown, page, page_data, spreads, story, strips, traces
+from kernelbook.judge.expectations import Judgement
+from kernelbook.judge.findings import Finding
+from kernelbook.report import figures, markdown_page, page, page_data, spreads, story, strips, traces
 from kernelbook.report.also import also
+from kernelbook.report.case_views import case_views, guess_lines
 from kernelbook.report.families import FAMILIES, contrast, family_of
-from kernelbook.report.views import case_views, guess_lines
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +138,7 @@ def test_the_first_screen_of_page_and_twin_says_what_it_leaves_out(edition, tmp_
     told = dataclasses.replace(edition, findings=(*edition.findings, more))
     said = " Also in linear-eager, 958 µs. Other findings in this case: 421 µs."
     assert said in page.render(told, "now", {}).partition('id="findings"')[0]
-    assert said in html.unescape(markdown.render(told, "now", tmp_path))
+    assert said in html.unescape(markdown_page.render(told, "now", tmp_path))
 
 
 def test_runs_that_saw_the_same_share_a_line():

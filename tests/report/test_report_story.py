@@ -8,11 +8,11 @@ from dataclasses import replace
 import made_edition
 import pytest
 
-from kernelbook.case_facts import Activity
+from kernelbook.cases import Activity
 from kernelbook.edition.read import read_edition
+from kernelbook.judge.trade_off import computed_in
 from kernelbook.report import story
 from kernelbook.report.rendering import render_report
-from kernelbook.trade_off import computed_in
 
 CREATED = "2026-11-29T15:00:00Z"
 

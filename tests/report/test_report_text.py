@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from kernelbook import units
-from kernelbook.report import page, page_data, text
+from kernelbook.report import page, page_data
 from kernelbook.report.rendering import render_report
+from kernelbook.text import formatting, units
 
 NASTY = st.text(alphabet=st.sampled_from("ab|`<>&\\*_[]()!#~$\n\r\t\u202e\u2066\u200f\"'=+-@ :/www."), max_size=40)
 MARKDOWN = MarkdownIt("gfm-like", {"linkify": False})
@@ -31,17 +31,17 @@ def rendered_cell(cell: str) -> str:
 
 @given(NASTY)
 def test_text_in_a_markdown_cell_is_read_back_as_it_was(value):
-    cell = rendered_cell(text.markdown(value))
+    cell = rendered_cell(formatting.markdown(value))
     assert not re.search(r"<(?!/?(p|br)\b)", cell)
-    assert html.unescape(cell).split() == text.visible(value).split()
+    assert html.unescape(cell).split() == formatting.visible(value).split()
 
 
 @given(NASTY)
 def test_name_in_a_markdown_cell_is_one_code_span(value):
-    shown = text.visible(value)
+    shown = formatting.visible(value)
     if not shown.strip():
         return
-    cell = rendered_cell(text.code(value))
+    cell = rendered_cell(formatting.code(value))
     inner = re.fullmatch(r"<code>(.*)</code>", cell, re.DOTALL)
     assert inner, cell
     assert html.unescape(inner[1]).split() == shown.split()
@@ -60,22 +60,22 @@ def test_name_in_a_markdown_cell_is_one_code_span(value):
     ],
 )
 def test_no_csv_cell_is_a_formula(value, expected):
-    assert text.csv_cell(value) == expected
+    assert formatting.csv_cell(value) == expected
 
 
 def test_control_characters_of_a_name_are_spelled_out_in_csv():
-    assert text.csv_cell("k\0\x1b[31m") == "k[U+0000][U+001B][31m"
-    assert text.csv_cell("=1\x07") == "'=1[U+0007]"
+    assert formatting.csv_cell("k\0\x1b[31m") == "k[U+0000][U+001B][31m"
+    assert formatting.csv_cell("=1\x07") == "'=1[U+0007]"
 
 
 def test_hidden_characters_are_spelled_out():
-    assert text.visible("a\u202eb\u200f\x00\ud800") == "a[U+202E]b[U+200F][U+0000][U+D800]"
-    assert text.visible("two\nlines\u2028here") == "two lines here"
-    assert text.visible("naïve µs 中") == "naïve µs 中"
+    assert formatting.visible("a\u202eb\u200f\x00\ud800") == "a[U+202E]b[U+200F][U+0000][U+D800]"
+    assert formatting.visible("two\nlines\u2028here") == "two lines here"
+    assert formatting.visible("naïve µs 中") == "naïve µs 中"
 
 
 def test_long_names_keep_both_ends():
-    short = text.clip("head" + "x" * 5000 + "tail", 40)
+    short = formatting.clip("head" + "x" * 5000 + "tail", 40)
     assert len(short) == 40
     assert short.startswith("head")
     assert short.endswith("tail")
@@ -94,7 +94,7 @@ def test_long_names_keep_both_ends():
     ],
 )
 def test_durations(us, expected):
-    assert text.duration(us) == expected
+    assert formatting.duration(us) == expected
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_relative_errors_have_two_digits(value, expected):
     ],
 )
 def test_a_list_that_is_cut_keeps_whole_items_and_counts_the_others(value, expected):
-    assert text.listed(value, 30) == expected
+    assert formatting.listed(value, 30) == expected
 
 
 @given(st.recursive(st.text() | st.none() | st.integers(), st.lists, max_leaves=8))
@@ -131,7 +131,7 @@ def test_data_in_a_script_element_cannot_close_it(value):
 
 
 def test_slug_collisions_get_anchors_of_their_own():
-    from kernelbook.report.views import Anchors
+    from kernelbook.report.case_views import Anchors
 
     anchors = Anchors()
     given_ = [anchors.of(name) for name in ("a b", "a-b", "A B", "a b")]

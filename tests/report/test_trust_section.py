@@ -11,15 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kernelbook.case_facts import Activity, CaseFacts, Forward
+from kernelbook.cases import Activity, CaseFacts, Forward
 from kernelbook.edition.model import ConfiguredCase, Edition
 from kernelbook.edition.read import read_edition
-from kernelbook.findings import Finding
-from kernelbook.report import story, trust
+from kernelbook.judge.findings import Finding
+from kernelbook.judge.sdpa_backends import SCHEMA as ANSWERS
+from kernelbook.judge.sdpa_backends import Answer
+from kernelbook.judge.trust import SCHEMA, Trust
+from kernelbook.report import story, trust_section
 from kernelbook.report.rendering import render_report
-from kernelbook.sdpa_backends import SCHEMA as ANSWERS
-from kernelbook.sdpa_backends import Answer
-from kernelbook.trust import SCHEMA, Trust
 
 GOOD = Trust(
     "h200",
@@ -104,7 +104,7 @@ def _table(rows, schema: pa.Schema) -> pa.Table:
 
 
 def sentences(*rows: Trust) -> list[str]:
-    return [named.sentence for named in trust.said(rows)]
+    return [named.sentence for named in trust_section.said(rows)]
 
 
 def test_what_needs_a_word_is_named_and_nothing_else() -> None:
@@ -171,12 +171,12 @@ def test_with_several_runs_each_case_tells_its_own() -> None:
 @pytest.mark.parametrize(
     ("cell", "good", "slow", "unread"),
     [
-        (trust.processes, "3", "2, 2 GPUs, 1 failed, 1 retried", "1"),
-        (trust.bound_by, "gpu", "launches in 1 of 2", "unknown"),
-        (trust.warm_up, "settled", "2 of 3 fell", "n/a"),
-        (trust.sm_clock, "1,980", "1,980 → 1,515", "n/a"),
-        (trust.first_call, "222 ms", "6.83 s cold, 1.29 s shared", "n/a"),
-        (trust.timed_by, "CUDA events", "CUDA events, L2 flushed", "n/a"),
+        (trust_section.processes, "3", "2, 2 GPUs, 1 failed, 1 retried", "1"),
+        (trust_section.bound_by, "gpu", "launches in 1 of 2", "unknown"),
+        (trust_section.warm_up, "settled", "2 of 3 fell", "n/a"),
+        (trust_section.sm_clock, "1,980", "1,980 → 1,515", "n/a"),
+        (trust_section.first_call, "222 ms", "6.83 s cold, 1.29 s shared", "n/a"),
+        (trust_section.timed_by, "CUDA events", "CUDA events, L2 flushed", "n/a"),
     ],
 )
 def test_cells(cell, good, slow, unread) -> None:
@@ -185,11 +185,16 @@ def test_cells(cell, good, slow, unread) -> None:
 
 def test_a_first_call_whose_cache_nobody_knows_says_so() -> None:
     row = replace(UNREAD, first_call_cold_us=6.83e6, first_call_unknown_us=1.29e6)
-    assert trust.first_call(row) == "6.83 s cold, 1.29 s cache state unknown"
+    assert trust_section.first_call(row) == "6.83 s cold, 1.29 s cache state unknown"
 
 
 def test_overhead_has_its_sign() -> None:
-    assert [trust.signed(value) for value in (0.016, -0.002, 1.23, None)] == ["+1.6 %", "-0.2 %", "+123 %", "n/a"]
+    assert [trust_section.signed(value) for value in (0.016, -0.002, 1.23, None)] == [
+        "+1.6 %",
+        "-0.2 %",
+        "+123 %",
+        "n/a",
+    ]
 
 
 def test_twin_tables_and_summary_hold_the_same(told) -> None:

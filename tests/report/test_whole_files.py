@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kernelbook.report import text
 from kernelbook.report.rendering import render_report
+from kernelbook.text import formatting
 
 CREATED = "2026-11-29T15:00:00Z"
 OWN = "../my <models>/toy.py:tiny"
@@ -99,7 +99,7 @@ def test_the_twin_says_where_a_workload_of_ones_own_lies(own):
 
 def test_workloads_that_would_be_called_the_same_keep_their_folders():
     names = ["attention", "a/toy.py:tiny", "b/toy.py:tiny", "/srv/my models/toy.py:large", "odd/"]
-    assert text.titles(names) == {
+    assert formatting.titles(names) == {
         "attention": "attention",
         "a/toy.py:tiny": "a/toy.py:tiny",
         "b/toy.py:tiny": "b/toy.py:tiny",

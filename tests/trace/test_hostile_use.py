@@ -13,7 +13,8 @@ from made_trace import forward, write
 from patience import LONG
 
 import summarize_trace
-from kernelbook.trace import TraceError, batch, read_trace
+from kernelbook.summarize import batch
+from kernelbook.trace import TraceError, read_trace
 
 COMMAND = [sys.executable, Path(summarize_trace.__file__)]
 

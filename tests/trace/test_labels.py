@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernelbook.trace.terminal import labels
+from kernelbook.summarize.terminal import labels
 
 NAMES = [
     f"void at::native::{kind}elementwise_kernel<4, at::native::{functor}<float>, std::array<char*, 2ul> >(int, "

@@ -8,9 +8,9 @@ import pytest
 import yaml
 from forwards_of import counted
 
-from kernelbook.case_facts import CaseFacts, case_facts
-from kernelbook.case_tables import Origin, tables_of
-from kernelbook.expectations import judge
+from kernelbook.cases import CaseFacts, case_facts
+from kernelbook.extraction.process_tables import Origin, tables_of
+from kernelbook.judge.expectations import judge
 from kernelbook.trace import read_trace
 
 FOLDER = Path(__file__).with_name("h200-training")

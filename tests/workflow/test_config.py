@@ -3,9 +3,9 @@
 import pytest
 import yaml
 
-from kernelbook.config import ConfigError, load_config
-from kernelbook.config_errors import refuse_bad_yaml
-from kernelbook.config_sources import read_sources
+from kernelbook.config.errors import refuse_bad_yaml
+from kernelbook.config.loading import ConfigError, load_config
+from kernelbook.config.origins import read_sources
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ import shutil
 
 import pytest
 
-from kernelbook.case_tables import Origin, tables_of
 from kernelbook.edition.collect import collect
-from kernelbook.measurement import MeasurementError, load_measurement
+from kernelbook.extraction.measurement import MeasurementError, load_measurement
+from kernelbook.extraction.process_tables import Origin, tables_of
 
 RECORDED = "resources/recorded/h200-torch2.11/linear-eager/1"
 SPEC = {"case": "linear-eager", "workload": "linear", "variant": "plain", "mode": "eager", "annotation": "linear_fwd"}

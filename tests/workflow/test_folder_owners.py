@@ -11,8 +11,8 @@ import pytest
 import yaml
 from patience import LONG
 
-from kernelbook import folder_owners
-from kernelbook.folder_owners import LOCKS, OWNERS, VARIABLE, Owner, enter, living_owners, wait_for_orphans
+from kernelbook.plan import folder_owners
+from kernelbook.plan.folder_owners import LOCKS, OWNERS, VARIABLE, Owner, enter, living_owners, wait_for_orphans
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ import shutil
 
 import pytest
 
-from kernelbook.case_tables import Origin, tables_of, write_tables
 from kernelbook.edition.collect import collect
-from kernelbook.measurement import MAX_BYTES, MeasurementError, load_measurement
-from kernelbook.recorded import recorded_cases
+from kernelbook.extraction.measurement import MAX_BYTES, MeasurementError, load_measurement
+from kernelbook.extraction.process_tables import Origin, tables_of, write_tables
+from kernelbook.report.case_views import environment_rows
 from kernelbook.report.rendering import render_report
-from kernelbook.report.views import environment_rows
+from kernelbook.trace.recorded import recorded_cases
 
 RECORDED = "resources/recorded/h200-torch2.11/sdpa-auto-eager/1"
 HUGE = "1" + "0" * 400

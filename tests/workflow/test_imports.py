@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from kernelbook.config import load_config
-from kernelbook.imports import files_behind
-from kernelbook.plan import make_plan
+from kernelbook.config.loading import load_config
+from kernelbook.plan.planning import make_plan
+from kernelbook.sources.imports import files_behind
 
 
 def write(folder, **files):
@@ -68,7 +68,14 @@ def test_a_workload_of_ones_own_takes_its_neighbours_along(root, tmp_path):
 
 def test_tables_are_stale_when_anything_that_extracting_imports_changes(root):
     code = plan_with(root, root, "linear").code_behind("scripts/extract_case.py")
-    needed = ("case_tables", "measurement", "recorded", "containers", "trace_notes", "trace/reader")
+    needed = (
+        "extraction/process_tables",
+        "extraction/measurement",
+        "trace/recorded",
+        "containers/launching",
+        "extraction/trace_notes",
+        "trace/reader",
+    )
     assert {f"scripts/kernelbook/{module}.py" for module in needed} < set(code)
     assert not any("report" in file or "workloads" in file for file in code)
 
@@ -76,13 +83,13 @@ def test_tables_are_stale_when_anything_that_extracting_imports_changes(root):
 @pytest.mark.parametrize(
     ("script", "rules", "needed"),
     [
-        ("extract_case", "extract", ("case_tables", "trace/reader")),
+        ("extract_case", "extract", ("extraction/process_tables", "trace/reader")),
         (
             "collect_edition",
             "report",
-            ("edition/collect", "trace/tables", "case_facts/merging", "findings/copies", "units"),
+            ("edition/collect", "trace/tables", "cases/merging", "judge/findings/copies", "text/units"),
         ),
-        ("render_report", "report", ("report/page", "case_facts/model", "trust", "units")),
+        ("render_report", "report", ("report/page", "cases/facts", "judge/trust", "text/units")),
     ],
 )
 def test_what_a_script_makes_is_stale_when_anything_that_it_imports_changes(root, script, rules, needed):

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from kernelbook.config import load_config
-from kernelbook.plan import make_plan
-from kernelbook.recorded import recorded_cases
+from kernelbook.config.loading import load_config
+from kernelbook.plan.planning import make_plan
+from kernelbook.trace.recorded import recorded_cases
 
 RAW = {
     "runs": {
@@ -24,7 +24,7 @@ RAW = {
 
 @pytest.fixture
 def plan_of(root, tmp_path, monkeypatch):
-    monkeypatch.setattr("kernelbook.plan.runtime", lambda: "apptainer")  # as on a machine that has one
+    monkeypatch.setattr("kernelbook.plan.planning.runtime", lambda: "apptainer")  # as on a machine that has one
     for process in ("1", "3", "notes"):
         folder = tmp_path / "recorded/old/linear-eager" / process
         folder.mkdir(parents=True)

@@ -10,9 +10,9 @@ import sys
 import pytest
 from patience import LONG
 
-from kernelbook.config import ConfigError, load_config
-from kernelbook.places import Places
-from kernelbook.plan import make_plan
+from kernelbook.config.loading import ConfigError, load_config
+from kernelbook.plan.planning import make_plan
+from kernelbook.sources.places import Places
 
 RAW = {
     "runs": {"host": {"host": True}, "old": {"recorded": "old"}},

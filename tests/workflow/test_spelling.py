@@ -11,11 +11,12 @@ import pytest
 import yaml
 from patience import LONG
 
-from kernelbook.config import ConfigError, load_config
-from kernelbook.config_errors import near_miss, refuse_bad_yaml
-from kernelbook.config_sources import read_sources
+from kernelbook.config.errors import refuse_bad_yaml
+from kernelbook.config.loading import ConfigError, load_config
+from kernelbook.config.origins import read_sources
+from kernelbook.config.yaml_text import YamlError, read_yaml
 from kernelbook.history.nights import for_target
-from kernelbook.yaml_text import YamlError, read_yaml
+from kernelbook.text.suggestions import near_miss
 
 RAW = {"runs": {"host": {"host": True}}, "cases": {"a": {"workload": "linear"}, "inf": {"workload": "linear"}},
        "report": {"headline": ["a", "inf"]}}  # fmt: skip

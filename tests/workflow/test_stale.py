@@ -10,12 +10,12 @@ import sys
 import pytest
 from patience import LONG
 
-from kernelbook import surroundings
-from kernelbook.config import load_config
-from kernelbook.containers import thread_limits
-from kernelbook.fingerprint import folder_stamp
-from kernelbook.images import stamp_of
-from kernelbook.plan import make_plan
+from kernelbook.config.loading import load_config
+from kernelbook.containers.images import stamp_of
+from kernelbook.containers.launching import thread_limits
+from kernelbook.plan import surroundings
+from kernelbook.plan.planning import make_plan
+from kernelbook.sources.fingerprint import folder_stamp
 
 CASE = {"workload": "w/own.py:forward"}
 RUNS = {"host": {"host": True}, "image": {"container": "box"}}
@@ -31,7 +31,7 @@ def write(folder, files):
 @pytest.fixture
 def stale(root, tmp_path, monkeypatch):
     """What makes the case `a` of a run stale, after the files were written and keys of the configuration changed."""
-    monkeypatch.setattr("kernelbook.plan.runtime", lambda: "apptainer")
+    monkeypatch.setattr("kernelbook.plan.planning.runtime", lambda: "apptainer")
     monkeypatch.setattr(surroundings, "NVIDIA", tmp_path / "no-driver")
     monkeypatch.setattr(surroundings.shutil, "which", lambda name: None)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from kernelbook.config import ConfigError, load_config
-from kernelbook.places import Places
+from kernelbook.config.loading import ConfigError, load_config
+from kernelbook.sources.places import Places
 
 OWN = """
 import functools

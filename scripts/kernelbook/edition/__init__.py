@@ -1,1 +1,5 @@
-"""One edition: collected from the results of its runs, written to a folder, read back for the report."""
+"""One edition: all runs and cases of one measurement, collected in one folder.
+
+In: the extracted tables and the plan. Out: a folder with one table of each kind and edition.json, and the
+typed `Edition` read back from it.
+"""

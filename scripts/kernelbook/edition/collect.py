@@ -11,17 +11,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kernelbook.case_facts import CaseFacts, call_totals, case_facts
-from kernelbook.case_tables import CASE_SCHEMA
-from kernelbook.edition.files import SCHEMA, EditionFiles
-from kernelbook.insight import Insight, judge_edition
-from kernelbook.plan import TABLES
-from kernelbook.probe import utc_now
-from kernelbook.published import Published, case_rows, figure_rows, load_published
-from kernelbook.scrubbing import Scrubber, edition_scrubber
-from kernelbook.sdpa_backends import backends_table
-from kernelbook.tensor_sizes import conversions, tensor_sizes
-from kernelbook.trust import trust_table
+from kernelbook.cases import CaseFacts, call_totals, case_facts
+from kernelbook.containers.probe import utc_now
+from kernelbook.edition.paths import SCHEMA, EditionFiles
+from kernelbook.extraction.process_tables import CASE_SCHEMA
+from kernelbook.judge.insight import Insight, judge_edition
+from kernelbook.judge.sdpa_backends import backends_table
+from kernelbook.judge.tensor_sizes import conversions, tensor_sizes
+from kernelbook.judge.trust import trust_table
+from kernelbook.plan.planning import TABLES
+from kernelbook.plan.published import Published, case_rows, figure_rows, load_published
+from kernelbook.text.scrubbing import Scrubber, edition_scrubber
 
 FIGURE_SCHEMA = pa.schema(
     [

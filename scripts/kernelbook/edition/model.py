@@ -11,13 +11,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from kernelbook.case_facts import YARDSTICK, CaseFacts
-from kernelbook.clock import Clock
-from kernelbook.cost_model import Ceiling, ForwardCost, GemmCost, KernelCost
-from kernelbook.expectations import Judgement
-from kernelbook.findings import Finding
-from kernelbook.sdpa_backends import Answer
-from kernelbook.trust import Trust
+from kernelbook.cases import YARDSTICK, CaseFacts
+from kernelbook.judge.clock import Clock
+from kernelbook.judge.cost_model import Ceiling, ForwardCost, GemmCost, KernelCost
+from kernelbook.judge.expectations import Judgement
+from kernelbook.judge.findings import Finding
+from kernelbook.judge.sdpa_backends import Answer
+from kernelbook.judge.trust import Trust
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from kernelbook.case_facts import CaseFacts, case_facts
-from kernelbook.clock import Clock
-from kernelbook.cost_model import Ceiling, ForwardCost, GemmCost, KernelCost
-from kernelbook.edition.files import TABLES, EditionFiles, read_files
+from kernelbook.cases import CaseFacts, case_facts
 from kernelbook.edition.model import Compared, ConfiguredCase, Edition, Run
-from kernelbook.expectations import Judgement
-from kernelbook.findings import Finding
-from kernelbook.sdpa_backends import Answer
-from kernelbook.trust import Trust
+from kernelbook.edition.paths import TABLES, EditionFiles, read_files
+from kernelbook.judge.clock import Clock
+from kernelbook.judge.cost_model import Ceiling, ForwardCost, GemmCost, KernelCost
+from kernelbook.judge.expectations import Judgement
+from kernelbook.judge.findings import Finding
+from kernelbook.judge.sdpa_backends import Answer
+from kernelbook.judge.trust import Trust
 
 Row = Mapping[str, Any]
 Key = tuple[str, str]

@@ -9,7 +9,7 @@ import numpy as np
 
 from kernelbook.history.series import Series
 from kernelbook.kernel_names import decode
-from kernelbook.report.text import clip
+from kernelbook.text.formatting import clip
 
 CLOCK_DROP = 0.02
 """A clock counts as lower from 2 % on: below that, boost clocks wander by themselves."""

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kernelbook.history import causes
-from kernelbook.history.events import Event, Failed
+from kernelbook.history.night_events import Event, Failed
 from kernelbook.history.series import Histories, Series
-from kernelbook.report.text import visible
+from kernelbook.text.formatting import visible
 
 Names = Callable[[str, str, str], dict[str, tuple[str, ...]]]
 """(edition, run, "kernels" or "ops") -> names by their id."""

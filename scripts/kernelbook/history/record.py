@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from kernelbook.case_facts import CaseFacts, case_facts, representative
-from kernelbook.edition.files import read_files
+from kernelbook.cases import CaseFacts, case_facts, representative
+from kernelbook.edition.paths import read_files
 from kernelbook.history.nights import night_date
 from kernelbook.history.schema import SCHEMA, series_id, settings_of, short_id, table_of
 

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kernelbook.config import MEASURE_DEFAULTS, NO_FIGURE
+from kernelbook.config.loading import MEASURE_DEFAULTS, NO_FIGURE
 
 VERSION = 3
 VERSION_KEY = b"kernelbook_history_schema"

@@ -1,4 +1,7 @@
-"""The reference pages of the docs, made from what the code itself goes by: schemas, tables, help texts."""
+"""The generated pages of docs/reference.
+
+In: the schemas, tables and help texts of the project. Out: Markdown pages.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from pathlib import Path
 from kernelbook.reference.commands import commands_page
 from kernelbook.reference.config import config_page, guesses_page
 from kernelbook.reference.findings import findings_page
-from kernelbook.reference.summary import summary_page, trace_page
-from kernelbook.reference.tables import tables_page
+from kernelbook.reference.summary_page import summary_page, trace_page
+from kernelbook.reference.tables_page import tables_page
 
 NOTE = "<!-- Made by scripts/reference_docs.py; change what it is made from instead. -->\n"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from kernelbook.config_errors import TYPE_NAMES, config_schema
+from kernelbook.config.errors import TYPE_NAMES, config_schema
 from kernelbook.reference.markdown import inline, table
 
 Schema = Mapping[str, Any]

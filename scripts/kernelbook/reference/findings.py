@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelbook.findings import rules
+from kernelbook.judge.findings import rules
 from kernelbook.reference.markdown import table
 
 INTRO = """# Findings
@@ -10,7 +10,7 @@ INTRO = """# Findings
 What a report's findings come from: each rule looks at one forward of a case that stands for it, by the condition
 below. `high` costs a fifth of the forward or more, `medium` a twentieth, `low` less; `info` is worth knowing and no
 fault. A finding gives its evidence, what it costs where that can be said, and a remedy. A rule is a function in
-`scripts/kernelbook/findings/` and a test.
+`scripts/kernelbook/judge/findings/` and a test.
 
 `kind` says what its time is: `recoverable`, time that the remedy could save; `spent`, time that went there; `note`, no
 claim about time. Times of findings may overlap (`slower-than-peer` has the whole of what others name parts of): do not
@@ -22,6 +22,8 @@ with that case's time, and `cases` lists all.
 
 
 def findings_page() -> str:
-    """Every rule, in the order in which they look."""
-    rows = [(f"`{rule.name}`", rule.condition[:1].upper() + rule.condition[1:] + ".") for rule in rules().values()]
+    """Every rule, by name."""
+    rows = [
+        (f"`{rule.name}`", rule.condition[:1].upper() + rule.condition[1:] + ".") for _, rule in sorted(rules().items())
+    ]
     return INTRO + table(("rule", "found when"), rows)

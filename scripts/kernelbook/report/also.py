@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kernelbook.findings import Finding
-from kernelbook.report import story, text
+from kernelbook.judge.findings import Finding
+from kernelbook.report import story, wording
 
 MOST = 2
 #: As many costliest findings as the first screen has.
@@ -21,9 +21,9 @@ def also(finding: Finding, findings: Iterable[Finding]) -> str:
     chosen = story.costliest(findings, CHOSEN)
     hidden = [other for other in _weightier(chosen, findings) if _hides(chosen, other) == finding]
     alike = [
-        f"{other.case}{_run(finding, other)}, {text.cost(other)}" for other in hidden if other.rule == finding.rule
+        f"{other.case}{_run(finding, other)}, {wording.cost(other)}" for other in hidden if other.rule == finding.rule
     ]
-    rest = [f"{text.cost(other)}{_run(finding, other)}" for other in hidden if other.rule != finding.rule]
+    rest = [f"{wording.cost(other)}{_run(finding, other)}" for other in hidden if other.rule != finding.rule]
     said = f" Also in {_first(alike, '; in ', ';')}." if alike else ""
     return said + (f" Other findings in this case: {_first(rest, ', ', '')}." if rest else "")
 

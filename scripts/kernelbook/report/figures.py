@@ -9,9 +9,9 @@ import matplotlib as mpl
 from matplotlib.figure import Figure as Canvas
 from matplotlib.patches import Patch
 
-from kernelbook.report import text
 from kernelbook.report.spreads import Spread, reach
 from kernelbook.report.strips import Figure, Strip, nice_ticks
+from kernelbook.text import formatting
 
 STYLE = {
     "svg.hashsalt": "kernelbook",
@@ -33,8 +33,8 @@ SCATTER = 0.42  # of a row: how far the dots are spread
 
 
 def label(strip: Strip | Spread, several_runs: bool) -> str:
-    case = text.clip(strip.row.case, 40)
-    return f"{case}  ({text.clip(strip.run.run, 24)})" if several_runs else case
+    case = formatting.clip(strip.row.case, 40)
+    return f"{case}  ({formatting.clip(strip.run.run, 24)})" if several_runs else case
 
 
 def strips_svg(figure: Figure) -> str:
@@ -48,7 +48,7 @@ def strips_svg(figure: Figure) -> str:
         axes.set_xlim(0, figure.scale_us * 1.3)
         axes.set_yticks(range(len(figure.strips)), [label(strip, several) for strip in figure.strips], color=INK)
         ticks = nice_ticks(figure.scale_us)
-        axes.set_xticks(ticks, [text.axis(tick, figure.scale_us) for tick in ticks], color=FAINT)
+        axes.set_xticks(ticks, [formatting.axis(tick, figure.scale_us) for tick in ticks], color=FAINT)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x", color="#e7e8ec", linewidth=0.8)
         axes.set_axisbelow(True)
@@ -132,7 +132,7 @@ def _draw_spreads(axes, shown: tuple[Spread, ...], limit: float) -> None:
     axes.scatter(clipped, [y for _, y in firsts], s=34, facecolors="none", edgecolors=RING, linewidths=1.2, zorder=3)
     axes.vlines([0] * len(shown), [y - 0.32 for y in rows], [y + 0.32 for y in rows], color=INK, linewidth=1.3)
     for y, spread in enumerate(shown):
-        axes.text(limit * 1.01, y, text.duration(spread.median), va="center", ha="left", color=INK, fontsize=9.5)
+        axes.text(limit * 1.01, y, formatting.duration(spread.median), va="center", ha="left", color=INK, fontsize=9.5)
 
 
 def away(spread: Spread, value: float) -> float:

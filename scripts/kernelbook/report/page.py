@@ -12,10 +12,11 @@ from typing import Any
 from markupsafe import Markup
 
 from kernelbook.edition.model import Edition
-from kernelbook.report import page_data, story, sweeps, table, text
+from kernelbook.report import page_data, story, sweeps, table
 from kernelbook.report.families import FAMILIES
 from kernelbook.report.templating import BROKEN_SEEN, context, environment
 from kernelbook.report.traces import Links
+from kernelbook.text import formatting
 
 HERE = Path(__file__).parent
 STYLES = ("tokens.css", "page.css", "summary.css", "strips.css", "tables.css", "details.css", "print.css")
@@ -86,8 +87,8 @@ def _for_older_browsers(style: str) -> str:
 def _finalize(value: Any) -> Any:
     """Missing values are said to be so; text from outside shows its hidden characters. Escaping follows."""
     if value is None:
-        return text.NOT_AVAILABLE
-    return text.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+        return formatting.NOT_AVAILABLE
+    return formatting.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def render(edition: Edition, created_utc: str, traces: Links) -> str:

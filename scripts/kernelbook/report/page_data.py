@@ -9,12 +9,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kernelbook.case_facts import Activity, Call, CaseFacts
-from kernelbook.comparability import Setting, refusal
-from kernelbook.cost_model import KernelCost
+from kernelbook.cases import Activity, Call, CaseFacts
+from kernelbook.cases.comparability import Setting, refusal
 from kernelbook.edition.model import Edition
-from kernelbook.kernel_names import built_for
-from kernelbook.report import names
+from kernelbook.judge.cost_model import KernelCost
+from kernelbook.kernel_names import built_for, labels
 from kernelbook.report.families import FAMILIES, family_of
 
 ACTIVITY = (
@@ -164,7 +163,7 @@ def _block(
     for act in row.activities:
         number = table.number(act.name)
         if number is not None and number not in kernels:
-            known = names.shown(act.category, act.name)
+            known = labels.kernel_label(act.category, act.name)
             said = [known.short, known.what, known.sentence, known.precision, known.details]
             kernels[number] = [*said, ",".join(known.ops)]
     return {

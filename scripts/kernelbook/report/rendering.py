@@ -7,8 +7,8 @@ import tempfile
 from pathlib import Path
 
 from kernelbook.edition.read import read_edition
-from kernelbook.report import markdown, page, summary, traces
-from kernelbook.report.tables import write_tables
+from kernelbook.report import markdown_page, page, summary_json, traces
+from kernelbook.text.table_files import write_tables
 
 
 def render_report(edition_dir: Path, output: Path, created_utc: str | None = None) -> None:
@@ -27,8 +27,8 @@ def render_report(edition_dir: Path, output: Path, created_utc: str | None = Non
         (made / "figures").mkdir()
         links = traces.place(edition, edition_dir, made)
         (made / "index.html").write_text(page.render(edition, created, links), encoding="utf-8")
-        (made / "report.md").write_text(markdown.render(edition, created, made), encoding="utf-8")
-        (made / "summary.json").write_text(summary.dumps(summary.summary(edition, created)), encoding="utf-8")
+        (made / "report.md").write_text(markdown_page.render(edition, created, made), encoding="utf-8")
+        (made / "summary.json").write_text(summary_json.dumps(summary_json.summary(edition, created)), encoding="utf-8")
         write_tables(edition.tables, made / "tables")
         _put_in_place(made, output, Path(scratch) / "old")
 

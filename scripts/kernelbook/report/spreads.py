@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass
 
-from kernelbook.case_facts import CaseFacts
+from kernelbook.cases import CaseFacts
 from kernelbook.edition.model import Edition, Run
-from kernelbook.units import quantile
+from kernelbook.text.units import quantile
 
 REACH = 4.0  # times the usual interval: one restless case must not flatten all the others
 REACH_LIMITS = (0.03, 1.0)

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kernelbook.case_facts import FAILED_PROCESSES, Activity, CaseFacts, Note
-from kernelbook.comparability import refusal
+from kernelbook.cases import FAILED_PROCESSES, Activity, CaseFacts, Note
+from kernelbook.cases.comparability import refusal
 from kernelbook.edition.model import Edition, Run
-from kernelbook.expectations import Judgement
-from kernelbook.findings import Finding
-from kernelbook.report import text
-from kernelbook.trade_off import computed_in
+from kernelbook.judge.expectations import Judgement
+from kernelbook.judge.findings import Finding
+from kernelbook.judge.trade_off import computed_in
+from kernelbook.text import formatting
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class Verdict:
     def sentence(self) -> str:
         """The guesses that broke, or that all held; never without the cases that failed."""
         parts = [self._guesses]
-        parts += [f"{text.plural(self.failed, 'case')} failed"] if self.failed else []
-        parts += [f"{text.plural(self.in_part, 'case')} failed in part"] if self.in_part else []
+        parts += [f"{formatting.plural(self.failed, 'case')} failed"] if self.failed else []
+        parts += [f"{formatting.plural(self.in_part, 'case')} failed in part"] if self.in_part else []
         return f"{'; '.join(parts)}."
 
     @property
@@ -45,7 +45,7 @@ class Verdict:
             return "No guess was judged"
         if self.judged == 1:
             return f"The one guess {'broke' if self.broken else 'held'}"
-        guesses = text.plural(self.judged, "guess", "guesses")
+        guesses = formatting.plural(self.judged, "guess", "guesses")
         return f"{len(self.broken)} of {guesses} broke" if self.broken else f"All {guesses} held"
 
     @property
@@ -109,7 +109,7 @@ def _listed(names: Iterable[str | None], limit: int = 3) -> str:
 def conditions(row: CaseFacts) -> str:
     """What a case was measured with: `bfloat16, batch 8, seq 1024, eager, 3 warm-up calls`."""
     params = [f"{name} {value}" for name, value in row.params.items()]
-    warmup = "no warm-up" if row.warmup == 0 else row.warmup and text.plural(row.warmup, "warm-up call")
+    warmup = "no warm-up" if row.warmup == 0 else row.warmup and formatting.plural(row.warmup, "warm-up call")
     return ", ".join(part for part in (row.dtype, *params, row.mode, warmup) if part)
 
 
@@ -259,7 +259,7 @@ class RunTally:
     @property
     def words(self) -> str:
         """`4 cases`, `2 of 4 cases failed`, `2 of 5 cases failed, 1 unsupported`."""
-        cases = text.plural(self.ok + self.unsupported + self.failed, "case")
+        cases = formatting.plural(self.ok + self.unsupported + self.failed, "case")
         bad = [(n, word) for n, word in ((self.failed, "failed"), (self.unsupported, "unsupported")) if n]
         return ", ".join(f"{n} {word}" if i else f"{n} of {cases} {word}" for i, (n, word) in enumerate(bad)) or cases
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kernelbook.case_facts import CaseFacts
+from kernelbook.cases import CaseFacts
 from kernelbook.edition.model import Edition, Run
-from kernelbook.report import text
+from kernelbook.report import wording
 from kernelbook.report.families import FAMILIES, Family, family_of
+from kernelbook.text import formatting
 
 # parts of the figure's scale that one letter of a label needs, on a wide screen and on a phone; a capital needs more
 LABEL_FROM = 0.009
@@ -54,7 +55,7 @@ class Strip:
 
     @property
     def caption(self) -> str:
-        return f"{text.duration(self.shown_us)}, {text.counts(self.row)}"
+        return f"{formatting.duration(self.shown_us)}, {wording.counts(self.row)}"
 
     @property
     def shown_us(self) -> float:
@@ -73,7 +74,9 @@ class Figure:
 
     @property
     def ticks(self) -> tuple[tuple[float, str], ...]:
-        return tuple((value / self.scale_us, text.axis(value, self.scale_us)) for value in nice_ticks(self.scale_us))
+        return tuple(
+            (value / self.scale_us, formatting.axis(value, self.scale_us)) for value in nice_ticks(self.scale_us)
+        )
 
 
 def nice_ticks(limit: float, about: int = 5) -> tuple[float, ...]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from kernelbook.case_facts import CaseFacts
+from kernelbook.cases import CaseFacts
 from kernelbook.edition.model import Edition
-from kernelbook.report import text
+from kernelbook.text import formatting
 
 WIDTH, LEFT, RIGHT, TOP, TIMES, COUNTS, BOTTOM = 760, 78, 150, 16, 190, 54, 34
 DECADES_FOR_LOG = 1.0
@@ -87,10 +87,10 @@ def chart(sweep: Sweep, colours: Mapping[str, Any]) -> str:
     for tick in scale.ticks():
         y = scale.y(tick)
         parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="{colours["line"]}"/>')
-        parts.append(_text(LEFT - 8, y + 4, text.duration(tick), colours["soft"], "end"))
+        parts.append(_text(LEFT - 8, y + 4, formatting.duration(tick), colours["soft"], "end"))
     for place, value in enumerate(sweep.values):
-        parts.append(_text(_x(sweep, place), height - 16, text.clip(value, 12), colours["ink"], "middle"))
-    parts.append(_text(WIDTH - RIGHT + 12, height - 16, text.clip(sweep.parameter, 18), colours["soft"], "start"))
+        parts.append(_text(_x(sweep, place), height - 16, formatting.clip(value, 12), colours["ink"], "middle"))
+    parts.append(_text(WIDTH - RIGHT + 12, height - 16, formatting.clip(sweep.parameter, 18), colours["soft"], "start"))
     for number, line in enumerate(sweep.lines):
         colour = colours["runs"][number % len(colours["runs"])]
         parts += _times(sweep, line, scale, colour)
@@ -148,13 +148,13 @@ def _counts(sweep: Sweep, line: Line, top: float, colour: str, soft: str) -> lis
     """The kernels of a forward at each value, as numbers over a bar each."""
     counts: Sequence[int | None] = [row.kernels if row else None for row in line.rows]
     most = max((count for count in counts if count), default=1)
-    parts = [_text(WIDTH - RIGHT + 12, top + COUNTS - 6, f"kernels, {text.clip(line.run, 14)}", soft, "start")]
+    parts = [_text(WIDTH - RIGHT + 12, top + COUNTS - 6, f"kernels, {formatting.clip(line.run, 14)}", soft, "start")]
     for place, count in enumerate(counts):
         x, bar = _x(sweep, place), 20 * (count or 0) / most
         parts.append(
             f'<rect x="{x - 11:.1f}" y="{top + COUNTS - bar:.1f}" width="22" height="{bar:.1f}" fill="{colour}"/>'
         )
-        shown = text.NOT_AVAILABLE if count is None else str(count)
+        shown = formatting.NOT_AVAILABLE if count is None else str(count)
         parts.append(_text(x, top + COUNTS - bar - 5, shown, soft if count is None else colour, "middle"))
     return parts
 
@@ -168,7 +168,8 @@ def _said(sweep: Sweep) -> str:
     lines = []
     for line in sweep.lines:
         told = [
-            f"{value}: {text.duration(t)}" for value, t in zip(sweep.values, line.times(TIME_NAMES[1]), strict=True)
+            f"{value}: {formatting.duration(t)}"
+            for value, t in zip(sweep.values, line.times(TIME_NAMES[1]), strict=True)
         ]
         lines.append(f"{line.run}: forward time at {sweep.parameter} {', '.join(told)}")
-    return text.visible("; ".join(lines))
+    return formatting.visible("; ".join(lines))

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from markupsafe import Markup, escape
 
-from kernelbook.report import text
+from kernelbook.text import formatting
 
 Row = TypeVar("Row")
 #: Classes of parts that Markdown sets in bold.
@@ -50,7 +50,7 @@ class Cell:
 def cell(shown: str | Part | None, *more: str | Part | None, value: str | float | None = None) -> Cell:
     """A cell of these parts; parts that are None are left out, no part at all is not available."""
     parts = [each if isinstance(each, Part) else Part(each) for each in (shown, *more) if each is not None]
-    return Cell(tuple(parts) or (Part(text.NOT_AVAILABLE),), value)
+    return Cell(tuple(parts) or (Part(formatting.NOT_AVAILABLE),), value)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def words(title: str, get: Callable[[Row], Any], limit: int = 0, css: str = "", 
         value = get(row)
         if isinstance(value, Part):
             return cell(value)
-        return cell(None if value is None else text.clip(value, limit) if limit else str(value))
+        return cell(None if value is None else formatting.clip(value, limit) if limit else str(value))
 
     return Column(title, shown, css=css, page_only=page_only)
 
@@ -100,12 +100,12 @@ def figure(
 
 def time(title: str, get: Callable[[Row], float | None], page_only: bool = False) -> Column[Row]:
     """A column of times in µs."""
-    return figure(title, get, text.duration, "µs", page_only)
+    return figure(title, get, formatting.duration, "µs", page_only)
 
 
 def share(title: str, get: Callable[[Row], float | None], page_only: bool = False) -> Column[Row]:
     """A column of shares, 0 to 1."""
-    return figure(title, get, text.share, "", page_only)
+    return figure(title, get, formatting.share, "", page_only)
 
 
 @dataclass(frozen=True)
@@ -153,13 +153,15 @@ def html(shown: Table) -> Markup:
     return Markup(
         '<div class="table" data-table="{}"><table{}><caption>{}</caption>\n<thead><tr>{}</tr></thead><tbody>\n{}\n'
         "</tbody></table></div>"
-    ).format(text.visible(shown.name), _attribute("class", shown.css), text.visible(shown.caption), heads, body)
+    ).format(
+        formatting.visible(shown.name), _attribute("class", shown.css), formatting.visible(shown.caption), heads, body
+    )
 
 
 def _head(column: Column[Any]) -> Markup:
     css = "r" if column.right else ""
     unit = Markup("") if column.unit is None else Markup(' data-unit="{}"').format(column.unit)
-    return Markup("<th{}{}>{}</th>").format(_attribute("class", css), unit, text.visible(column.title))
+    return Markup("<th{}{}>{}</th>").format(_attribute("class", css), unit, formatting.visible(column.title))
 
 
 def _html_line(line: Line, columns: Sequence[Column[Any]], row_heads: bool) -> Markup:
@@ -180,18 +182,18 @@ def _html_line(line: Line, columns: Sequence[Column[Any]], row_heads: bool) -> M
     for css, note in line.notes:
         rows.append(
             Markup('\n<tr class="{}"><td></td><td colspan="{}">{}</td></tr>').format(
-                css, len(columns) - 1, text.visible(note)
+                css, len(columns) - 1, formatting.visible(note)
             )
         )
     return Markup("").join(rows)
 
 
 def _html_part(part: Part) -> Markup:
-    shown = escape(text.visible(part.text))
+    shown = escape(formatting.visible(part.text))
     if part.href:
         shown = Markup('<a href="#{}">{}</a>').format(part.href, shown)
     css = {"code": "mono", "bad": "flag bad"}.get(part.kind, part.kind)
-    title = _attribute("title", text.visible(part.title))
+    title = _attribute("title", formatting.visible(part.title))
     return Markup("<span{}{}>{}</span>").format(_attribute("class", css), title, shown) if css or title else shown
 
 
@@ -199,12 +201,12 @@ def _attribute(name: str, value: str | None) -> Markup:
     return Markup(' {}="{}"').format(Markup(name), value) if value else Markup("")
 
 
-def markdown(shown: Table) -> text.Markdown:
+def markdown(shown: Table) -> formatting.Markdown:
     """The table for report.md; columns for the page alone are left out."""
     places = [place for place, column in enumerate(shown.columns) if not column.page_only]
     columns = [shown.columns[place] for place in places]
     lines = [
-        _markdown_row(text.markdown(column.title) for column in columns),
+        _markdown_row(formatting.markdown(column.title) for column in columns),
         _markdown_row("---:" if column.right else "---" for column in columns),
     ]
     notes = []
@@ -212,8 +214,8 @@ def markdown(shown: Table) -> text.Markdown:
         cells = [_markdown_cell(each) for each in line.cells]
         cells = [*cells, *[""] * (len(places) - len(cells))] if line.across else [cells[place] for place in places]
         lines.append(_markdown_row(cells))
-        notes += [f"- {cells[0]}: {text.markdown(note)}" for _, note in line.notes]
-    return text.Markdown("\n".join([*lines, "", *notes] if notes else lines))
+        notes += [f"- {cells[0]}: {formatting.markdown(note)}" for _, note in line.notes]
+    return formatting.Markdown("\n".join([*lines, "", *notes] if notes else lines))
 
 
 def _markdown_row(cells: Iterable[str]) -> str:
@@ -229,5 +231,5 @@ def _markdown_cell(each: Cell) -> str:
 
 
 def _markdown_part(part: Part) -> str:
-    shown = text.code(part.text) if part.kind == "code" or part.href else text.markdown(part.text)
+    shown = formatting.code(part.text) if part.kind == "code" or part.href else formatting.markdown(part.text)
     return f"**{shown}**" if part.kind in STRONG and shown else str(shown)

@@ -9,28 +9,29 @@ from typing import Any
 
 import jinja2
 
-from kernelbook import units
 from kernelbook.edition.model import Edition
-from kernelbook.report import ceilings, listings, names, story, text, trust, views
+from kernelbook.kernel_names import labels
+from kernelbook.report import case_views, ceilings_section, listings, story, trust_section, wording
 from kernelbook.report.also import also
 from kernelbook.report.families import family_of
+from kernelbook.text import formatting, units
 
 TEMPLATES = Path(__file__).parent / "templates"
 #: So many broken guesses are shown with what ran instead.
 BROKEN_SEEN = 12
 FILTERS = {
-    "duration": text.duration,
-    "ratio": text.ratio,
-    "share": text.share,
-    "size": text.size,
-    "clip": text.clip,
-    "counts": text.counts,
-    "one_time": text.one_time,
-    "plural": text.plural,
+    "duration": formatting.duration,
+    "ratio": formatting.ratio,
+    "share": formatting.share,
+    "size": formatting.size,
+    "clip": formatting.clip,
+    "counts": wording.counts,
+    "one_time": wording.one_time,
+    "plural": formatting.plural,
     "error": units.error,
-    "cost": text.cost,
-    "lead": text.lead,
-    "listed": text.listed,
+    "cost": wording.cost,
+    "lead": formatting.lead,
+    "listed": formatting.listed,
     "inside": story.inside,
 }
 
@@ -51,9 +52,9 @@ def environment(finalize: Callable[[Any], Any], autoescape: bool, **filters: Cal
 
 def context(edition: Edition, created_utc: str) -> dict[str, Any]:
     """What both templates are given."""
-    arranged = views.workloads(edition)
+    arranged = case_views.workloads(edition)
     verdict = story.verdict(edition)
-    broken = views.guess_lines(verdict.broken)
+    broken = case_views.guess_lines(verdict.broken)
     own = story.own_findings(edition)
     return {
         "edition": edition,
@@ -62,7 +63,7 @@ def context(edition: Edition, created_utc: str) -> dict[str, Any]:
         "cases": [case for workload in arranged for case in workload.cases],
         "verdict": verdict,
         "broken": broken,
-        "broken_seen": views.seen(edition, broken[:BROKEN_SEEN]),
+        "broken_seen": case_views.seen(edition, broken[:BROKEN_SEEN]),
         "subject": story.subject(edition, created_utc),
         "asks_headline": story.asks_headline(edition),
         "headlines": story.headlines(edition),
@@ -74,12 +75,12 @@ def context(edition: Edition, created_utc: str) -> dict[str, Any]:
         "also": partial(also, findings=own),
         "longest": story.longest(edition),
         "warnings": partial(story.warnings, edition),
-        "trust_said": trust.said(edition.trust),
-        "ceiling_lines": partial(ceilings.lines, edition.ceilings, edition.trust),
-        "environment_rows": views.environment_rows(edition.runs),
+        "trust_said": trust_section.said(edition.trust),
+        "ceiling_lines": partial(ceilings_section.lines, edition.ceilings, edition.trust),
+        "environment_rows": case_views.environment_rows(edition.runs),
         "troubled": story.troubles(edition),
         "lost": story.lost(edition),
-        "shown": names.of_activity,
+        "shown": labels.activity_label,
         "listings": listings,
         "anchors": {case.spec.case: case.anchor for workload in arranged for case in workload.cases},
         "family": lambda act: family_of(act.category, act.family),

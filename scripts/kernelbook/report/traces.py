@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
-from kernelbook.credentials import secrets_in
 from kernelbook.edition.model import Edition
-from kernelbook.report.text import slug
-from kernelbook.scrubbing import Scrubber
+from kernelbook.text.credentials import secrets_in
+from kernelbook.text.formatting import slug
+from kernelbook.text.scrubbing import Scrubber
 
 EACH_LIMIT = 96 * 1024  # bytes, compressed
 PAGE_LIMIT = 2 * 1024 * 1024  # bytes of all embedded traces together, compressed

@@ -13,7 +13,7 @@ from itertools import islice, takewhile
 from pathlib import Path
 
 from kernelbook.trace.files import TraceFile
-from kernelbook.trace.model import TraceWarning
+from kernelbook.trace.types import TraceWarning
 from kernelbook.trace.window import Window, windows_of
 
 RESTART_NS = 10 * 10**9  # a job that is started again writes its first window at least this much after the last one

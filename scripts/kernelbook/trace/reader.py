@@ -24,7 +24,6 @@ from kernelbook.trace.metadata import (
     members,
     read_metadata,
 )
-from kernelbook.trace.model import TraceError
 from kernelbook.trace.salvage import (
     EACH_WASTED,
     EVENT_START,
@@ -35,6 +34,7 @@ from kernelbook.trace.salvage import (
     salvage,
 )
 from kernelbook.trace.source import Source
+from kernelbook.trace.types import TraceError
 
 BLOCK = 1 << 20
 _MOST_HELD = 8 << 20  # bytes: a longer event, head or tail is not read

@@ -20,7 +20,6 @@ from kernelbook.trace.events import integer
 from kernelbook.trace.files import device_name
 from kernelbook.trace.forwards import forward_activities, forward_calls
 from kernelbook.trace.groups import RangeGroups, chosen_names, group_ranges
-from kernelbook.trace.model import Totals, TraceWarning
 from kernelbook.trace.nesting import NONE, looked_up
 from kernelbook.trace.plausible import Doubts, find_doubts
 from kernelbook.trace.reader import EventReader
@@ -36,6 +35,7 @@ from kernelbook.trace.tables import (
     select_ranges,
     whole,
 )
+from kernelbook.trace.types import Totals, TraceWarning
 from kernelbook.trace.warnings import collect_warnings
 
 

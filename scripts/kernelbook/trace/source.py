@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from isal import isal_zlib
 
-from kernelbook.trace.model import TraceError
+from kernelbook.trace.types import TraceError
 
 _GZIP = b"\x1f\x8b"
 _WINDOW_GZIP = 31  # zlib's wbits for a gzip wrapper

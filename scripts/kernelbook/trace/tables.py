@@ -13,9 +13,9 @@ from kernelbook.trace.attribution import Attribution
 from kernelbook.trace.busy import busy_time, busy_times
 from kernelbook.trace.columns import CATEGORY_NAMES, KERNEL, MEMCPY, MEMSET, MISSING, OP, Columns
 from kernelbook.trace.groups import RangeGroups
-from kernelbook.trace.model import Totals
 from kernelbook.trace.nesting import NONE, Forest, looked_up
 from kernelbook.trace.plausible import Doubts
+from kernelbook.trace.types import Totals
 
 PATH_SEPARATOR = " > "
 EVERY = slice(None)

@@ -6,17 +6,17 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from kernelbook.text.units import at_border, duration, plural
 from kernelbook.trace.annotations import groups_of
 from kernelbook.trace.attribution import Attribution
 from kernelbook.trace.columns import MISSING, Columns
 from kernelbook.trace.groups import RangeGroups
 from kernelbook.trace.launches import launching, outer_calls
-from kernelbook.trace.model import TraceWarning
 from kernelbook.trace.nesting import NONE
 from kernelbook.trace.plausible import Doubts
 from kernelbook.trace.reader import EventReader
 from kernelbook.trace.tables import RangeFigures
-from kernelbook.units import at_border, duration, plural
+from kernelbook.trace.types import TraceWarning
 
 # The first range of an annotation is an outlier when it takes more than this many times the median of the others.
 SLOW_FIRST_FACTOR = 2.0

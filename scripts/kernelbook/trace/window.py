@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kernelbook.trace.events import integer
 from kernelbook.trace.files import TraceFile, without_ending
-from kernelbook.trace.model import TraceWarning
+from kernelbook.trace.types import TraceWarning
 
 _RANK = re.compile(r"(?:^|(?<=[^a-z]))rank[-_.]?([0-9]{1,9})(?![0-9])")
 _RANK_FOLDER = re.compile(rf"(?:.*[^a-z])?{_RANK.pattern}")

@@ -16,7 +16,7 @@ from workloads.harness.files import Scrubber
 
 PACKAGES = ("numpy", "triton", "pytorch-triton", "liger-kernel", "kernels", "flash-attn", "nvidia-cudnn-cu12")
 # Variables that torch, CUDA, cuBLAS, cuDNN, Inductor, Triton and the CPU libraries read; the same as in
-# scripts/kernelbook/surroundings.py, where a change of one makes a figure stale.
+# scripts/kernelbook/plan/surroundings.py, where a change of one makes a figure stale.
 READ = re.compile(
     r"(AOT|ATEN|C10|CUBLAS|CUBLASLT|CUDA|CUDNN|DISABLE_ADDMM|DNNL|FLASH|GOMP|HIP|HIPBLASLT|HSA|INDUCTOR|KMP|LIGER|MALLOC"
     r"|MIOPEN|MKL|MKLDNN|NCCL|NVIDIA|NVRTC|OMP|ONEDNN|OPENBLAS|PYTORCH|ROCBLAS|TORCH|TORCHDYNAMO|TORCHINDUCTOR"

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from kernelbook.credentials import without_secrets
+from kernelbook.text.credentials import without_secrets
 
 IDENTITY = {
     "GIT_AUTHOR_NAME": "Kernelbook",

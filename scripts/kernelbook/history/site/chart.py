@@ -13,7 +13,7 @@ from datetime import date
 import numpy as np
 from markupsafe import Markup, escape
 
-from kernelbook.report.text import NOT_AVAILABLE, significant
+from kernelbook.text.formatting import NOT_AVAILABLE, significant
 
 WIDTH, HEIGHT = 1000.0, 100.0
 DOTS_UP_TO = 150

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Collection
 from xml.etree import ElementTree as Xml
 
-from kernelbook.history.events import Event
+from kernelbook.history.night_events import Event
 from kernelbook.history.site.views import Book, Night
 
 ATOM = "http://www.w3.org/2005/Atom"

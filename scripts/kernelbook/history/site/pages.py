@@ -17,7 +17,7 @@ from kernelbook.history.site.chart import number
 from kernelbook.history.site.feed import atom_feed, latest_json
 from kernelbook.history.site.trends import SPARK_NIGHTS, Trend, trends
 from kernelbook.history.site.views import Book, Night, signed
-from kernelbook.report.text import csv_cell
+from kernelbook.text.formatting import csv_cell
 
 TEMPLATES = Path(__file__).parent / "templates"
 RECENT = 12

@@ -11,11 +11,11 @@ from itertools import pairwise
 import numpy as np
 
 from kernelbook.history.causes import shorten
-from kernelbook.history.events import Event
-from kernelbook.history.judge import metric_changes
+from kernelbook.history.night_events import Event
 from kernelbook.history.series import METRICS, Series
 from kernelbook.history.site.chart import Chart, Line, Mark, draw, number, sparkline
 from kernelbook.history.site.views import Book, against_last_nights, run_facts, signed, tone_of, trend_link
+from kernelbook.history.verdicts import metric_changes
 
 SPARK_NIGHTS = 90
 MONTH = 30

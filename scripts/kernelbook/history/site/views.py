@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow.compute as pc
 
 from kernelbook.history.causes import percent
-from kernelbook.history.events import Event, event_of
-from kernelbook.history.judge import Rules
+from kernelbook.history.night_events import Event, event_of
 from kernelbook.history.series import METRICS, Histories, Series, make_series
 from kernelbook.history.store import History
-from kernelbook.report.text import visible
-from kernelbook.units import plural
+from kernelbook.history.verdicts import Rules
+from kernelbook.text.formatting import visible
+from kernelbook.text.units import plural
 
 STATUS = {
     0: ("good", "all well"),

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kernelbook.history.events import Event, event_of
+from kernelbook.history.night_events import Event, event_of
 
 LINES = 12
 LIMIT_S = 20.0  # for all of it: the start of the process, the name's look-up, the connection and the answer

@@ -1,4 +1,4 @@
-// Aligns two sequences of kernels just as kernelbook/alignment.py does (Needleman and Wunsch): equal names cost next to
+// Aligns two sequences of kernels just as kernelbook/judge/alignment.py does (Needleman and Wunsch): equal names cost next to
 // nothing, one of the same family less than a removal and an addition, unless their tensors' sizes are far apart; another
 // family stands for it only where both are pointwise and take several tensors of the same sizes. Costs in hundredths.
 

@@ -1,4 +1,4 @@
-// Numbers and names as the page shows them; the same rules as kernelbook/units.py and report/text.py.
+// Numbers and names as the page shows them; the same rules as kernelbook/text/units.py and report/text.py.
 
 const NA = "n/a";
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from kernelbook import units
-from kernelbook.case_facts import Activity, CaseFacts, Note
-from kernelbook.cost_model import ForwardCost, GemmCost, KernelCost
-from kernelbook.report import names, story, text
+from kernelbook.cases import Activity, CaseFacts, Note
+from kernelbook.judge.cost_model import ForwardCost, GemmCost, KernelCost
+from kernelbook.kernel_names import labels
+from kernelbook.report import story, wording
+from kernelbook.report.case_views import CaseView, CellView, WorkloadView
 from kernelbook.report.families import family_of
 from kernelbook.report.ranges import KernelLine, RangeLine, WholeFile
 from kernelbook.report.table import Cell, Column, Line, Part, Table, cell, figure, share, table, time, words
-from kernelbook.report.views import CaseView, CellView, WorkloadView
+from kernelbook.text import formatting, units
 
 RESTLESS = Part(
     "restless", "flag", "The 95th percentile of its forward times is above 5 times the 5th: their median says little"
@@ -21,24 +22,26 @@ INFERRED = Part("inferred", "muted", "launched by another thread while the range
 
 
 def _counts(row: CaseFacts) -> Cell:
-    return cell(text.counts(row))
+    return cell(wording.counts(row))
 
 
 def _forward_time(row: CaseFacts) -> Cell:
-    return cell(text.duration(row.forward_time_us), RESTLESS if row.restless else None, value=row.forward_time_us)
+    return cell(formatting.duration(row.forward_time_us), RESTLESS if row.restless else None, value=row.forward_time_us)
 
 
 def _interval(row: CaseFacts) -> Cell:
     known = row.forward_p05_us is not None
-    return cell(f"{text.duration(row.forward_p05_us)} – {text.duration(row.forward_p95_us)}" if known else None)
+    return cell(
+        f"{formatting.duration(row.forward_p05_us)} – {formatting.duration(row.forward_p95_us)}" if known else None
+    )
 
 
 def _first_call(row: CaseFacts) -> Cell:
     cache = Part(f"cache {row.inductor_cache}", "muted") if row.inductor_cache else None
-    return cell(text.duration(row.first_call_us), cache, value=row.first_call_us)
+    return cell(formatting.duration(row.first_call_us), cache, value=row.first_call_us)
 
 
-_MEMORY: Column[CaseFacts] = figure("peak memory", lambda row: row.peak_memory_bytes, text.size, "bytes")
+_MEMORY: Column[CaseFacts] = figure("peak memory", lambda row: row.peak_memory_bytes, formatting.size, "bytes")
 _ERROR: Column[CaseFacts] = figure("relative error", lambda row: row.relative_error, units.error)
 _ON_RUN: tuple[Column[CaseFacts], ...] = (
     words("run", lambda row: row.run),
@@ -60,13 +63,13 @@ def on_each_run(case: CaseView, warnings: Callable[[CaseFacts], Iterable[Note]])
     def line(each: CellView) -> Line:
         row = each.row
         notes = tuple(
-            ("warning mild" if note.code == "no_launches" else "warning", text.clip(note.message, 300))
+            ("warning mild" if note.code == "no_launches" else "warning", formatting.clip(note.message, 300))
             for note in warnings(row)
         )
         if row.status == "ok":
             return Line(tuple(column.cell(row) for column in _ON_RUN), anchor=each.anchor, notes=notes)
         state = Part(row.status, "bad" if row.status == "failed" else "flag")
-        reason = cell(state, text.clip(row.reason or "no reason given", 400))
+        reason = cell(state, formatting.clip(row.reason or "no reason given", 400))
         return Line((cell(row.run), reason), anchor=each.anchor, across=True, notes=notes)
 
     lines = tuple(map(line, case.present))
@@ -97,8 +100,8 @@ _RANGE: tuple[Column[RangeLine], ...] = (
     Column(
         "range",
         lambda line: cell(
-            Part(text.clip(line.annotation, 80), "code"),
-            Part(text.clip("; ".join(line.labels), 80), "muted") if line.labels else None,
+            Part(formatting.clip(line.annotation, 80), "code"),
+            Part(formatting.clip("; ".join(line.labels), 80), "muted") if line.labels else None,
             Part("the forward", "muted") if line.forward else None,
             Part(f"inside {line.level} of the same name", "muted") if line.level else None,
             Part(f"kind {line.kind + 1} of {line.kinds}", "muted", SAME_WORK) if line.kinds > 1 else None,
@@ -121,8 +124,8 @@ def ranges(case: CaseView) -> Table:
 
 
 _IN_FILE: tuple[Column[KernelLine], ...] = (
-    Column("name", lambda line: cell(Part(names.of_activity(line).short, "code"))),
-    words("what it does", lambda line: names.of_activity(line).what, 80),
+    Column("name", lambda line: cell(Part(labels.activity_label(line).short, "code"))),
+    words("what it does", lambda line: labels.activity_label(line).what, 80),
     figure("count", lambda line: line.count),
     time("total", lambda line: line.total_us),
     share("share", lambda line: line.share),
@@ -134,10 +137,10 @@ def whole_file(case: CaseView, file: WholeFile) -> Table:
     """The longest activities of a bare trace."""
     counted = ((file.kernels, "kernel", "kernels"), (file.memcpys, "memcpy", "memcpys"))
     counted += ((file.memsets, "memset", "memsets"), (file.launches, "launch", "launches"))
-    parts = [text.plural(count, one, many) for count, one, many in counted if count is not None]
+    parts = [formatting.plural(count, one, many) for count, one, many in counted if count is not None]
     parts += [f"{file.unattributed} unattributed"] if file.unattributed else []
     which = f", process {file.process}" if len(case.files) > 1 else ""
-    times = f"{text.duration(file.device_time_us)}, busy {text.duration(file.device_busy_us)}"
+    times = f"{formatting.duration(file.device_time_us)}, busy {formatting.duration(file.device_busy_us)}"
     caption = f"The whole file{which}: {', '.join(parts)}; {times}"
     return table(f"file-{case.spec.case}-{file.run}-{file.process}", caption, _IN_FILE, file.longest)
 
@@ -147,13 +150,15 @@ def against_floor(case: CaseView) -> Table:
     columns: tuple[Column[ForwardCost], ...] = (
         words("run", lambda cost: cost.run),
         words("limited by", lambda cost: cost.limited_by),
-        figure("TFLOP/s" + (", masked half left out" if case.masked else ""), lambda cost: cost.tflops, text.number),
+        figure(
+            "TFLOP/s" + (", masked half left out" if case.masked else ""), lambda cost: cost.tflops, formatting.number
+        ),
         share("of ceiling", lambda cost: cost.share_of_compute),
-        figure("compulsory GB/s", lambda cost: cost.compulsory_gb_per_s, text.number),
+        figure("compulsory GB/s", lambda cost: cost.compulsory_gb_per_s, formatting.number),
         share("of ceiling", lambda cost: cost.share_of_memory),
-        figure("traffic / compulsory", lambda cost: cost.times_compulsory, text.ratio),
+        figure("traffic / compulsory", lambda cost: cost.times_compulsory, formatting.ratio),
         time("floor", lambda cost: cost.floor_us),
-        figure("times floor", lambda cost: cost.times_floor, text.ratio),
+        figure("times floor", lambda cost: cost.times_floor, formatting.ratio),
         words("beside its fastest peer", lambda cost: cost.trade_off or "", 300),
     )
     return table(f"floor-{case.spec.case}", "Against its floor", columns, case.costs)
@@ -162,19 +167,19 @@ def against_floor(case: CaseView) -> Table:
 _PRODUCT: tuple[Column[GemmCost], ...] = (
     words("run", lambda product: product.run),
     figure("#", lambda product: product.position),
-    words("kernel", lambda product: Part(text.clip(product.label, 64), "code")),
+    words("kernel", lambda product: Part(formatting.clip(product.label, 64), "code")),
     words(
         "m × n × k",
         lambda p: f"{p.batch} · {p.m} × {p.n} × {p.k}" if p.batch > 1 else f"{p.m} × {p.n} × {p.k}",
         css="r num",
     ),
     time("time", lambda product: product.time_us),
-    figure("TFLOP/s", lambda product: product.tflops, text.number),
+    figure("TFLOP/s", lambda product: product.tflops, formatting.number),
     share("of roof", lambda product: product.share_of_roof),
     words("roof", lambda product: product.roof),
     words("tile", lambda product: product.tile, css="num"),
-    figure("waves", lambda product: product.waves, text.number),
-    figure("tiles a block", lambda product: product.tiles_per_block, text.number),
+    figure("waves", lambda product: product.waves, formatting.number),
+    figure("tiles a block", lambda product: product.tiles_per_block, formatting.number),
 )
 
 
@@ -190,7 +195,7 @@ def kernels(
     total = sum(activity.duration_us for activity in row.activities)
 
     def says(activity: Activity) -> Cell:
-        shown, built = names.of_activity(activity), built_for(activity)
+        shown, built = labels.activity_label(activity), built_for(activity)
         return cell(", ".join(part for part in (shown.what, shown.precision, built and f"built for {built}") if part))
 
     def rate(activity: Activity) -> float | None:
@@ -200,16 +205,16 @@ def kernels(
     def of_roof(activity: Activity) -> Cell:
         cost = cost_of(activity)
         known = cost if cost and cost.share_of_roof is not None else None
-        return cell(text.share(known and known.share_of_roof), known.roof if known else None)
+        return cell(formatting.share(known and known.share_of_roof), known.roof if known else None)
 
     columns: tuple[Column[Activity], ...] = (
         figure("", lambda activity: activity.position),
-        words("kernel", lambda activity: Part(names.of_activity(activity).short, "code")),
+        words("kernel", lambda activity: Part(labels.activity_label(activity).short, "code")),
         Column("what it does", says),
         words("family", lambda activity: family_of(activity.category, activity.family).label),
         time("time", lambda activity: activity.duration_us),
         share("share", lambda activity: activity.duration_us / total if total else None),
-        figure("GB/s", rate, text.number),
+        figure("GB/s", rate, formatting.number),
         Column("of roof", of_roof, css="r num"),
         words("launched by", lambda activity: Part(activity.op_path, "code") if activity.op_path else None),
     )

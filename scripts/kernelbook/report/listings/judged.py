@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kernelbook.findings import Finding
-from kernelbook.report import story, text
+from kernelbook.judge.findings import Finding
+from kernelbook.report import story, wording
+from kernelbook.report.case_views import CaseView, GuessLine
 from kernelbook.report.listings.links import Anchors, case_link
 from kernelbook.report.table import Cell, Column, Line, Part, Table, cell, share, table, words
-from kernelbook.report.views import CaseView, GuessLine
+from kernelbook.text import formatting
 
 _GUESS: tuple[Column[GuessLine], ...] = (
     words("guess", lambda line: line.title),
@@ -16,7 +17,7 @@ _GUESS: tuple[Column[GuessLine], ...] = (
     words("seen", lambda line: line.observed, 120),
     words("verdict", lambda line: Part("held", "ok") if line.verdict == "confirmed" else Part("broke", "no")),
     words("runs", lambda line: ", ".join(line.runs)),
-    Column("evidence", lambda line: cell(text.listed(line.evidence)), css="wide muted"),
+    Column("evidence", lambda line: cell(formatting.listed(line.evidence)), css="wide muted"),
 )
 
 
@@ -35,16 +36,16 @@ def broken(lines: Sequence[GuessLine], anchors: Anchors) -> Table:
 
 
 def _finding(found: Finding) -> Cell:
-    return cell(text.clip(found.text or found.rule, 600))
+    return cell(formatting.clip(found.text or found.rule, 600))
 
 
 def _finding_with_evidence(found: Finding) -> Cell:
-    beside = Part(text.listed(found.evidence), "muted", page_only=True) if found.evidence else None
-    return cell(text.clip(found.text or found.rule, 600), beside)
+    beside = Part(formatting.listed(found.evidence), "muted", page_only=True) if found.evidence else None
+    return cell(formatting.clip(found.text or found.rule, 600), beside)
 
 
 def _cost(found: Finding) -> Cell:
-    return cell(text.cost(found), Part(found.of, "muted") if found.of else None, value=found.time_us)
+    return cell(wording.cost(found), Part(found.of, "muted") if found.of else None, value=found.time_us)
 
 
 _RUN: Column[Finding] = words("run", lambda found: found.run)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from kernelbook.case_facts import CaseFacts
+from kernelbook.cases import CaseFacts
 from kernelbook.edition.model import Edition, Run
-from kernelbook.report import story, text, trust
+from kernelbook.judge.sdpa_backends import Answer
+from kernelbook.judge.trust import Trust
+from kernelbook.report import story, trust_section
+from kernelbook.report.case_views import CaseView, CellView, WorkloadView
 from kernelbook.report.listings.links import Anchors, case_link, yes
 from kernelbook.report.table import Column, Line, Part, Table, cell, figure, share, table, time, words
-from kernelbook.report.views import CaseView, CellView, WorkloadView
-from kernelbook.sdpa_backends import Answer
-from kernelbook.trust import Trust
+from kernelbook.text import formatting
 
 _Pair = tuple[CaseView, CellView, CaseFacts]
 
@@ -46,7 +47,7 @@ def published(work: WorkloadView) -> Table:
 
 def _asked_in(row: Answer) -> Part:
     cases = row.cases.split(", ")
-    return Part(row.cases if len(cases) < 3 else text.plural(len(cases), "case"), title=row.cases)
+    return Part(row.cases if len(cases) < 3 else formatting.plural(len(cases), "case"), title=row.cases)
 
 
 _BACKEND: tuple[Column[Answer], ...] = (
@@ -69,24 +70,26 @@ def trusted(rows: Sequence[Trust], anchors: Anchors) -> Table:
 
     def listed(row: Trust, name: str) -> str | None:
         value = getattr(row, name)
-        return text.clip(value, 80) if value else None
+        return formatting.clip(value, 80) if value else None
 
     columns: tuple[Column[Trust], ...] = (
         words("case", lambda row: case_link(row.case, anchors)),
         words("run", lambda row: row.run),
-        Column("processes", lambda row: cell(trust.processes(row), value=row.processes), css="r num"),
+        Column("processes", lambda row: cell(trust_section.processes(row), value=row.processes), css="r num"),
         share("device spread", lambda row: row.device_spread),
-        Column("forward spread", lambda row: cell(trust.forward_spread(row), value=row.forward_spread), css="r num"),
+        Column(
+            "forward spread", lambda row: cell(trust_section.forward_spread(row), value=row.forward_spread), css="r num"
+        ),
         share("CPU spread", lambda row: row.cpu_spread),
-        figure("forward / busy", lambda row: row.busy_ratio, lambda value: text.ratio(value, 3)),
-        words("bound by", trust.bound_by),
-        figure("profiler overhead", lambda row: row.overhead_share, trust.signed),
-        words("warm-up", trust.warm_up),
-        words("SM clock, MHz", trust.sm_clock),
+        figure("forward / busy", lambda row: row.busy_ratio, lambda value: formatting.ratio(value, 3)),
+        words("bound by", trust_section.bound_by),
+        figure("profiler overhead", lambda row: row.overhead_share, trust_section.signed),
+        words("warm-up", trust_section.warm_up),
+        words("SM clock, MHz", trust_section.sm_clock),
         words("held down by", lambda row: listed(row, "clock_reasons")),
         words("others on GPU", lambda row: listed(row, "other_gpu_processes")),
-        words("first call", trust.first_call, css="r"),
-        words("timed by", trust.timed_by),
+        words("first call", trust_section.first_call, css="r"),
+        words("timed by", trust_section.timed_by),
     )
     return table("trust", "One row a case and run", columns, rows, "trust")
 
@@ -111,10 +114,13 @@ def not_measured(edition: Edition, anchors: Anchors) -> Table:
 
 def environment(runs: Sequence[Run], rows: Iterable[tuple[str, tuple[str, ...], bool]]) -> Table:
     """What each run ran on and with, a column a run."""
-    limits: dict[str, Callable[[str], str]] = {"description": str, "device": lambda value: text.listed(value, 200)}
+    limits: dict[str, Callable[[str], str]] = {
+        "description": str,
+        "device": lambda value: formatting.listed(value, 200),
+    }
 
     def line(label: str, values: tuple[str, ...], differ: bool) -> Line:
-        show = limits.get(label, lambda value: text.clip(value, 200))
+        show = limits.get(label, lambda value: formatting.clip(value, 200))
         mark = Part("≠", "muted", "differs between runs") if differ else None
         return Line((cell(label, mark), *(cell(show(v) if v else None) for v in values)), "differ" if differ else "")
 

@@ -1,0 +1,361 @@
+"""What is known of one case of one run, typed: its figures, its forwards with their activities, its CPU calls.
+
+Made from the tables of an edition (``cases``, ``ranges``, ``activities``, ``calls``); everything that judges,
+finds, compares or counts works on these. Times in µs, sizes in bytes. ``None`` is what could not be had.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from kernelbook.cases.comparability import Setting
+from kernelbook.cases.medians import median, median_durations_us, median_of_processes, spread
+from kernelbook.kernel_names import KernelName, decode_activity
+
+#: The workload whose cases measure what a device can do: others are measured by them.
+YARDSTICK = "ceiling"
+#: Ratio of the 95th to the 5th percentile of forward times above which other work on the machine must have interfered.
+RESTLESS_FROM = 5.0
+
+
+@dataclass(frozen=True)
+class Activity:
+    """One kernel, memcpy or memset of a forward; ``position`` counts in start order inside the forward.
+
+    ``start_us`` and ``launch_start_us`` are on the trace's clock, which starts with the earliest event of the file.
+    ``tensor_sizes``: elements of the tensors that its op takes, largest first. ``converts``: of a copy that changes the
+    element type, `bf16 to fp32`. Both are known for the representative forward alone, where shapes were recorded.
+    """
+
+    position: int
+    category: str
+    name: str
+    start_us: float | None
+    duration_us: float
+    device: int | None = None
+    stream: int | None = None
+    launch_api: str | None = None
+    launch_start_us: float | None = None
+    launch_duration_us: float | None = None
+    launch_delay_us: float | None = None
+    op: str | None = None
+    op_path: str | None = None
+    grid: tuple[int, ...] | None = None
+    block: tuple[int, ...] | None = None
+    registers_per_thread: int | None = None
+    shared_memory_bytes: int | None = None
+    occupancy_percent: float | None = None
+    bytes: int | None = None
+    graph: bool = False
+    correlation: int | None = None
+    tensor_sizes: tuple[int, ...] = ()
+    converts: str | None = None
+
+    @property
+    def decoded(self) -> KernelName:
+        """What the name says."""
+        return decode_activity(self.category, self.name)
+
+    @property
+    def family(self) -> str:
+        """The family of the name: GEMM, attention ..."""
+        return self.decoded.family
+
+    @property
+    def label(self) -> str:
+        """The name, short enough for a sentence."""
+        return label(self.category, self.name)
+
+    @property
+    def ops(self) -> tuple[str, ...]:
+        """The CPU ops around the launch, outermost first."""
+        return tuple(self.op_path.split(" > ")) if self.op_path else ()
+
+
+@dataclass(frozen=True)
+class Call:
+    """One CPU event of the representative forward; ``parent`` is a position in the same forward.
+
+    ``start_us`` counts from the start of the forward's range, unlike that of an activity. ``thread``: 0 is the
+    forward's own; events of other threads are taken to be the forward's because its range was open around them.
+    """
+
+    position: int
+    depth: int
+    parent: int | None
+    category: str
+    name: str
+    start_us: float
+    duration_us: float
+    self_us: float
+    kernels: int | None = None
+    self_device_time_us: float | None = None
+    correlation: int | None = None
+    input_shapes: str | None = None
+    input_types: str | None = None
+    concrete_inputs: str | None = None
+    input_strides: str | None = None
+    thread: int | None = None
+
+
+@dataclass(frozen=True)
+class CallTotal:
+    """The calls of one name and category in one forward: how many, their length together, and what they launched."""
+
+    process: int
+    index: int
+    category: str
+    name: str
+    count: int
+    cpu_time_us: float
+    self_us: float
+    kernels: int | None = None
+
+
+@dataclass(frozen=True)
+class Forward:
+    """One annotated step of one process. ``kind``: 0 where it did the same work as most forwards of its process."""
+
+    process: int
+    index: int
+    cpu_time_us: float
+    device_time_us: float | None = None
+    device_busy_us: float | None = None
+    start_us: float | None = None
+    activities: tuple[Activity, ...] = ()
+    launches: int | None = None
+    kind: int = 0
+
+    @cached_property
+    def kernels(self) -> tuple[Activity, ...]:
+        """Its kernels in start order."""
+        return tuple(a for a in self.activities if a.category == "kernel")
+
+    @cached_property
+    def sequence(self) -> tuple[tuple[str, str], ...]:
+        """(category, name) of its activities in start order: equal sequences, equal work."""
+        return tuple((activity.category, activity.name) for activity in self.activities)
+
+    def of_family(self, *families: str) -> tuple[Activity, ...]:
+        """Its kernels of these families, in start order."""
+        return tuple(a for a in self.kernels if a.family in families)
+
+
+@dataclass(frozen=True)
+class Process:
+    """What one process of the case measured without the profiler, and its own medians under it.
+
+    ``merged``: whether its figures are in those of the case; not where it failed or ran on another machine.
+    ``gpu_id``: which GPU of its kind it ran on, None where unknown.
+    ``log_tail``: the last lines that a failed one wrote.
+    """
+
+    process: int
+    status: str
+    reason: str | None = None
+    forward_times_us: tuple[float, ...] = ()
+    device_time_us: float | None = None
+    device_busy_us: float | None = None
+    cpu_time_us: float | None = None
+    merged: bool = True
+    gpu_id: str | None = None
+    log_tail: tuple[str, ...] = ()
+
+    @property
+    def forward_time_us(self) -> float | None:
+        """The median of its unprofiled forwards."""
+        return median(self.forward_times_us)
+
+
+@dataclass(frozen=True)
+class Note:
+    """A warning of the extraction: its code, how often, and what it says."""
+
+    code: str
+    count: int
+    message: str
+
+
+@dataclass(frozen=True)
+class CaseFacts:
+    """One case of one run, over the processes that are merged.
+
+    ``representative`` is the forward whose activities and calls stand for the case; ``call_totals`` has the calls of
+    all forwards, by name. ``notes`` are the warnings of all processes.
+    """
+
+    run: str
+    case: str
+    status: str = "ok"
+    reason: str | None = None
+    workload: str | None = None
+    variant: str | None = None
+    mode: str | None = None
+    dtype: str | None = None
+    annotation: str | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
+    device: str | None = None
+    device_type: str | None = None
+    capability: str | None = None
+    driver: str | None = None
+    device_properties: Mapping[str, Any] = field(default_factory=dict)
+    kernels: int | None = None
+    memcpys: int | None = None
+    memsets: int | None = None
+    launches: int | None = None
+    cpu_time_us: float | None = None
+    device_time_us: float | None = None
+    device_busy_us: float | None = None
+    forward_time_us: float | None = None
+    forward_p05_us: float | None = None
+    forward_p95_us: float | None = None
+    first_call_us: float | None = None
+    inductor_cache: str | None = None
+    warmup: int | None = None
+    peak_memory_bytes: int | None = None
+    input_bytes: int | None = None
+    output_bytes: int | None = None
+    flops: int | None = None
+    useful_flops: int | None = None
+    relative_error: float | None = None
+    error_bound: float | None = None
+    trace_path: str | None = None
+    notes: tuple[Note, ...] = ()
+    processes: tuple[Process, ...] = ()
+    forwards: tuple[Forward, ...] = ()
+    calls: tuple[Call, ...] = ()
+    call_totals: tuple[CallTotal, ...] = ()
+    chosen: tuple[int, int] | None = None
+    threads: int | None = None
+    timer: str | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """(run, case)."""
+        return self.run, self.case
+
+    @property
+    def setting(self) -> Setting:
+        """What its figures were got with, by which they may be compared or not."""
+        same = ("run", "workload", "device", "device_type", "threads", "driver", "dtype", "timer")
+        params = json.dumps(dict(self.params), sort_keys=True)
+        return Setting(**{name: getattr(self, name) for name in same}, params=params)
+
+    @property
+    def bad_processes(self) -> tuple[Process, ...]:
+        """Processes that failed or were unsupported."""
+        return tuple(process for process in self.processes if process.status != "ok")
+
+    @property
+    def samples(self) -> tuple[tuple[int, tuple[float, ...]], ...]:
+        """(process, unprofiled forward times in µs) of each merged process that has any."""
+        return tuple((p.process, p.forward_times_us) for p in self.processes if p.merged and p.forward_times_us)
+
+    @cached_property
+    def usual_forwards(self) -> tuple[Forward, ...]:
+        """The forwards that did the same work as most; medians are over these."""
+        return tuple(forward for forward in self.forwards if forward.kind == 0)
+
+    @property
+    def first_forwards(self) -> tuple[Forward, ...]:
+        """The profiled forwards of the first process that has any."""
+        return tuple(f for f in self.forwards if f.process == self.forwards[0].process)
+
+    @property
+    def restless(self) -> bool:
+        """Whether the forward times vary so much that their median says little (`is_restless`)."""
+        return bool(is_restless(self.forward_p05_us, self.forward_p95_us))
+
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """The GPUs that the merged processes are known to have run on, each once, in the order of the processes."""
+        return tuple(dict.fromkeys(p.gpu_id for p in self.processes if p.merged and p.gpu_id))
+
+    @property
+    def cpu_spread(self) -> float | None:
+        """How far the CPU times of the merged processes lie apart: the largest over the smallest, less one."""
+        return spread(process.cpu_time_us for process in self.processes if process.merged)
+
+    @property
+    def on_device(self) -> bool:
+        """Whether its trace holds device activities, so that figures of the device exist."""
+        return self.kernels is not None
+
+    @cached_property
+    def representative(self) -> Forward | None:
+        """The forward that stands for the case, None where there is none."""
+        chosen = [f for f in self.forwards if (f.process, f.index) == self.chosen]
+        return (chosen or list(self.forwards) or [None])[0]
+
+    @cached_property
+    def ops(self) -> tuple[Call, ...]:
+        """The CPU ops of the representative forward (runtime calls and annotations left out), in start order."""
+        return tuple(call for call in self.calls if call.category == "op")
+
+    @cached_property
+    def activities(self) -> tuple[Activity, ...]:
+        """The device activities of the representative forward, each as long as in the median (median_durations_us).
+
+        What quotes a duration takes it from here. What draws a time line takes starts and lengths, which then belong
+        together, from ``representative.activities``.
+        """
+        if self.representative is None:
+            return ()
+        lengths = median_durations_us(self.representative, self.forwards)
+        return tuple(
+            replace(activity, duration_us=length)
+            for activity, length in zip(self.representative.activities, lengths, strict=True)
+        )
+
+    def cpu_cost(self, match: Callable[[CallTotal], bool], of_total: Callable[[CallTotal], float]) -> float:
+        """What ``of_total`` gives for the calls that match, summed over a forward.
+
+        Like ``cpu_time_us``, of which it is a part: the median over forwards, and of that over processes.
+        """
+        sums = {(forward.process, forward.index): 0.0 for forward in self.usual_forwards}
+        for total in self.call_totals:
+            if match(total) and (total.process, total.index) in sums:
+                sums[total.process, total.index] += of_total(total)
+        return median_of_processes((process, value) for (process, _), value in sums.items()) or 0.0
+
+    @cached_property
+    def usual_self_us(self) -> Mapping[tuple[str, str], float]:
+        """(category, name) -> self time of one call of it: the median over forwards, and of that over processes."""
+        found: dict[tuple[str, str], list[tuple[int, float]]] = {}
+        unusual = {(forward.process, forward.index) for forward in self.forwards if forward.kind}
+        for total in self.call_totals:
+            if (total.process, total.index) not in unusual:
+                found.setdefault((total.category, total.name), []).append((total.process, total.self_us / total.count))
+        return {key: median_of_processes(values) or 0.0 for key, values in found.items()}
+
+    def note(self, code: str) -> Note | None:
+        """The warning of that code, if there was one."""
+        return next((note for note in self.notes if note.code == code), None)
+
+
+def is_restless(p05_us: float | None, p95_us: float | None) -> bool | None:
+    """Whether the 95th percentile of forward times (µs) is above `RESTLESS_FROM` times the 5th; None if unknown."""
+    if p05_us is None or p95_us is None:
+        return None
+    return p95_us > RESTLESS_FROM * p05_us
+
+
+def label(category: str, name: str) -> str:
+    """A name short enough for a sentence: templates cut off, an ATen kernel's op put behind it in brackets."""
+    if category != "kernel":
+        return name.partition(" (")[0]
+    decoded = decode_activity(category, name)
+    depth, kept = 0, []
+    for sign in name.removeprefix("void ").replace("(anonymous namespace)", "anonymous"):
+        if sign == "(" and depth == 0:
+            break
+        depth += (sign == "<") - (sign == ">")
+        if depth == 0 and sign != ">":
+            kept.append(sign)
+    head = "".join(kept).rpartition("::")[2] or name
+    head = head if len(head) <= 70 else head[:67] + "..."
+    return f"{head} [{decoded.fused_ops[0]}]" if decoded.library == "ATen" and decoded.fused_ops else head

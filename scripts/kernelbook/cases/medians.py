@@ -1,0 +1,55 @@
+"""The one kind of median that figures of a case are: over the forwards of a process, and of that over processes.
+
+And how far the processes lie apart.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernelbook.cases.facts import Activity, Forward
+
+
+def median(values: Iterable[float | None]) -> float | None:
+    """The median of those that are there; None of none."""
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+def medians_by_process(values: Iterable[tuple[int, float | None]]) -> dict[int, float | None]:
+    """Process -> the median of its values, of (process, value) in any order."""
+    by_process: dict[int, list[float | None]] = {}
+    for process, value in values:
+        by_process.setdefault(process, []).append(value)
+    return {process: median(of_one) for process, of_one in by_process.items()}
+
+
+def median_of_processes(values: Iterable[tuple[int, float | None]]) -> float | None:
+    """The median of (process, value) over the values of each process, and of that over the processes."""
+    return median(medians_by_process(values).values())
+
+
+def spread(values: Iterable[float | None]) -> float | None:
+    """Largest over smallest, less one; None of fewer than two."""
+    known = [value for value in values if value]
+    return max(known) / min(known) - 1 if len(known) > 1 else None
+
+
+def median_durations_us(chosen: Forward, forwards: Sequence[Forward]) -> tuple[float, ...]:
+    """How long the activity in each place of `chosen` usually takes, µs.
+
+    Taken over those of `forwards` that have the same activities (category and name) in the same order: the median over
+    the forwards of a process, and of that over processes, as device_time_us is. What `chosen` shares its order with no
+    other forward of keeps its own length.
+    """
+    by_process: dict[int, list[Sequence[Activity]]] = {}
+    for forward in (chosen, *(each for each in forwards if each is not chosen)):
+        if forward.sequence == chosen.sequence:
+            by_process.setdefault(forward.process, []).append(forward.activities)
+    return tuple(
+        median(median(each[place].duration_us for each in alike) for alike in by_process.values()) or 0.0
+        for place in range(len(chosen.activities))
+    )

@@ -1,0 +1,277 @@
+"""config.yaml, checked as a whole and turned into typed runs and cases.
+
+Every mistake is reported at once, each as path, fact and remedy; unknown keys are refused.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from kernelbook.config.errors import ConfigError, schema_errors
+from kernelbook.config.guesses import guess_errors
+from kernelbook.config.names import all_cases, name_errors, sweep_name
+from kernelbook.config.origins import Source, source_of
+from kernelbook.config.spelling import misread_names
+from kernelbook.config.values import value_errors
+from kernelbook.sources.places import Places
+from kernelbook.sources.workload_check import workload_errors
+from kernelbook.trace.recorded import recorded_cases
+
+RUN_KINDS = ("host", "container", "recorded", "published")
+MEASURE_KEYS = (
+    *("dtype", "warmup", "schedule", "samples", "timeout_s", "seed", "retries", "flush_l2", "tf32"),
+    "max_relative_error",
+)
+# Keys of a case that cannot change its figures.
+NO_FIGURE = ("timeout_s", "retries", "max_relative_error")
+MEASURE_DEFAULTS: Mapping[str, Any] = {
+    "dtype": "bfloat16",
+    "warmup": 3,
+    "schedule": {"wait": 1, "warmup": 1, "active": 10},
+    "samples": 50,
+    "timeout_s": 300,
+    "seed": 0,
+    "retries": 1,
+    "flush_l2": False,
+}
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One PyTorch build on one machine; `where` is the image, folder or file, empty for the host."""
+
+    name: str
+    kind: str
+    where: str
+    description: str
+    cases: tuple[str, ...]
+    enabled: bool
+    annotation: str | None = None
+    python: str = "python3"
+
+
+@dataclass(frozen=True)
+class CaseSpec:
+    """One case as configured; `measurement` is what profile_case.py gets as its case file."""
+
+    name: str
+    measurement: Mapping[str, Any]
+    expect: Mapping[str, Any]
+    note: str
+    enabled: bool
+    label: str = ""
+    sweep: Mapping[str, Any] | None = None
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Config:
+    """The whole of config.yaml after its check.
+
+    `cases` are those that are selected or on; `case_names` are the names of all. `source` names the file that a problem
+    is in.
+    """
+
+    edition: str
+    repeats: int
+    device: str
+    threads: int
+    visible_devices: str
+    retry_failed: bool
+    images: str
+    runs: tuple[RunSpec, ...]
+    cases: tuple[CaseSpec, ...]
+    report: Mapping[str, Any]
+    nights: Mapping[str, Any] = field(default_factory=dict)
+    only_cases: tuple[str, ...] = ()
+    case_names: frozenset[str] = frozenset()
+    source: Callable[[str], str] = field(default=str, repr=False, compare=False)
+
+    def run(self, name: str) -> RunSpec:
+        """The run of that name; raises KeyError where there is none."""
+        return _named(self.runs, name)
+
+    def case(self, name: str) -> CaseSpec:
+        """The case of that name; raises KeyError where there is none."""
+        return _named(self.cases, name)
+
+
+def _named(specs: Sequence[Any], name: str) -> Any:
+    for spec in specs:
+        if spec.name == name:
+            return spec
+    raise KeyError(name)
+
+
+def load_config(
+    raw: Mapping[str, Any], schemas: Path, sources: Sequence[Source] = (), places: Places | None = None
+) -> Config:
+    """Check `raw` against the schemas in the folder `schemas` and return it typed, selections applied.
+
+    sources: what `raw` was put together from, so that a mistake is told with the name of its own file.
+    places: where recorded folders and workloads are looked for; without it neither is looked at.
+    `only_runs` and `only_cases` may come from the command line as names with commas between them.
+    Raises ConfigError with all mistakes at once.
+    """
+    source = partial(source_of, sources=sources)
+    misread, given = misread_names(raw, sources)
+    unusable = value_errors(given)
+    if unusable:
+        raise ConfigError(source, [*misread, *unusable])
+    if type(given.get("visible_devices")) is int:
+        given["visible_devices"] = str(given["visible_devices"])
+    if isinstance(given.get("retry_failed"), str):
+        given["retry_failed"] = {"true": True, "false": False}.get(given["retry_failed"].lower(), given["retry_failed"])
+    problems = [*misread, *schema_errors(given, schemas, sources), *guess_errors(given)]
+    problems += name_errors(given, _recorded_names(given, places))
+    if places is not None:
+        runs, cases = _measured(given)
+        problems += workload_errors(cases, places, any("container" in run for run in runs))
+    if problems:
+        raise ConfigError(source, problems)
+    config = replace(_typed(given), source=source)
+    if not config.runs:
+        raise ConfigError(
+            source, ["runs: none is on: set `enabled: true` on one, or name one: --config only_runs=NAME"]
+        )
+    return config
+
+
+def _measured(given: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], dict[str, Mapping[str, Any]]]:
+    """Specs of the runs that would be measured, and of the cases that they would take."""
+    only_runs, only_cases = given.get("only_runs", []), given.get("only_cases", [])
+    runs = [
+        spec
+        for name, spec in _specs(given, "runs")
+        if {"host", "container"} & set(spec) and (matches(name, only_runs) if only_runs else spec.get("enabled", True))
+    ]
+    patterns = [run.get("cases", ["*"]) for run in runs]
+    cases = {}
+    for name, spec in _specs(given, "cases"):
+        names = [name, *all_cases({name: spec})]
+        chosen = any(matches(one, only_cases) for one in names) if only_cases else spec.get("enabled", True)
+        if chosen and any(matches(one, some) for one in names for some in patterns if isinstance(some, list)):
+            cases[name] = spec
+    return runs, cases
+
+
+def _specs(given: Mapping[str, Any], section: str) -> list[tuple[str, Mapping[str, Any]]]:
+    found = given.get(section)
+    pairs = found.items() if isinstance(found, Mapping) else ()
+    return [(name, spec) for name, spec in pairs if isinstance(spec, Mapping)]
+
+
+def _recorded_names(given: Mapping[str, Any], places: Places | None) -> list[str]:
+    """Names of the cases in all recorded folders."""
+    runs = given.get("runs")
+    if places is None or not isinstance(runs, Mapping):
+        return []
+    named = [spec.get("recorded") for spec in runs.values() if isinstance(spec, Mapping)]
+    folders = [places.root / places.named(folder) for folder in named if isinstance(folder, str)]
+    return [name for folder in folders if os.path.isdir(folder) for name in recorded_cases(folder)]
+
+
+def _typed(given: Mapping[str, Any]) -> Config:
+    base = {**MEASURE_DEFAULTS, **given.get("measure", {})}
+    runs = tuple(_run(name, spec) for name, spec in given["runs"].items())
+    named = given.get("cases", {}).items()
+    only_runs = given.get("only_runs", [])
+    only = tuple(given.get("only_cases", []))
+    cases = tuple(case for name, spec in named for case in _swept(_case(name, spec, base), spec))
+    return Config(
+        edition=given.get("edition", "latest"),
+        repeats=given.get("repeats", 1),
+        device=given.get("device", "auto"),
+        threads=given.get("threads", 0),
+        visible_devices=given.get("visible_devices", ""),
+        retry_failed=given.get("retry_failed", False),
+        images=given.get("images", "images"),
+        runs=tuple(run for run in runs if (matches(run.name, only_runs) if only_runs else run.enabled)),
+        cases=tuple(case for case in cases if (is_taken(case, only) if only else case.enabled)),
+        report={"title": "Kernelbook", "headline": [], "baseline_run": ""} | given.get("report", {}),
+        only_cases=only,
+        case_names=frozenset(case.name for case in cases),
+        nights={key: given[key] for key in ("history", "schedule", "publish") if key in given},
+    )
+
+
+def is_taken(case: CaseSpec, patterns: Sequence[str]) -> bool:
+    """Whether one of the globs names the case, or the sweep that it is a value of."""
+    return matches(case.name, patterns) or (case.sweep is not None and matches(case.sweep["of"], patterns))
+
+
+def matches(name: str, patterns: Sequence[str]) -> bool:
+    """Whether one of the globs names it."""
+    return any(isinstance(pattern, str) and fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _run(name: str, spec: Mapping[str, Any]) -> RunSpec:
+    kind = next(kind for kind in RUN_KINDS if kind in spec)
+    return RunSpec(
+        name=name,
+        kind=kind,
+        where="" if kind == "host" else spec[kind],
+        description=spec.get("description", ""),
+        cases=tuple(spec.get("cases", ["*"])),
+        enabled=spec.get("enabled", True),
+        annotation=spec.get("annotation"),
+        python=spec.get("python", "python3"),
+    )
+
+
+def _swept(case: CaseSpec, spec: Mapping[str, Any]) -> list[CaseSpec]:
+    """The case itself, or one case a value of the parameter that it sweeps; on a CPU the values are the same."""
+    if "sweep" not in spec:
+        return [case]
+    ((parameter, values),) = spec["sweep"].items()
+    found = []
+    for value in values:
+        changed = {key: {**case.measurement[key], parameter: value} for key in ("params", "cpu_params")}
+        name = sweep_name(case.name, parameter, value)
+        sweep = {"of": case.name, "parameter": parameter, "value": value}
+        found.append(replace(case, name=name, measurement={**case.measurement, "case": name, **changed}, sweep=sweep))
+    return found
+
+
+def trace_case(name: str, annotation: str | None) -> CaseSpec:
+    """A bare trace as a case: nothing is known of it but its name and, if told, the range that is a forward."""
+    unknown = dict.fromkeys(("variant", "mode", "dtype"))
+    spec = {"case": name, "workload": "trace", "params": {}, "annotation": annotation, **unknown}
+    return CaseSpec(name=name, measurement=spec, expect={}, note="", enabled=True)
+
+
+def recorded_case(name: str) -> CaseSpec:
+    """A case of a recorded folder that the configuration lacks: its measurement.json has what is known of it."""
+    return CaseSpec(name=name, measurement={"case": name, "workload": None}, expect={}, note="", enabled=True)
+
+
+def _case(name: str, spec: Mapping[str, Any], base: Mapping[str, Any]) -> CaseSpec:
+    measure = {**base, **{key: spec[key] for key in MEASURE_KEYS if key in spec}}
+    measure["schedule"] = {**MEASURE_DEFAULTS["schedule"], **measure["schedule"]}
+    workload = spec["workload"]
+    default_annotation = Path(workload.partition(":")[0]).stem.replace("-", "_") + "_fwd"
+    return CaseSpec(
+        name=name,
+        measurement={
+            "case": name,
+            "workload": workload,
+            "variant": spec.get("variant", "plain"),
+            "mode": spec.get("mode", "eager"),
+            "compile_options": spec.get("compile_options", {}),
+            "params": spec.get("params", {}),
+            "cpu_params": spec.get("cpu_params", {}),
+            "annotation": spec.get("annotation", default_annotation),
+            **measure,
+        },
+        expect=spec.get("expect", {}),
+        note=spec.get("note", ""),
+        files=tuple(spec.get("files", ())),
+        enabled=spec.get("enabled", True),
+        label=spec.get("label", ""),
+    )

@@ -1,0 +1,259 @@
+"""Container images: where each one that a run names lies on disk, how it gets there, and what identifies it.
+
+A docker:// or oras:// address is pulled once, a definition file built once, into the folder of images; a file or folder
+of one's own stays where it is. A tag that moves is not followed: delete the file, and it is pulled again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelbook.containers.registry import pinned_address
+from kernelbook.sources.fingerprint import folder_stamp
+from kernelbook.text.credentials import passwords_in, without_secrets
+
+PULL_LIMIT_S = 3 * 3600
+IMAGE_SUFFIX = ".sif"
+ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://")
+
+# What apptainer says on its last lines -> the fact and the remedy; the first that matches is told.
+PULL_FAILURES = (
+    (
+        r"unable to parse image name|invalid reference format",
+        "this is not the address of an image",
+        "correct {key}; a user and a password cannot stand in it: apptainer registry login",
+    ),
+    (
+        r"BLOB_UNKNOWN|blob unknown",
+        "the registry lacks a part of the image",
+        "have the image pushed again, or name another in {key}",
+    ),
+    (
+        r"unexpected EOF|connection reset|broken pipe|: EOF$",
+        "the registry broke off",
+        "run again; if it keeps happening, look at the registry",
+    ),
+    (
+        r"manifest unknown|not found: manifest|status 404|NAME_UNKNOWN|repository name not known",
+        "the registry has no such image or tag",
+        "correct {key}",
+    ),
+    (
+        r"unauthorized|authentication required|denied|status 40[13]",
+        "the registry wants a login, or has no such image",
+        "correct {key}, or log in: apptainer registry login",
+    ),
+    (
+        r"no such host|dial tcp|i/o timeout|connection refused|network is unreachable|TLS handshake|server misbehaving",
+        "the registry cannot be reached from this machine",
+        "pull it where there is a network, into the same folder: snakemake pull_images",
+    ),
+    (
+        r"no space left on device|disk quota exceeded",
+        "there is no space left for it",
+        "free some, or name a roomier folder: KERNELBOOK_IMAGES, APPTAINER_CACHEDIR and APPTAINER_TMPDIR",
+    ),
+    (r"unsupported (URI|transport)|unknown transport", "apptainer knows no such kind of address", "correct {key}"),
+)
+
+
+class ImageError(Exception):
+    """An image that cannot be had or started; the message says fact, where and remedy."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """What a run names as its container. kind: remote | definition | local; `file` is where it lies or will lie."""
+
+    where: str
+    kind: str
+    file: Path
+    source: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """The file's name, made of letters, digits, dots, dashes and underscores only."""
+        return re.sub(r"[^A-Za-z0-9._-]", "-", self.file.name)
+
+    def state(self) -> str:
+        """What would happen to it now, in a few words."""
+        if self.file.exists():
+            return "image on disk"
+        if self.kind == "local" or (self.source and not self.source.is_file()):
+            return "no such file: the run will be lost"
+        return "to be pulled" if self.kind == "remote" else "to be built"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """sha256 of the image file (None for a folder), and the digest that its registry knows it by, where known."""
+
+    file_digest: str | None
+    registry_digest: str | None = None
+
+    @property
+    def digest(self) -> str | None:
+        """The registry's where there is one: an image that is pulled anew is another file of the same content."""
+        return self.registry_digest or self.file_digest
+
+
+def image_of(where: str, store: Path, source: Path) -> Image:
+    """Sort what a run names: an address, a definition file or an image.
+
+    store: folder of pulled and built images. source: the file that `where` names, if it is no address. The name of a
+    built image changes with its definition file, so that a changed one is built anew.
+    """
+    if ADDRESS.match(where):
+        last = re.sub(r"[^A-Za-z0-9._-]", "-", where.rstrip("/").rpartition("/")[2].partition("@")[0].replace(":", "_"))
+        return Image(where, "remote", store / f"{last}-{_short(where.encode())}{IMAGE_SUFFIX}")
+    if where.endswith(".def"):
+        text = source.read_bytes() if source.is_file() else b""
+        return Image(where, "definition", store / f"{source.stem}-{_short(text)}{IMAGE_SUFFIX}", source)
+    return Image(where, "local", source)
+
+
+def stamp_of(file: Path, python: str = "python3") -> str:
+    """Changes when another file lies there, or when a folder is changed in place; `absent` where there is none.
+
+    python: the run's Python, which says where in a folder its packages may lie.
+    """
+    try:
+        found = file.stat()
+    except OSError:
+        return "absent"
+    if file.is_dir():
+        return folder_stamp(file, python)
+    return f"{found.st_size}-{found.st_mtime_ns}"
+
+
+def runtime() -> str:
+    """Name of the program that starts containers, the one that Snakemake takes too. Raises ImageError without one."""
+    for program in ("apptainer", "singularity"):
+        if shutil.which(program):
+            return program
+    raise ImageError(
+        "neither apptainer nor singularity is installed on this machine: "
+        "install Apptainer, or load its module (module load apptainer)"
+    )
+
+
+def obtain(image: Image, key: str) -> Identity:
+    """Pull or build the image where it is missing, and return what identifies it.
+
+    key: the place in the configuration that names it, for messages. Two callers at once do the work once.
+    Raises ImageError where it cannot be had.
+    """
+    if image.kind == "local":
+        if not image.file.exists():
+            raise ImageError(f"no image file {image.where}: correct {key}, or put the file there")
+        return Identity(_digest(image.file))
+    if image.kind == "definition" and not image.source.is_file():
+        raise ImageError(f"no definition file {image.where}: correct {key}")
+    try:
+        with _alone(image.file):
+            return _note_of(image) if image.file.exists() else _fetched(image, key)
+    except OSError as error:
+        raise ImageError(
+            f"{image.file.parent}: {error.strerror}: name another folder for images by the key `images` "
+            "of the configuration or by KERNELBOOK_IMAGES"
+        ) from error
+
+
+def _fetched(image: Image, key: str) -> Identity:
+    """The image pulled or built: under its name once it is whole."""
+    part = image.file.with_name(f".{image.file.name}.part")
+    registry_digest = None
+    if image.kind == "remote":
+        address, registry_digest = pinned_address(image.where)
+        command = [runtime(), "pull", "--force", os.fspath(part), address]
+    else:
+        command = [runtime(), "build", "--force", os.fspath(part), os.fspath(image.source)]
+    done, lines = _said(command)
+    if done != 0:
+        part.unlink(missing_ok=True)
+        raise ImageError(_why(image, key, lines))
+    part.replace(image.file)
+    identity = Identity(_digest(image.file), registry_digest)
+    note = {"source": without_secrets(image.where), "stamp": stamp_of(image.file), **vars(identity)}
+    _note_file(image).write_text(json.dumps(note, indent=1) + "\n", encoding="utf-8")
+    return identity
+
+
+def _said(command: Sequence[str]) -> tuple[int, list[str]]:
+    """Run a command with all it says going to stderr; returns its exit status and the lines that say something."""
+    known = passwords_in(command[-1])
+    print(without_secrets(f"{' '.join(command[:2])}: {command[-1]}", known), file=sys.stderr, flush=True)
+    try:
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PULL_LIMIT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return 1, [f"stopped after {PULL_LIMIT_S // 3600} hours"]
+    text = without_secrets(re.sub(r"\x1b\[[0-9;]*m", "", done.stdout.decode("utf-8", "replace")), known)
+    print(text, file=sys.stderr, flush=True)
+    return done.returncode, [line.strip() for line in re.split(r"[\r\n]+", text) if line.strip()]
+
+
+def _why(image: Image, key: str, lines: Sequence[str]) -> str:
+    last = last_words(lines)
+    if image.kind == "definition":
+        said = next((line for line in reversed(lines[:-1]) if not line.startswith(("INFO", "WARNING", "+ "))), "")
+        said = f" after {said!r}" if said else ""
+        return f"{image.where} cannot be built ({last}{said}): correct the definition file; the log has all it said"
+    text = "\n".join(lines)
+    for pattern, fact, remedy in PULL_FAILURES:
+        if re.search(pattern, text, re.IGNORECASE):
+            return f"{image.where} cannot be pulled: {fact} ({last}): {remedy.format(key=key)}"
+    return f"{image.where} cannot be pulled ({last}): correct {key}, or pull it by hand to {image.file}"
+
+
+def last_words(lines: Sequence[str]) -> str:
+    """What a container runtime said last, without its prefixes."""
+    prefixes = (
+        r"^(FATAL|ERROR)\s*:\s*|While [a-z ]+: (?=.)|error fetching image to cache: |failed to get checksum for \S+: "
+    )
+    return re.sub(prefixes, "", lines[-1]) if lines else "it said nothing"
+
+
+def _note_file(image: Image) -> Path:
+    return image.file.with_name(f"{image.file.name}.json")
+
+
+def _note_of(image: Image) -> Identity:
+    """What was noted when the image was fetched, if it is still that file; else what can be read off the file."""
+    with contextlib.suppress(OSError, ValueError):
+        note = json.loads(_note_file(image).read_text(encoding="utf-8"))
+        if note["stamp"] == stamp_of(image.file):
+            return Identity(note["file_digest"], note["registry_digest"])
+    return Identity(_digest(image.file))
+
+
+def _digest(file: Path) -> str | None:
+    if not file.is_file():
+        return None
+    with file.open("rb") as stream:
+        return f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"
+
+
+def _short(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()[:8]
+
+
+@contextlib.contextmanager
+def _alone(file: Path) -> Iterator[None]:
+    """Hold the right to make `file`; ends with its holder, however that ends."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.with_name(f".{file.name}.lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,216 @@
+"""Starting a container as a measurement does: its arguments, its environment, and whether torch is in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kernelbook.containers.images import ImageError, last_words, runtime
+from kernelbook.text.credentials import without_secrets
+
+START_LIMIT_S = 900  # the first import of torch from a network file system takes minutes
+MARK = "kernelbook: "
+LOCKED_IN = "/tmp:/tmp"
+# --use-singularity alone gives a container no GPU; without a GPU these are harmless.
+GPU_SWITCHES = ("APPTAINER_NV", "SINGULARITY_NV")
+INTO_CONTAINER = ("SINGULARITYENV_", "APPTAINERENV_")  # the latter wins where both are set
+HOST_PYTHON = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", "VIRTUAL_ENV", "CONDA_PREFIX")
+THREAD_LIMITS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+OLDEST_PYTHON = (3, 9)  # what scripts/workloads/ is written for
+# Runs in the image with its own Python, of any version: that version, and if it is new enough what torch there is and
+# whether it is the image's own. The first of its two lines tells that the container started.
+LOOK = f"""
+import json, os, sys
+found = dict.fromkeys(("torch", "cuda", "cudnn", "error", "foreign"), None)
+found["python"] = "%d.%d.%d" % sys.version_info[:3]
+def say(answer):
+    os.write(1, ("\\n{MARK}" + json.dumps(answer) + "\\n").encode())
+say(found)
+if sys.version_info < {OLDEST_PYTHON}:
+    sys.exit()
+try:
+    import torch
+    found["torch"] = str(torch.__version__)
+    found["cuda"] = torch.version.cuda or getattr(torch.version, "hip", None)
+    found["cudnn"] = torch.backends.cudnn.version() if hasattr(torch, "backends") else None
+    file = os.path.realpath(torch.__file__)
+    bound = (os.environ.get("APPTAINER_BIND") or os.environ.get("SINGULARITY_BIND") or "").split(",")
+    outside = [os.environ.get("HOME", ""), "/tmp", "/var/tmp"] + [one.split(":")[-1] for one in bound]
+    for folder in outside:
+        if folder.strip("/") and file.startswith(os.path.realpath(folder) + "/"):
+            found["foreign"] = file
+except BaseException as error:
+    found["error"] = "%s: %s" % (type(error).__name__, (str(error).strip().splitlines() or [""])[0])
+say(found)
+"""
+# What the runtime says when a container does not start -> the fact and the remedy; the first that matches is told.
+START_FAILURES = (
+    (
+        r'"[^"]*": executable file not found|python[0-9.]*: (not found|No such file)|no such file or directory.*python',
+        "it has no {python}",
+        "name its Python in {run}.python",
+    ),
+    (
+        r"image format not recognized|could not open image|not a valid SIF|invalid.*SIF",
+        "it is no image, or a damaged one",
+        "delete it and run again, or correct {run}.container",
+    ),
+    (r"exec format error", "it was built for another kind of processor", "choose an image for this machine's"),
+    (
+        r"Requesting capability set",
+        "this machine's root lacks a capability that Apptainer asks for",
+        "see `root default capabilities` in apptainer.conf",
+    ),
+    (
+        r"user namespace|Operation not permitted|permission denied|fusermount",
+        "this account may not start containers here",
+        "try apptainer exec by hand, and ask who runs the machine",
+    ),
+)
+
+
+def start_arguments(bound: Iterable[Path]) -> list[str]:
+    """Arguments of `apptainer exec`: nothing of the caller's environment, and these folders to read.
+
+    The machine's own /tmp always: there measurements lock a GPU against each other, inside containers and out.
+    """
+    folders = sorted({os.fspath(path) for path in bound})
+    binds = [LOCKED_IN, *(f"{folder}:{folder}:ro" for folder in folders)]
+    return ["--cleanenv", *(word for bind in binds for word in ("--bind", bind))]
+
+
+def prepare_environment(environ: MutableMapping[str, str], visible_devices: str) -> None:
+    """Set in `environ` what the containers started from it get: the GPU, its number, and no Python of this machine.
+
+    Once more is as good as once. visible_devices: CUDA_VISIBLE_DEVICES for the measurement; empty passes on what the
+    job has, which is Slurm's choice on a cluster.
+    """
+    if visible_devices:
+        environ["CUDA_VISIBLE_DEVICES"] = visible_devices
+    environ.pop("PYTHONSAFEPATH", None)  # the scripts find each other by their own folder
+    for switch in GPU_SWITCHES:
+        environ.setdefault(switch, "1")
+    for prefix in INTO_CONTAINER:
+        for name in HOST_PYTHON:
+            environ.pop(prefix + name, None)
+        environ[f"{prefix}PYTHONNOUSERSITE"] = "1"
+        if "CUDA_VISIBLE_DEVICES" in environ:
+            environ[f"{prefix}CUDA_VISIBLE_DEVICES"] = environ["CUDA_VISIBLE_DEVICES"]
+
+
+def reaching(environ: Mapping[str, str], container: bool) -> dict[str, str]:
+    """Environment variables that reach a measurement.
+
+    container: a container gets those alone that are meant for it, as APPTAINERENV_ or SINGULARITYENV_.
+    """
+    if not container:
+        return dict(environ)
+    return {
+        name.removeprefix(prefix): value
+        for prefix in INTO_CONTAINER
+        for name, value in environ.items()
+        if name.startswith(prefix)
+    }
+
+
+def thread_limits(threads: int, reaching: Mapping[str, str] | None = None) -> str:
+    """The command that sets the CPU threads of the command after it.
+
+    threads: as configured; 0 leaves what the user has set. reaching: the user's variables that reach the measurement.
+    What Snakemake sets itself is lifted either way.
+    """
+    found = {name: str(threads) if threads else (reaching or {}).get(name) for name in THREAD_LIMITS}
+    unset = [word for name, value in found.items() if value is None for word in ("-u", name)]
+    return shlex.join(["env", *unset, *(f"{name}={value}" for name, value in found.items() if value is not None)])
+
+
+def start_command(ours: Sequence[str], users: str) -> str:
+    """The shell command that starts a container, up to the image.
+
+    ours: see `start_arguments`. users: what --apptainer-args gave, for the shell of the node that runs the job.
+    Raises ImageError where no program is installed that starts containers.
+    """
+    return f'{runtime()} exec --home "$PWD" {shlex.join(ours)} {users}'.rstrip()
+
+
+def look_inside(image: Path, python: str, arguments: Sequence[str], where: str, run: str) -> Mapping[str, Any]:
+    """Start `image` as a measurement does, and return the versions of python, torch, cuda and cudnn in it.
+
+    where: the image as configured, and run: runs.<name>, for messages. Raises ImageError where it does not start, has
+    no torch, a broken one, or one that is not the image's own.
+    """
+    command = [runtime(), "exec", "--home", os.getcwd(), *arguments, os.fspath(image), python, "-c", LOOK]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, encoding="utf-8", errors="replace", timeout=START_LIMIT_S, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ImageError(f"{where} did not import torch within {START_LIMIT_S} s: look at the file system") from error
+    print(without_secrets(done.stdout + done.stderr), file=sys.stderr, flush=True)
+    answers = [line for line in done.stdout.split("\n") if line.startswith(MARK)]
+    if not answers:
+        raise ImageError(_why_not(done.stderr, where, python, run))
+    found = json.loads(answers[-1].removeprefix(MARK))
+    if _version(found["python"]) < OLDEST_PYTHON:
+        needed = ".".join(map(str, OLDEST_PYTHON))
+        raise ImageError(
+            f"{where}: {python} in it is Python {found['python']}, and measuring needs {needed} or later: "
+            f"name a newer Python of the image in {run}.python, or choose another image"
+        )
+    if len(answers) == 1:
+        ended = f"status {done.returncode}, {last_words(_lines(done.stderr))}"
+        raise ImageError(f"{where}: the import of its torch ended Python ({ended}): rebuild it")
+    if found["error"]:
+        missing = "No module named 'torch'" in found["error"]
+        remedy = f"install torch in it, or name the Python that has it in {run}.python" if missing else "rebuild it"
+        fact = f"{python} in it has no torch" if missing else f"its torch cannot be imported ({found['error']})"
+        raise ImageError(f"{where}: {fact}: {remedy}")
+    if found["foreign"]:
+        raise ImageError(
+            f"{where}: its torch is not the image's own but {found['foreign']} of this machine: "
+            "bind no Python environment into the container (APPTAINER_BIND)"
+        )
+    return {key: found[key] for key in ("python", "torch", "cuda", "cudnn")}
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in text.split("."))
+
+
+def _lines(said: str) -> list[str]:
+    return [line.strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", said).splitlines() if line.strip()]
+
+
+def _why_not(said: str, where: str, python: str, run: str) -> str:
+    lines = _lines(said)
+    last = last_words(lines)
+    for pattern, fact, remedy in START_FAILURES:
+        if re.search(pattern, "\n".join(lines), re.IGNORECASE):
+            return f"{where} does not start: {fact.format(python=python)} ({last}): {remedy.format(run=run)}"
+    return f"{where} does not start ({last}): try it by hand: {runtime()} exec IMAGE {python} -c 'import torch'"
+
+
+def refusal(status: Mapping[str, Any], environment: Mapping[str, Any] | None) -> str | None:
+    """Why a measurement may not stand for its run: its torch is not that of the run's image. None where it may.
+
+    status: run.json. environment: that of measurement.json; empty where the process did not get as far as torch.
+    """
+    if status.get("kind") != "container" or not environment:
+        return None
+    for what, expected, found in (
+        ("in the container", status.get("image_name"), environment.get("container")),
+        ("with torch", status.get("torch"), environment.get("torch")),
+    ):
+        if expected != found:
+            return (
+                f"refused: measured {what} {found or 'none'}, but the run's image {status.get('where')} is {expected}: "
+                "measure it again: --use-singularity --config retry_failed=true"
+            )
+    return None

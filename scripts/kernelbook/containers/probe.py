@@ -1,0 +1,82 @@
+"""Can a run be measured here? The answer decides whether its cases are measured or become failed rows."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kernelbook.containers.images import Image, ImageError, image_of, obtain, stamp_of
+from kernelbook.containers.launching import look_inside, prepare_environment
+from kernelbook.trace.recorded import recorded_cases
+
+SCHEMA = 1
+
+
+class Lost(Exception):  # noqa: N818
+    """The run cannot take part; the message says fact, where and remedy."""
+
+
+def probe(spec: Mapping[str, Any], root: Path) -> dict[str, Any]:
+    """Look at one run and return what run.json holds: status ok or lost, reason, and what identifies the build.
+
+    spec: run, kind, where, description, and retry_of where an earlier look failed; of a container run also `container`
+    (see Plan.run_json), whose image is pulled or built, linked into the results and started once.
+    """
+    told = {key: value for key, value in spec.items() if key != "container"}
+    found = {"schema": SCHEMA, **told, "probed_utc": utc_now(), "image_digest": None}
+    try:
+        return found | {"status": "ok", "reason": None} | _LOOKS[spec["kind"]](root, spec)
+    except (Lost, ImageError, OSError) as obstacle:
+        return found | {"status": "lost", "reason": str(obstacle)}
+
+
+def utc_now() -> str:
+    """This second as 2026-11-29T15:00:00Z."""
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _nothing_to_check(root: Path, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The host's torch is looked at when the plan is made; a broken one fails case by case, with its own words."""
+    return {}
+
+
+def _recorded(root: Path, spec: Mapping[str, Any]) -> dict[str, Any]:
+    folder = root / spec["folder"]
+    if not folder.is_dir():
+        raise Lost(f"no folder {spec['where']}: correct runs.{spec['run']}.recorded")
+    if not recorded_cases(folder):
+        raise Lost(f"{spec['where']} holds neither <case>/<process>/measurement.json nor a trace (*.json, *.json.gz)")
+    return {}
+
+
+def _container(root: Path, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Fetch the image, link it to where the measurement expects it, start it; what identifies it and its torch."""
+    how = spec["container"]
+    where = f"runs.{spec['run']}"
+    image = image_of(spec["where"], root / how["store"], root / how["source"])
+    identity = obtain(image, f"{where}.container")
+    link = root / how["link"]
+    _link(image, link)
+    prepare_environment(os.environ, how["visible_devices"])
+    versions = look_inside(Path(how["link"]), how["python"], how["arguments"], spec["where"], where)
+    return {
+        "image_digest": identity.digest,
+        **vars(identity),
+        "image_name": image.name,
+        "image_stamp": stamp_of(image.file, how["python"]),
+        "image_seen": how["seen"],
+        **versions,
+    }
+
+
+def _link(image: Image, link: Path) -> None:
+    """Snakemake takes no image whose path has a space in it, and this one has none, wherever the image lies."""
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(image.file.absolute())
+
+
+_LOOKS = {"host": _nothing_to_check, "recorded": _recorded, "published": _nothing_to_check, "container": _container}

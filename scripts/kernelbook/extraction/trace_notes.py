@@ -1,0 +1,158 @@
+"""What is peculiar about a bare trace, beyond what reading it warns of: notes that explain figures that look odd."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kernelbook.text.units import plural
+from kernelbook.trace import TraceReading
+
+Note = dict[str, object]
+MOST_NAMES = 5
+DRIVER_LAUNCH = re.compile(r"cuLaunch|hipModuleLaunch")
+GRAPH_LAUNCH = "graphlaunch"  # in the lower-case names of the calls that replay a graph, of any vendor
+OLD_CATEGORIES = {"Operator", "Runtime", "Kernel", "Memcpy", "Memset"}
+
+
+def trace_notes(reading: TraceReading) -> list[Note]:
+    """Notes on one trace, each with code, count and message like a warning of the reading.
+
+    Codes: rank, old_schema, no_ops, graph_launches, driver_launches, several_streams, steps_alone, numbered_names,
+    numbered_apart, ranges_beside.
+    """
+    return [
+        *_rank(reading),
+        *_schema(reading),
+        *_ops(reading),
+        *_graphs(reading),
+        *_driver(reading),
+        *_streams(reading),
+        *_steps(reading),
+        *_numbered(reading),
+        *beside_forwards(reading),
+    ]
+
+
+def _rank(reading: TraceReading) -> Iterator[Note]:
+    job = reading.distributed or {}
+    rank, size = job.get("rank"), job.get("world_size")
+    if isinstance(rank, int) and isinstance(size, int) and size > 1:
+        yield _note("rank", 1, f"the trace is that of rank {rank} of a job with {size} ranks")
+
+
+def _schema(reading: TraceReading) -> Iterator[Note]:
+    old = sorted(OLD_CATEGORIES & reading.categories)
+    if old:
+        what = "is a bare array of events with" if reading.bare_array else "has"
+        yield _note("old_schema", 1, f"the trace {what} the categories of old versions of torch ({', '.join(old)})")
+
+
+def _ops(reading: TraceReading) -> Iterator[Note]:
+    """A graph replay calls no op, so its trace lacks none."""
+    if reading.ops.num_rows:
+        return
+    used = _tally(reading.device_use, "graph", "launch_api")
+    if any(not graph and GRAPH_LAUNCH not in (api or "").lower() for graph, api in used):
+        recorded = reading.ranges.num_rows or reading.steps  # they are recorded along with the ops
+        why = "" if recorded else " (recorded without ProfilerActivity.CPU)"
+        yield _note("no_ops", 1, f"the trace has no CPU ops{why}: which op launched a kernel is not known")
+
+
+def _graphs(reading: TraceReading) -> Iterator[Note]:
+    graphs = reading.device_use.filter(reading.device_use["graph"])
+    launches = Counter(graphs["launch"].to_pylist())
+    if launches:
+        most = max(launches.values())
+        all_graphs = all(GRAPH_LAUNCH in api.lower() for api in graphs["launch_api"].to_pylist())
+        if len(launches) == 1:
+            text = f"1 launch starts several activities, up to {most}: {'a graph launch, ' * all_graphs}counted once"
+        else:
+            what = f"{len(launches)} launches start several activities each"
+            text = f"{what}, up to {most}: {'graph launches, ' * all_graphs}each counted once"
+        yield _note("graph_launches", len(launches), text)
+
+
+def _driver(reading: TraceReading) -> Iterator[Note]:
+    used = _tally(reading.device_use, "category", "launch_api").items()
+    apis = {api: n for (category, api), n in used if category == "kernel" and api and DRIVER_LAUNCH.match(api)}
+    if apis:
+        number = sum(apis.values())
+        what = "1 kernel was" if number == 1 else f"{number} kernels were"
+        text = f"{what} launched through the driver ({', '.join(sorted(apis))})"
+        libraries = "hipBLASLt, MIOpen" if all(api.startswith("hip") for api in apis) else "cuBLAS, cuDNN"
+        who = f"Triton and other compilers at run time do so, and libraries for kernels that they load ({libraries})"
+        yield _note("driver_launches", number, f"{text}: {who}")
+
+
+def _streams(reading: TraceReading) -> Iterator[Note]:
+    pairs = _tally(reading.device_use, "device", "stream")
+    if len(pairs) > 1:
+        devices = len({device for device, _ in pairs})
+        where = f"{len(pairs)} streams" + (f" of {devices} devices" if devices > 1 else "")
+        sums = " on one device once, and adds up the devices" if devices > 1 else " once"
+        text = f"activities on {where}: busy time counts an overlap{sums}"
+        yield _note("several_streams", len(pairs), text)
+
+
+def _steps(reading: TraceReading) -> Iterator[Note]:
+    if reading.steps and not reading.ranges.num_rows:
+        spans = plural(reading.steps, "ProfilerStep# span", "ProfilerStep# spans")
+        text = f"the trace has {spans} and no range: to take them as ranges, name the annotation 'ProfilerStep#*'"
+        yield _note("steps_alone", reading.steps, text)
+
+
+def beside_forwards(reading: TraceReading) -> Iterator[Note]:
+    """Ranges of other threads, such as those of collectives in backward, whose kernels a forward does not have."""
+    beside = reading.beside_forwards()
+    kernels = sum(count or 0 for count in beside["kernels"].to_pylist())
+    if kernels:
+        names = list(dict.fromkeys(beside["group"].to_pylist()))
+        told = ", ".join(names[:MOST_NAMES]) + (" ..." if len(names) > MOST_NAMES else "")
+        text = (
+            f"{plural(beside.num_rows, 'range')} of other threads ({told}) ran inside {reading.groups.forward_name}: "
+            f"{plural(kernels, 'kernel')} in them count for them alone"
+        )
+        yield _note("ranges_beside", beside.num_rows, text)
+
+
+def _numbered(reading: TraceReading) -> Iterator[Note]:
+    """Names of ranges that differ in numbers alone."""
+    for code, found, text in (
+        ("numbered_names", reading.groups.merged, "names of ranges differ in numbers alone and are taken together"),
+        ("numbered_apart", reading.groups.apart, "names of ranges differ in numbers alone and are kept apart, as each "
+         "runs other kernels or one lies inside another; a glob takes them together"),
+    ):  # fmt: skip
+        if found:
+            names = ", ".join(f"{name} ({len(members)} names)" for name, members in list(found.items())[:MOST_NAMES])
+            more = f" and {len(found) - MOST_NAMES} more" if len(found) > MOST_NAMES else ""
+            count = sum(map(len, found.values()))
+            yield _note(code, count, f"{count} {text}: {names}{more}")
+
+
+def _tally(table: pa.Table, *names: str) -> dict[tuple[Any, ...], int]:
+    """How many rows have each combination of values in these columns.
+
+    By codes, since Arrow's own ways (group_by, to_numpy, a column compared with a value) import pandas, which takes
+    longer than to read a small trace.
+    """
+    if not table.num_rows:
+        return {}
+    encoded = [table[name].combine_chunks().dictionary_encode("encode") for name in names]
+    shape = [len(column.dictionary) for column in encoded]
+    codes = [np.frombuffer(column.indices.buffers()[1], np.int32, table.num_rows) for column in encoded]
+    counts = np.bincount(np.ravel_multi_index(codes, shape))
+    places = np.flatnonzero(counts)
+    values = [column.dictionary.to_pylist() for column in encoded]
+    rows = zip(*np.unravel_index(places, shape), strict=True)
+    named = [tuple(known[code] for known, code in zip(values, row, strict=True)) for row in rows]
+    return dict(zip(named, counts[places].tolist(), strict=True))
+
+
+def _note(code: str, count: int, message: str) -> Note:
+    return {"code": code, "count": count, "message": message}

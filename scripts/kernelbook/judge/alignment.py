@@ -1,0 +1,221 @@
+"""Two sequences of device activities, or of CPU ops, laid side by side: what was added, removed, replaced, fused."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kernelbook.cases import Activity, Call
+from kernelbook.judge.fusions import Placed, fusions
+from kernelbook.judge.steps import Step, in_epilogues, moved
+from kernelbook.judge.tensor_sizes import Sizes
+
+#: Matched activities whose time differs by this share and this much are shown as changed.
+CHANGED_FROM = 0.1
+CHANGED_FROM_US = 1.0
+Pair = tuple[int | None, int | None]
+SizesOf = Mapping[int, Sizes]  # position of an activity -> sizes of its op's tensors
+Key = tuple[str, str, str, tuple[str, ...], tuple[str, ...], Sizes]  # name, category, family, ops, op path, sizes
+INFINITE = float("inf")
+FULL_CELLS = 1_000_000
+BAND = 200
+#: Costs in hundredths, whole numbers so that sums are exact. A match is 0; a replacement costs less than a removal and
+#: an addition, if the two have something in common.
+GAP = 75
+ALIKE, RELATED = 80, 100
+OTHER_PATH, OTHER_SIZES = 5, 10  # of two of one name
+SAME_PATH, SAME_SIZE, SAME_SIZES = -10, -10, -30  # of two of different names; one tensor, several
+FAR_SIZES, FAR = 60, 4  # the largest tensors differ by that factor
+ONE_THING = ("GEMM", "attention", "softmax")
+POINTWISE = {"elementwise", "fill/mask"}
+
+
+@dataclass(frozen=True)
+class OpStep:
+    """Ops that only one of the two calls, in a row; ``kind``: added or removed."""
+
+    kind: str
+    names: tuple[str, ...]
+    self_us: float
+
+
+def align(
+    a: Sequence[Activity], b: Sequence[Activity], sizes_a: SizesOf | None = None, sizes_b: SizesOf | None = None
+) -> list[Step]:
+    """The alignment of least cost: equal names match, activities of one family may replace each other.
+
+    A Triton kernel takes in all that is gone of the ops that its name lists (see ``fusions``); what such a kernel
+    replaces by its family alone is looked at so first. sizes_a, sizes_b: as ``tensor_sizes`` gives them.
+    """
+    if _fused(a) and not _fused(b):
+        return [_mirrored(step) for step in align(b, a, sizes_b, sizes_a)]
+    pairs = paired(a, b, sizes_a, sizes_b)
+    undone = {pair for pair in pairs if _by_triton(a, b, pair)}
+    loose = [part for pair in pairs for part in (((pair[0], None), (None, pair[1])) if pair in undone else (pair,))]
+    before, interval = [], 0
+    for i, j in loose:
+        before.append(interval)
+        interval += i is not None and j is not None
+    gone = [(i, n) for (i, j), n in zip(loose, before, strict=True) if i is not None and j is None]
+    new = [(j, n) for (i, j), n in zip(loose, before, strict=True) if j is not None and i is None]
+    groups = fusions(
+        [Placed(a[i], n, (sizes_a or {}).get(a[i].position)) for i, n in gone],
+        [Placed(b[j], n, (sizes_b or {}).get(b[j].position)) for j, n in new],
+    )
+    named = [(tuple(gone[x][0] for x in mine), tuple(new[y][0] for y in theirs)) for mine, theirs in groups]
+    return in_epilogues(moved(_steps(a, b, pairs, undone, named)))
+
+
+def _fused(activities: Sequence[Activity]) -> bool:
+    """Whether kernels are among them that take several ops in."""
+    return any(activity.decoded.library == "Triton" or activity.family == "attention" for activity in activities)
+
+
+def _mirrored(step: Step) -> Step:
+    """The step seen from the other side."""
+    kinds = {"added": "removed", "removed": "added", "fused": "split"}
+    kind = _same_or_changed(step.b[0], step.a[0]) if step.kind in ("same", "changed") else step.kind
+    return Step(kinds.get(kind, kind), step.b, step.a)
+
+
+def _by_triton(a: Sequence[Activity], b: Sequence[Activity], pair: Pair) -> bool:
+    """Whether a Triton kernel stands for a kernel that is none."""
+    i, j = pair
+    if i is None or j is None or a[i].name == b[j].name:
+        return False
+    return b[j].decoded.library == "Triton" and a[i].decoded.library != "Triton"
+
+
+def _steps(
+    a: Sequence[Activity],
+    b: Sequence[Activity],
+    pairs: Sequence[Pair],
+    undone: set[Pair],
+    groups: Sequence[tuple[tuple[int, ...], tuple[int, ...]]],
+) -> list[Step]:
+    """The pairs as steps; a group stands where its first of b stands, a pair undone in vain is one again."""
+    taken = {i for mine, _ in groups for i in mine}
+    group_at = {theirs[0]: (mine, theirs) for mine, theirs in groups}
+    made = {j for _, theirs in groups for j in theirs}
+    steps = []
+    for i, j in pairs:
+        mine, theirs = (i if i not in taken else None), (j if j not in made else None)
+        if (i, j) in undone and (mine is None or theirs is None):
+            steps += [_step(a, b, i, None)] if mine is not None else []
+            steps += [_step(a, b, None, j)] if theirs is not None else []
+        elif mine is not None or theirs is not None:
+            steps.append(_step(a, b, mine, theirs))
+        if j in group_at:
+            whole = [tuple(side[place] for place in places) for side, places in zip((a, b), group_at[j], strict=True)]
+            steps.append(Step("fused" if max(map(len, whole)) > 1 else "replaced", *whole))
+    return steps
+
+
+def align_ops(a: Sequence[Call], b: Sequence[Call]) -> list[OpStep]:
+    """Runs of ops that only one of the two calls, by name in the order of their start."""
+    matcher = difflib.SequenceMatcher(None, [c.name for c in a], [c.name for c in b], autojunk=False)
+    steps = []
+    for tag, a0, a1, b0, b1 in matcher.get_opcodes():
+        if tag in ("delete", "replace"):
+            steps.append(_op_step("removed", a[a0:a1]))
+        if tag in ("insert", "replace"):
+            steps.append(_op_step("added", b[b0:b1]))
+    return steps
+
+
+def _op_step(kind: str, calls: Sequence[Call]) -> OpStep:
+    return OpStep(kind, tuple(call.name for call in calls), sum(call.self_us for call in calls))
+
+
+def _same_or_changed(a: Activity, b: Activity) -> str:
+    difference = abs(a.duration_us - b.duration_us)
+    return "changed" if difference >= max(CHANGED_FROM * a.duration_us, CHANGED_FROM_US) else "same"
+
+
+def _step(a: Sequence[Activity], b: Sequence[Activity], i: int | None, j: int | None) -> Step:
+    if i is None:
+        return Step("added", (), (b[j],))  # type: ignore[index]
+    if j is None:
+        return Step("removed", (a[i],), ())
+    return Step(_same_or_changed(a[i], b[j]) if a[i].name == b[j].name else "replaced", (a[i],), (b[j],))
+
+
+def paired(
+    a: Sequence[Activity], b: Sequence[Activity], sizes_a: SizesOf | None = None, sizes_b: SizesOf | None = None
+) -> list[Pair]:
+    """Needleman and Wunsch (1970) with the costs above, within a band around the diagonal where both are long.
+
+    (place in a, place in b) of each pair, None for the side that has nothing there. The page's ``align.js`` does the
+    same; a test holds the two together.
+    """
+    keys_a, keys_b = [_key(x, sizes_a or {}) for x in a], [_key(x, sizes_b or {}) for x in b]
+    costs: dict[tuple[Key, Key], float] = {}
+    for key_a in set(keys_a):
+        for key_b in set(keys_b):
+            costs[key_a, key_b] = _cost(key_a, key_b)
+    band = max(len(a), len(b)) if len(a) * len(b) <= FULL_CELLS else abs(len(a) - len(b)) + BAND
+    best = _table(keys_a, keys_b, costs, band)
+    pairs: list[Pair] = []
+    i, j = len(a), len(b)
+    while i or j:
+        here = best[i][j]
+        if i and j and here == best[i - 1].get(j - 1, INFINITE) + costs[keys_a[i - 1], keys_b[j - 1]]:
+            i, j = i - 1, j - 1
+            pairs.append((i, j))
+        elif i and here == best[i - 1].get(j, INFINITE) + GAP:
+            i -= 1
+            pairs.append((i, None))
+        else:
+            j -= 1
+            pairs.append((None, j))
+    return pairs[::-1]
+
+
+def _key(activity: Activity, sizes: SizesOf) -> Key:
+    """What decides whether two activities may stand for each other."""
+    path = tuple(op for op in activity.ops if re.match(r"\w+::\w", op))  # without annotations and compiled regions
+    ops, own = activity.decoded.fused_ops, sizes.get(activity.position, ())
+    return activity.name, activity.category, activity.family, ops, path, own
+
+
+def _cost(a: Key, b: Key) -> float:
+    (name_a, category_a, family_a, ops_a, path_a, sizes_a), (name_b, category_b, family_b, ops_b, path_b, sizes_b) = (
+        a,
+        b,
+    )
+    if category_a != category_b:
+        return INFINITE
+    if name_a == name_b:
+        return OTHER_PATH * (path_a != path_b) + OTHER_SIZES * bool(sizes_a and sizes_b and sizes_a != sizes_b)
+    equal = bool(sizes_a) and sizes_a == sizes_b
+    if family_a == family_b:
+        base = ALIKE if family_a in ONE_THING or ops_a == ops_b else RELATED
+    elif {family_a, family_b} <= POINTWISE and equal and len(sizes_a) > 1:
+        base = RELATED  # a mask filled in, a mask added: several tensors of the very same sizes
+    else:
+        return INFINITE
+    base += SAME_PATH * bool(path_a and path_a == path_b)
+    if equal:
+        return base + (SAME_SIZES if len(sizes_a) > 1 else SAME_SIZE)
+    far = sizes_a and sizes_b and max(sizes_a[0], sizes_b[0]) >= FAR * min(sizes_a[0], sizes_b[0])
+    return base + FAR_SIZES * bool(far)
+
+
+def _table(
+    a: Sequence[Key], b: Sequence[Key], costs: dict[tuple[Key, Key], float], band: int
+) -> list[dict[int, float]]:
+    """best[i][j]: the least cost of aligning the first i of a with the first j of b, for j within the band."""
+    best = [{j: GAP * j for j in range(min(band, len(b)) + 1)}]
+    for i in range(1, len(a) + 1):
+        above, row, key = best[-1], {}, a[i - 1]
+        left = INFINITE
+        for j in range(max(0, i - band), min(len(b), i + band) + 1):
+            left = min(above.get(j, INFINITE), left) + GAP
+            if j:
+                match = above.get(j - 1, INFINITE) + costs[key, b[j - 1]]
+                left = min(left, match)
+            row[j] = left
+        best.append(row)
+    return best

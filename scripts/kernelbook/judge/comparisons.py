@@ -1,0 +1,231 @@
+"""Two cases, or one case in two runs, compared: what else ran, and what that costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from kernelbook.cases import Activity, Call, CaseFacts, comparability
+from kernelbook.judge.alignment import OpStep, align, align_ops
+from kernelbook.judge.fusions import base_op
+from kernelbook.judge.ratio import Ratio, ratio_of, ratio_text
+from kernelbook.judge.steps import Step, rest_us
+from kernelbook.judge.tensor_sizes import conversions, tensor_sizes
+from kernelbook.kernel_names import UNKNOWN, same_type
+from kernelbook.text.units import at_border, duration, plural
+
+MOST_STEPS = 6
+#: Device times that differ by less, µs, are told as equal, and a rest of less is not told.
+TOLD_FROM_US = 0.05
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """b against a. ``refused`` says why times may not be compared; ``sentences`` say what was found.
+
+    ``rest_us``: see ``steps.rest_us``; None where times may not be compared.
+    """
+
+    a: CaseFacts
+    b: CaseFacts
+    refused: str | None
+    steps: tuple[Step, ...]
+    op_steps: tuple[OpStep, ...]
+    ratio: Ratio | None
+    sentences: tuple[str, ...]
+    rest_us: float | None = None
+
+    @property
+    def title(self) -> str:
+        """Which two."""
+        if self.a.case == self.b.case:
+            return f"{self.b.case}: {self.b.run} against {self.a.run}"
+        runs = "" if self.a.run == self.b.run else f" ({self.b.run} against {self.a.run})"
+        return f"{self.b.case} against {self.a.case}{runs}"
+
+
+def compare(a: CaseFacts, b: CaseFacts) -> Comparison:
+    """All that can be said of b against a; where times may not be compared, kernels still are."""
+    refused = refusal(a, b)
+    steps: tuple[Step, ...] = ()
+    if a.on_device and b.on_device:
+        aligned = align(a.activities, b.activities, tensor_sizes(a), tensor_sizes(b))
+        casts = conversions(a), conversions(b)
+        steps = tuple(replace(s, words_a=_briefs(s.a, casts[0]), words_b=_briefs(s.b, casts[1])) for s in aligned)
+    op_steps = tuple(align_ops(_typical_ops(a), _typical_ops(b)))
+    both = None if refused or not a.device_time_us or not b.device_time_us else b.device_time_us / a.device_time_us
+    ratio = None if refused else ratio_of(_samples(a), _samples(b))
+    sentences = tuple(_sentences(a, b, refused, steps, both, ratio))
+    rest = rest_us(_longer_us(a, b), steps) if both else None
+    return Comparison(a, b, refused, steps, op_steps, ratio, sentences, rest)
+
+
+def refusal(a: CaseFacts, b: CaseFacts) -> str | None:
+    """Why the times of the two may not be compared; None where they may."""
+    for facts in (a, b):
+        if facts.status != "ok":
+            return f"{facts.case} of {facts.run} {facts.status}: {facts.reason or 'no reason given'}"
+    return comparability.refusal(a.setting, b.setting)
+
+
+def _typical_ops(facts: CaseFacts) -> list[Call]:
+    """The ops of the representative forward, each with the CPU time that one of its name usually takes."""
+    return [replace(op, self_us=facts.usual_self_us.get((op.category, op.name), op.self_us)) for op in facts.ops]
+
+
+# --- times -----------------------------------------------------------------------------------------------------------
+
+
+def _samples(facts: CaseFacts) -> list[np.ndarray]:
+    good = [p for p in facts.processes if p.merged and p.forward_times_us]
+    return [np.asarray(process.forward_times_us, dtype=float) for process in good]
+
+
+# --- words -----------------------------------------------------------------------------------------------------------
+
+
+def _sentences(
+    a: CaseFacts,
+    b: CaseFacts,
+    refused: str | None,
+    steps: Sequence[Step],
+    device_ratio: float | None,
+    ratio: Ratio | None,
+) -> list[str]:
+    said = []
+    if a.on_device and b.on_device:
+        said.append(f"{plural(b.kernels or 0, 'kernel')} against {a.kernels}{_device_ratio(a, b, device_ratio)}.")
+        said += _identity(a, b)
+        said += _costliest(steps, a.device_time_us)
+        if device_ratio is not None and any(step.kind != "same" for step in steps):
+            said += filter(None, [rest_text(rest_us(_longer_us(a, b), steps), steps)])
+    if refused:
+        said.append(f"Times are not compared: {refused}.")
+    elif ratio:
+        said.append(ratio_text(ratio))
+    return said
+
+
+def _costliest(steps: Sequence[Step], whole_us: float | None) -> list[str]:
+    """The steps that move the time most, in their order; the rest as one sum."""
+    different = [step for step in steps if step.kind != "same"]
+    kept = sorted(different, key=lambda step: -abs(step.delta_us))[:MOST_STEPS]
+    said = [step_text(step, whole_us) for step in different if step in kept]
+    rest = [step for step in different if step not in kept]
+    if rest:
+        said.append(
+            f"And {plural(len(rest), 'smaller difference')}, {_signed(sum(step.delta_us for step in rest))} in all."
+        )
+    return said
+
+
+def _device_ratio(a: CaseFacts, b: CaseFacts, ratio: float | None) -> str:
+    longer = _longer_us(a, b)
+    apart = f" ({_apart(longer)})" if abs(longer) >= TOLD_FROM_US else ""
+    return "" if ratio is None else f", {ratio:.2f} x the device time{apart}"
+
+
+def _longer_us(a: CaseFacts, b: CaseFacts) -> float:
+    """What b takes more of the device's time than a."""
+    return (b.device_time_us or 0.0) - (a.device_time_us or 0.0)
+
+
+def rest_text(rest: float, steps: Sequence[Step]) -> str:
+    """Where the rest of so many µs is from; empty of next to nothing."""
+    same = "what stays the same and of " if any(step.kind == "same" for step in steps) else ""
+    return f"The rest, of {same}summing medians: {_signed(rest)}." if abs(rest) >= TOLD_FROM_US else ""
+
+
+def _identity(a: CaseFacts, b: CaseFacts) -> list[str]:
+    mine, theirs = (Counter(k.name for k in f.activities if k.category == "kernel") for f in (a, b))
+    if mine and mine == theirs:
+        return [f"The same {_many(sum(mine.values()), 'kernel')} by name."]
+    gemms = [Counter(k.name for k in f.activities if k.family == "GEMM") for f in (a, b)]
+    if gemms[0] and gemms[0] == gemms[1]:
+        return [f"The same {_many(sum(gemms[0].values()), 'GEMM')} by name."]
+    return []
+
+
+def _apart(us: float) -> str:
+    return f"{duration(abs(us))} {'less' if us < 0 else 'more'}"
+
+
+def _signed(us: float) -> str:
+    return f"{'-' if us < 0 else '+'}{duration(abs(us))}"
+
+
+def _many(count: int, noun: str) -> str:
+    return noun if count == 1 else _number(count, noun)
+
+
+def _number(count: int, noun: str) -> str:
+    if count == 1:
+        return f"one {noun}"
+    return f"{NUMBERS[count] if count < len(NUMBERS) else count} {noun}s"
+
+
+def step_text(step: Step, whole_us: float | None) -> str:
+    """``Removed: Memcpy DtoD, 127.6 µs, 11.9 %.``; empty for what is the same."""
+    if step.kind == "same":
+        return ""
+    share = f", {abs(step.delta_us) / whole_us:.1%}".replace("%", " %") if whole_us else ""
+    mine, theirs = _labels(step.words_a or _briefs(step.a)), _labels(step.words_b or _briefs(step.b))
+    if step.kind in ("removed", "added"):
+        return f"{step.kind.capitalize()}: {mine or theirs}, {duration(abs(step.delta_us))}{share}."
+    saved = f"{_apart(step.delta_us)}{share}"
+    if step.kind in ("fused", "split"):
+        whole, parts = _together(step.a, mine), _together(step.b, theirs)
+        return f"{step.kind.capitalize()}: {whole} into {parts}, {saved}."
+    if step.kind == "changed":
+        return f"Changed: {mine}, {duration(step.time_a_us)} to {duration(step.time_b_us)}{share}."
+    return f"Replaced: {mine} by {theirs}{_other_type(step)}, {saved}."
+
+
+def _other_type(step: Step) -> str:
+    """That a product is computed in another element type, where both names say theirs."""
+    types = [{x.decoded.element_type for x in side if x.family in ("GEMM", "attention")} for side in (step.a, step.b)]
+    if UNKNOWN in types[0] | types[1] or not all(len(found) == 1 for found in types):
+        return ""
+    before, now = (found.pop() for found in types)
+    return "" if same_type(before, now) else f" ({now} instead of {before})"
+
+
+def _together(activities: Sequence[Activity], words: str) -> str:
+    return words if len(activities) == 1 else f"{_activities(activities)} ({words})"
+
+
+def _activities(activities: Sequence[Activity]) -> str:
+    kernels = sum(activity.category == "kernel" for activity in activities)
+    others = Counter(activity.category for activity in activities if activity.category != "kernel")
+    parts = [_number(kernels, "kernel"), *(_number(n, category) for category, n in others.items())]
+    return " and ".join(parts[0 if kernels else 1 :])
+
+
+def _labels(words: Sequence[str]) -> str:
+    """``2 x fill, tril``: each once with how often, in the order of their first coming."""
+    return ", ".join(word if count == 1 else f"{count} x {word}" for word, count in Counter(words).items())
+
+
+def _briefs(activities: Sequence[Activity], casts: Mapping[int, tuple[str, str]] | None = None) -> tuple[str, ...]:
+    return tuple(brief(activity, (casts or {}).get(activity.position)) for activity in activities)
+
+
+def brief(activity: Activity, cast: tuple[str, str] | None = None) -> str:
+    """The op of an ATen kernel (gelu, cast bf16 to fp32), else the label, cut where it is long.
+
+    cast: (type read, type written), where it is known better than from the name.
+    """
+    decoded = activity.decoded
+    if cast:
+        return f"cast {cast[0]} to {cast[1]}"
+    if decoded.what.startswith("converts "):
+        return decoded.what.replace("converts", "cast", 1)
+    if decoded.library == "ATen" and (activity.op or "").startswith("aten::"):
+        return base_op(activity.op or "")
+    if decoded.library == "ATen" and decoded.fused_ops:
+        return decoded.fused_ops[0]
+    return at_border(activity.label, 46)

@@ -1,0 +1,39 @@
+"""What a forward and each of its kernels must cost, from shapes, against ceilings measured in the same run.
+
+``roof``: the roofline and its shares. ``shapes``: operands and which op launched which kernel. ``traffic``: bytes and
+FLOPs of one op. ``kernels``, ``gemm``, ``forward``: what a kernel, a product and a forward achieved. ``ceilings``:
+what the device can do.
+"""
+
+from __future__ import annotations
+
+from kernelbook.judge.cost_model.ceilings import Ceiling, ceilings_of, measured_ceilings
+from kernelbook.judge.cost_model.forward import ForwardCost, forward_cost
+from kernelbook.judge.cost_model.gemm import GemmCost, gemm_costs
+from kernelbook.judge.cost_model.kernel_costs import KernelCost, kernel_costs
+from kernelbook.judge.cost_model.needs import compulsory_bytes, dense_flops, useful_flops
+from kernelbook.judge.cost_model.residency import resident_blocks, waves_of
+from kernelbook.judge.cost_model.roof import Ceilings
+from kernelbook.judge.cost_model.shapes import ELEMENT_BYTES, Launched, launched, shaped_calls
+
+__all__ = [
+    "ELEMENT_BYTES",
+    "Ceiling",
+    "Ceilings",
+    "ForwardCost",
+    "GemmCost",
+    "KernelCost",
+    "Launched",
+    "ceilings_of",
+    "compulsory_bytes",
+    "dense_flops",
+    "forward_cost",
+    "gemm_costs",
+    "kernel_costs",
+    "launched",
+    "measured_ceilings",
+    "resident_blocks",
+    "shaped_calls",
+    "useful_flops",
+    "waves_of",
+]

@@ -1,0 +1,152 @@
+"""A forward against its floor: what the run's ceilings allow at best for what it must move and compute."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernelbook.cases import CaseFacts
+from kernelbook.judge.clock import bound_of, bounds_by_process
+from kernelbook.judge.cost_model.kernel_costs import KernelCost, kernel_costs
+from kernelbook.judge.cost_model.needs import compulsory_bytes, useful_flops
+from kernelbook.judge.cost_model.roof import LEAST_ROOF_US, Ceilings, per_second, time_at
+
+#: What limits an unprofiled forward. overhead is what `clock.bound_of` calls launches; the others tell its gpu apart.
+OVERHEAD, COMPUTE, MEMORY, EXCESS, EFFICIENCY, LATENCY, UNKNOWN = LIMITERS = (
+    "overhead",
+    "compute",
+    "memory",
+    "excess traffic or work",
+    "kernel efficiency",
+    "latency",
+    "unknown",
+)
+#: A floor of at least this share of the device time is what limits a forward.
+NEAR = 0.5
+
+
+@dataclass(frozen=True)
+class ForwardCost:
+    """One forward against its floor.
+
+    ``flops``, and with them ``tflops``, ``intensity`` and ``share_of_compute``, leave out the masked half of causal
+    attention. ``compulsory_bytes``: inputs, weights and output once each; ``compulsory_gb_per_s``: those a second.
+    ``traffic_bytes``: what its kernels moved, see KernelCost, None unless known of every one; ``times_compulsory``:
+    those over the compulsory bytes.
+
+    ``share_of_compute``: FLOPs a second over the compute ceiling. ``share_of_memory``: compulsory bytes a second over
+    the memory ceiling, None above it, where they came from the L2 cache. ``floor_us``: the larger of FLOPs over the
+    compute ceiling and compulsory bytes over the memory ceiling, the former alone above the memory ceiling; None below
+    LEAST_ROOF_US.
+
+    ``limiter``: overhead, where the device waits for the CPU. compute or memory, where the forward is within twice its
+    floor. Farther away there are two factors, from the floor to the least time for what its kernels themselves move and
+    compute, and from there to the device time; the larger is excess traffic or work, or kernel efficiency. latency,
+    where the floor is below LEAST_ROOF_US. Else unknown. ``limiter_processes``: in how many of the
+    ``processes`` that can be told by their own medians it is overhead, or is something else, as it is in the case.
+
+    ``trade_off``: what it buys against the fastest of its peers, in words; filled in by whoever knows them.
+    """
+
+    run: str
+    case: str
+    flops: int | None
+    compulsory_bytes: int | None
+    traffic_bytes: int | None
+    times_compulsory: float | None
+    intensity: float | None
+    tflops: float | None
+    compulsory_gb_per_s: float | None
+    share_of_compute: float | None
+    share_of_memory: float | None
+    limiter: str
+    limiter_processes: int | None
+    processes: int | None
+    floor_us: float | None
+    times_floor: float | None
+    times_floor_wall: float | None
+    trade_off: str | None = None
+
+    @property
+    def limited_by(self) -> str:
+        """`compute`, or `compute (in 2 of 3 processes)` where the others wait for the CPU, or the reverse."""
+        if self.limiter_processes in (None, self.processes):
+            return self.limiter
+        return f"{self.limiter} (in {self.limiter_processes} of {self.processes} processes)"
+
+    @property
+    def told(self) -> bool:
+        """Whether there is anything to show: a CPU run or a bare trace has no ceilings and no floor."""
+        return any((self.tflops, self.compulsory_gb_per_s, self.floor_us, self.trade_off))
+
+
+def forward_cost(facts: CaseFacts, ceilings: Ceilings) -> ForwardCost:
+    """One forward against the floor that the run's ceilings set."""
+    flops, least, time_us = useful_flops(facts), compulsory_bytes(facts), facts.device_time_us
+    flops_s, bytes_s = per_second(flops, time_us), per_second(least, time_us)
+    cached = bool(bytes_s and ceilings.bytes_per_s and bytes_s > ceilings.bytes_per_s)
+    kernels = kernel_costs(facts, ceilings)
+    measured = ceilings if ceilings.flops_per_s and ceilings.bytes_per_s else Ceilings()
+    compute_us = time_at(flops, measured.flops_per_s)
+    memory_us = None if cached else time_at(least, measured.bytes_per_s)
+    longest = max(compute_us or 0.0, memory_us or 0.0)
+    floor = longest if longest >= LEAST_ROOF_US else None
+    limiter = _limiter(facts, compute_us, memory_us, kernels, measured)
+    waiting = [bound == "launches" for bound in bounds_by_process(facts).values() if bound != "unknown"]
+    traffic = sum(cost.bytes for cost in kernels) if _all_known(facts, kernels) else None
+    return ForwardCost(
+        run=facts.run,
+        case=facts.case,
+        flops=flops,
+        compulsory_bytes=least,
+        traffic_bytes=traffic,
+        times_compulsory=traffic / least if traffic and least else None,
+        intensity=flops / least if flops and least else None,
+        tflops=flops_s / 1e12 if flops_s else None,
+        compulsory_gb_per_s=bytes_s / 1e9 if bytes_s else None,
+        share_of_compute=flops_s / ceilings.flops_per_s if flops_s and ceilings.flops_per_s else None,
+        share_of_memory=bytes_s / ceilings.bytes_per_s if bytes_s and ceilings.bytes_per_s and not cached else None,
+        limiter=limiter,
+        limiter_processes=waiting.count(limiter == OVERHEAD) if waiting else None,
+        processes=len(waiting) or None,
+        floor_us=floor,
+        times_floor=time_us / floor if floor and time_us else None,
+        times_floor_wall=facts.forward_time_us / floor if floor and facts.forward_time_us else None,
+    )
+
+
+def _all_known(facts: CaseFacts, kernels: Sequence[KernelCost]) -> bool:
+    work = {activity.position for activity in facts.activities if activity.category in ("kernel", "memcpy")}
+    return bool(work) and work == {cost.position for cost in kernels}
+
+
+def _limiter(
+    facts: CaseFacts,
+    compute_us: float | None,
+    memory_us: float | None,
+    kernels: Sequence[KernelCost],
+    ceilings: Ceilings,
+) -> str:
+    """One of LIMITERS. ``compute_us`` and ``memory_us``: what the ceilings ask for, None where that cannot be said."""
+    if bound_of(facts)[0] == "launches":
+        return OVERHEAD
+    longest = max(compute_us or 0.0, memory_us or 0.0)
+    if not facts.device_time_us or not longest:
+        return UNKNOWN
+    if longest >= NEAR * facts.device_time_us:
+        return COMPUTE if (compute_us or 0.0) >= (memory_us or 0.0) else MEMORY
+    if compute_us is None or memory_us is None:
+        return UNKNOWN
+    if longest < LEAST_ROOF_US:
+        return LATENCY
+    own = sum(_least_us(cost, ceilings) for cost in kernels)
+    if own and own / longest >= facts.device_time_us / own:
+        return EXCESS
+    told = _all_known(facts, kernels) and all(cost.roof for cost in kernels)
+    return EFFICIENCY if told else UNKNOWN
+
+
+def _least_us(cost: KernelCost, ceilings: Ceilings) -> float:
+    """µs that a kernel needs at the least; of FLOPs in another element type than the ceiling's only the bytes count."""
+    computed = time_at(cost.flops, ceilings.flops_per_s) if cost.roof else None
+    return max(time_at(cost.bytes, ceilings.bytes_per_s) or 0.0, computed or 0.0)

@@ -1,0 +1,104 @@
+"""The matrix products of a forward: sizes from shapes, what each achieved, and how its grid fits the device."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from kernelbook.cases import Activity, CaseFacts, label
+from kernelbook.judge.cost_model.residency import waves_of
+from kernelbook.judge.cost_model.roof import Ceilings, per_second, roof_of
+from kernelbook.judge.cost_model.shapes import Launched, launched
+from kernelbook.judge.cost_model.traffic import FACTORS, sizes, traffic_of
+
+#: Libraries that compute the transposed product (column-major), so that the tile's first side lies along n.
+COLUMN_MAJOR = {"cuBLAS", "CUTLASS"}
+
+
+@dataclass(frozen=True)
+class GemmCost:
+    """One product of a forward, (batch x) m x k times k x n, with what it achieved.
+
+    ``bytes``, ``share_of_roof`` and ``roof``: as in KernelCost. ``tiles``: blocks of the output that the kernel's tile
+    makes. ``blocks``: thread blocks of its grid; ``waves``: those over what the device holds at once.
+    ``tiles_per_block``: above 1 where the kernel is persistent, each block computing tile after tile.
+    """
+
+    run: str
+    case: str
+    position: int
+    kernel: str
+    label: str
+    m: int
+    n: int
+    k: int
+    batch: int
+    flops: int
+    bytes: int
+    time_us: float
+    tflops: float | None
+    intensity: float
+    share_of_roof: float | None
+    roof: str | None
+    tile: str | None
+    tiles: int | None
+    blocks: int | None
+    waves: float | None
+    tiles_per_block: float | None
+
+
+def gemm_costs(facts: CaseFacts, ceilings: Ceilings | None = None) -> list[GemmCost]:
+    """The products of the representative forward, each with the kernel that computed it.
+
+    Empty where no shapes were recorded, or where ops and kernels cannot be paired. A product that took several kernels
+    is left out.
+    """
+    pairs = [
+        each
+        for each in launched(facts)
+        if each.op.name in FACTORS and each.alone and each.activity.category == "kernel"
+    ]
+    found = [_gemm(facts, each, ceilings or Ceilings()) for each in pairs if each.activity.family == "GEMM"]
+    return [gemm for gemm in found if gemm is not None]
+
+
+def _gemm(facts: CaseFacts, pair: Launched, ceilings: Ceilings) -> GemmCost | None:
+    size, traffic, kernel = sizes(pair.op), traffic_of(pair.op, pair.seeded), pair.activity
+    if size is None or traffic is None or traffic.flops is None:
+        return None
+    batch, m, n, k = size
+    per_s = per_second(traffic.flops, kernel.duration_us)
+    roof = roof_of(traffic.flops, traffic.bytes, ceilings, traffic.kind)
+    tiles = _tiles(kernel, batch, m, n)
+    blocks = math.prod(kernel.grid) if kernel.grid else None
+    return GemmCost(
+        run=facts.run,
+        case=facts.case,
+        position=kernel.position,
+        kernel=kernel.name,
+        label=label("kernel", kernel.name),
+        m=m,
+        n=n,
+        k=k,
+        batch=batch,
+        flops=traffic.flops,
+        bytes=traffic.bytes,
+        time_us=kernel.duration_us,
+        tflops=per_s / 1e12 if per_s else None,
+        intensity=traffic.flops / traffic.bytes,
+        share_of_roof=roof.share(kernel.duration_us) if roof else None,
+        roof=roof.side if roof else None,
+        tile=kernel.decoded.tile,
+        tiles=tiles,
+        blocks=blocks,
+        waves=waves_of(kernel, facts.device_properties),
+        tiles_per_block=tiles / blocks if tiles and blocks else None,
+    )
+
+
+def _tiles(kernel: Activity, batch: int, m: int, n: int) -> int | None:
+    sides = [int(side) for side in (kernel.decoded.tile or "").split("x") if side.isdigit()]
+    if len(sides) < 2:
+        return None
+    along_m, along_n = sides[:2] if kernel.decoded.library not in COLUMN_MAJOR else (sides[1], sides[0])
+    return batch * math.ceil(m / along_m) * math.ceil(n / along_n)

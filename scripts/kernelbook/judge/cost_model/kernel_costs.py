@@ -1,0 +1,91 @@
+"""What each kernel of a forward moved and computed a second, against the roof that the run's ceilings set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kernelbook.cases import Activity, CaseFacts
+from kernelbook.judge.cost_model.fused import fused_traffic
+from kernelbook.judge.cost_model.needs import compulsory_bytes, useful_flops
+from kernelbook.judge.cost_model.roof import PROFILER_KINDS, Ceilings, per_second, roof_of, share_of, time_at
+from kernelbook.judge.cost_model.shapes import Launched, launched
+from kernelbook.judge.cost_model.traffic import Traffic, traffic_of
+
+
+@dataclass(frozen=True)
+class KernelCost:
+    """One kernel or memcpy of the representative forward whose traffic is known from recorded shapes.
+
+    ``time_us``: the median over all forwards. ``bytes``: whole tensors, each input read once, each output written
+    once; of a memcpy read and written. ``share_of_memory``: bytes a second over the memory ceiling. ``share_of_roof``:
+    what it achieved over the lesser of the compute ceiling and intensity x memory ceiling; without FLOPs the same as
+    share_of_memory. Both are None above 1.05, where bytes came from the L2 cache, and where the roof is below what any
+    kernel takes; the latter also for a product in another element type than that of the compute ceiling.
+    ``roof``: memory or compute, the side that is lower.
+    """
+
+    position: int
+    label: str
+    op: str | None
+    time_us: float
+    bytes: int
+    gb_per_s: float | None
+    share_of_memory: float | None
+    flops: int | None
+    tflops: float | None
+    share_of_roof: float | None
+    roof: str | None
+
+
+def kernel_costs(facts: CaseFacts, ceilings: Ceilings | None = None) -> list[KernelCost]:
+    """One for each kernel and memcpy of the representative forward whose traffic is known, in order of position."""
+    return [_cost(activity, traffic, ceilings or Ceilings()) for activity, traffic in _known(facts)]
+
+
+def _known(facts: CaseFacts) -> Iterator[tuple[Activity, Traffic]]:
+    """(activity, traffic): of its op, or inferred; else, where it is the forward's only one, all that that must do."""
+    pairs = launched(facts)
+    by_position, fused = {pair.activity.position: pair for pair in pairs}, fused_traffic(facts, pairs)
+    work = [activity for activity in facts.activities if activity.category in ("kernel", "memcpy")]
+    for activity in work:
+        traffic = _traffic(activity, by_position.get(activity.position)) or fused.get(activity.position)
+        if traffic is None and len(work) == 1 and activity.category == "kernel":
+            traffic = _whole(facts)
+        if traffic is not None and traffic.bytes:
+            yield activity, traffic
+
+
+def _traffic(activity: Activity, pair: Launched | None) -> Traffic | None:
+    if activity.category == "memcpy":
+        inside = "DtoD" in activity.name  # others cross the bus, which no ceiling was measured of
+        return Traffic(activity.bytes, activity.bytes) if inside and activity.bytes else None
+    return traffic_of(pair.op, pair.seeded) if pair and pair.alone else None
+
+
+def _whole(facts: CaseFacts) -> Traffic | None:
+    """All that a forward must move and compute, which its only kernel then did."""
+    least = compulsory_bytes(facts)
+    if least is None or facts.output_bytes is None:
+        return None
+    kind = PROFILER_KINDS.get(facts.dtype or "")
+    return Traffic(least - facts.output_bytes, facts.output_bytes, useful_flops(facts), kind)
+
+
+def _cost(activity: Activity, traffic: Traffic, ceilings: Ceilings) -> KernelCost:
+    time_us = activity.duration_us
+    moved, computed = per_second(traffic.bytes, time_us), per_second(traffic.flops, time_us)
+    roof = roof_of(traffic.flops, traffic.bytes, ceilings, traffic.kind)
+    return KernelCost(
+        position=activity.position,
+        label=activity.label,
+        op=activity.op,
+        time_us=time_us,
+        bytes=traffic.bytes,
+        gb_per_s=moved / 1e9 if moved else None,
+        share_of_memory=share_of(time_at(traffic.bytes, ceilings.bytes_per_s), time_us),
+        flops=traffic.flops,
+        tflops=computed / 1e12 if computed else None,
+        share_of_roof=roof.share(time_us) if roof else None,
+        roof=roof.side if roof else None,
+    )

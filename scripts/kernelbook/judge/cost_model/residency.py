@@ -1,0 +1,48 @@
+"""How many blocks of a kernel a multiprocessor holds at once, and how many waves its grid makes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from kernelbook.cases import Activity
+
+WARP = 32
+#: Blocks that one multiprocessor holds at once, and shared memory that each block takes for itself, by capability:
+#: CUDA C++ Programming Guide, table of technical specifications; 1 KiB a block is reserved from 8.0 on.
+MAX_BLOCKS = {(7, 5): 16, (8, 6): 16, (8, 7): 16, (8, 9): 24}
+USUAL_MAX_BLOCKS = 32
+RESERVED_SHARED = 1024
+
+
+def resident_blocks(activity: Activity, device: Mapping[str, Any]) -> int | None:
+    """Blocks of a kernel that registers, shared memory and block size let a multiprocessor hold at once.
+
+    Registers are given out to warps in units of 256, over four partitions of the multiprocessor (CUDA occupancy
+    calculator). None where the trace does not say enough.
+    """
+    needed = ("maxThreadsPerMultiprocessor", "regsPerMultiprocessor", "sharedMemPerMultiprocessor")
+    if not activity.block or any(not device.get(name) for name in needed):
+        return None
+    warps = -(-math.prod(activity.block) // WARP)
+    capability = (device.get("computeMajor"), device.get("computeMinor"))
+    limits = [
+        device["maxThreadsPerMultiprocessor"] // WARP // warps,
+        MAX_BLOCKS.get(capability, USUAL_MAX_BLOCKS),
+    ]
+    if activity.registers_per_thread:
+        per_warp = -(-activity.registers_per_thread * WARP // 256) * 256
+        limits.append(device["regsPerMultiprocessor"] // per_warp // 4 * 4 // warps)
+    if activity.shared_memory_bytes:
+        reserved = RESERVED_SHARED if (capability[0] or 0) >= 8 else 0
+        limits.append(device["sharedMemPerMultiprocessor"] // (activity.shared_memory_bytes + reserved))
+    return min(limits)
+
+
+def waves_of(activity: Activity, device: Mapping[str, Any]) -> float | None:
+    """Blocks of the grid over those that the whole device holds at once, as Nsight Compute counts waves."""
+    resident, processors = resident_blocks(activity, device), device.get("numSms")
+    if not activity.grid or not resident or not processors:
+        return None
+    return math.prod(activity.grid) / (processors * resident)

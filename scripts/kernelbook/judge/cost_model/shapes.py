@@ -1,0 +1,157 @@
+"""The operands of ops as a trace records them, and which op of the shaped step launched which kernel of the forward.
+
+Shapes come from the forward itself, or from the step recorded with shapes beside its trace.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from kernelbook.cases import Activity, Call, CaseFacts
+from kernelbook.trace import TraceError, read_trace
+
+#: Bytes an element, by the names that the profiler gives to element types (those of C++, or of torch's own types).
+ELEMENT_BYTES = {
+    **dict.fromkeys(("bool", "unsigned char", "signed char", "c10::Float8_e4m3fn", "c10::Float8_e5m2"), 1),
+    **dict.fromkeys(("c10::BFloat16", "c10::Half", "short", "short int"), 2),
+    **dict.fromkeys(("float", "int"), 4),
+    **dict.fromkeys(("double", "long", "long int", "c10::complex<float>"), 8),
+    "c10::complex<double>": 16,
+}
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tensor that an op was called with; ``kind`` is its element type in the profiler's words.
+
+    ``stored``: how many elements lie in memory, fewer than the shape holds where a dimension was expanded; None where
+    strides were not recorded, and all are taken to.
+    """
+
+    shape: tuple[int, ...]
+    kind: str
+    stored: int | None = None
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        """Each element in memory once, so that a broadcast operand counts as it lies there."""
+        return (self.elements if self.stored is None else self.stored) * ELEMENT_BYTES[self.kind]
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A kernel or memcpy of the representative forward, with the op of the shaped step that launched its counterpart.
+
+    ``alone``: the op launched no other kernel. ``seeded``: it copied something before (addmm its bias to the output).
+    """
+
+    activity: Activity
+    op: Call
+    alone: bool
+    seeded: bool
+
+
+def shaped_calls(facts: CaseFacts) -> tuple[Call, ...]:
+    """CPU calls with input shapes: of the forward itself, or of the step recorded with shapes beside its trace."""
+    if any(call.input_shapes for call in facts.calls):
+        return facts.calls
+    if not facts.trace_path or not facts.annotation:
+        return ()
+    return _read_shapes(str(Path(facts.trace_path).with_name("shapes.json.gz")), facts.annotation)
+
+
+@lru_cache(maxsize=256)
+def _read_shapes(path: str, annotation: str) -> tuple[Call, ...]:
+    if not Path(path).is_file():
+        return ()
+    try:
+        _, calls = read_trace(path, annotation).forwards()
+    except (TraceError, OSError):
+        return ()
+    names = Call.__dataclass_fields__
+    rows = [row for row in calls.to_pylist() if row["index"] == 0]
+    return tuple(Call(**{name: row.get(name) for name in names}) for row in rows)
+
+
+def operands(call: Call) -> tuple[Operand | None, ...] | None:
+    """The call's inputs by place, None for what is no tensor; a number beside a tensor has the shape of one element.
+
+    None instead of the tuple where a tensor's size cannot be told: no shapes, a list of tensors, an unknown type.
+    """
+    shapes, kinds = _listed(call.input_shapes), _listed(call.input_types)
+    if not shapes or len(shapes) != len(kinds):
+        return None
+    strides = _listed(call.input_strides)
+    strides = strides if len(strides) == len(shapes) else [None] * len(shapes)
+    found: list[Operand | None] = []
+    for shape, kind, steps in zip(shapes, kinds, strides, strict=True):
+        sizes = shape if isinstance(shape, list) else [shape]
+        if isinstance(kind, str) and kind in ELEMENT_BYTES and all(isinstance(size, int) for size in sizes):
+            found.append(Operand(tuple(sizes), kind, _stored(sizes, steps)))
+        elif sizes:
+            return None
+        else:
+            found.append(None)
+    return tuple(found)
+
+
+def _stored(sizes: list[int], strides: Any) -> int | None:
+    """Elements in memory: a dimension of stride 0 repeats what lies there once. None where that is every one."""
+    if not isinstance(strides, list) or len(strides) != len(sizes) or 0 not in strides:
+        return None
+    return math.prod(size for size, stride in zip(sizes, strides, strict=True) if stride != 0)
+
+
+def concrete(call: Call, place: int) -> str:
+    """The value of an input that is no tensor, as the profiler writes it; empty where it was not recorded."""
+    values = _listed(call.concrete_inputs)
+    return str(values[place]) if place < len(values) else ""
+
+
+def _listed(text: str | None) -> list[Any]:
+    """What a trace gives as a list; empty for anything else."""
+    found = json.loads(text or "[]")
+    return found if isinstance(found, list) else []
+
+
+def launched(facts: CaseFacts) -> list[Launched]:
+    """The kernels and memcpys of the representative forward in the order of their launches, each with its op.
+
+    Empty where no shapes were recorded, or where the two steps did not launch the same from the same ops.
+    """
+    calls = list(_launches(shaped_calls(facts)))
+    work = [a for a in facts.activities if a.category in ("kernel", "memcpy")]
+    work.sort(key=lambda a: a.launch_start_us if a.launch_start_us is not None else a.start_us or 0.0)
+    if [(a.category, a.op) for a in work] != [(category, op.name) for category, op in calls]:
+        return []
+    kernels = Counter(op.position for category, op in calls if category == "kernel")
+    copies = {op.position for category, op in calls if category == "memcpy"}
+    return [
+        Launched(activity, op, kernels[op.position] == 1, op.position in copies)
+        for activity, (_, op) in zip(work, calls, strict=True)
+    ]
+
+
+def _launches(calls: tuple[Call, ...]) -> Iterator[tuple[str, Call]]:
+    """(kernel or memcpy, the innermost op around) for each launch, in order; launches outside of any op left out."""
+    by_position = {call.position: call for call in calls}
+    for call in calls:
+        if call.category != "runtime":
+            continue
+        category, count = ("memcpy", 1) if "Memcpy" in call.name else ("kernel", call.kernels or 0)
+        around = by_position.get(call.parent) if call.parent is not None else None
+        while around is not None and around.category != "op":
+            around = by_position.get(around.parent) if around.parent is not None else None
+        if around is not None:
+            yield from [(category, around)] * count

@@ -1,0 +1,116 @@
+"""Guesses judged: the words of ``expect:`` in config.yaml against what one run of a case showed.
+
+``vocabulary()`` has every word; ``expect_schema()`` is the JSON schema of an ``expect:`` block, which
+``workflow/schemas/expect.schema.json`` holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jsonschema import Draft202012Validator
+
+from kernelbook.cases import CaseFacts
+from kernelbook.judge.expectations import (  # noqa: F401 - they define the words
+    compare,
+    kernel_guesses,
+    ops,
+)
+from kernelbook.judge.expectations.vocabulary import (
+    BROKEN,
+    CONFIRMED,
+    DEVICE_KEYS,
+    NOT_APPLICABLE,
+    Judgement,
+    Seen,
+    Word,
+    said,
+    unknown_word,
+    vocabulary,
+)
+
+__all__ = ["BROKEN", "CONFIRMED", "NOT_APPLICABLE", "Judgement", "expect_schema", "judge", "vocabulary", "words_for"]
+
+
+def judge(
+    case_id: str, expect: Mapping[str, Any], facts: CaseFacts, others: Mapping[str, CaseFacts]
+) -> list[Judgement]:
+    """Every word of ``expect`` judged, in its order.
+
+    ``others``: the cases of the same run by name. Words about the device are not applicable where the trace has no
+    device activity. Raises ValueError for a word or a value that nobody knows: fact, where, remedy.
+    """
+    known = vocabulary()
+    judgements = []
+    for name, value in words_for(expect, facts).items():
+        where = f"cases.{case_id}.expect"
+        if name not in known:
+            raise ValueError(unknown_word(name, where))
+        if not Draft202012Validator(known[name].schema).is_valid(value):
+            raise ValueError(f"{where}.{name}: must be {known[name].schema['must']}, got {value!r}")
+        try:
+            seen = _seen(known[name], value, facts, others)
+        except ValueError as error:
+            raise ValueError(f"{where}.{name}: {error}") from error
+        verdict = {True: CONFIRMED, False: BROKEN, None: NOT_APPLICABLE}[seen.held]
+        judgements.append(Judgement(facts.run, facts.case, name, said(value), seen.observed, verdict, seen.evidence))
+    return judgements
+
+
+def words_for(expect: Mapping[str, Any], facts: CaseFacts) -> dict[str, Any]:
+    """The words that hold for this device: the common ones, then those under cuda or cpu, then those under smXY.
+
+    A word under a device replaces the common one; an empty one (null) takes it back.
+    """
+    keys = [facts.device_type] if facts.device_type in ("cuda", "cpu") else []
+    if facts.capability:
+        keys.append("sm" + facts.capability.replace(".", ""))
+    found = {name: value for name, value in expect.items() if name not in DEVICE_KEYS}
+    for key in keys:
+        found |= expect.get(key) or {}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _seen(word: Word, value: Any, facts: CaseFacts, others: Mapping[str, CaseFacts]) -> Seen:
+    if facts.status != "ok":
+        what = "is unsupported" if facts.status == "unsupported" else facts.status
+        return Seen(None, f"the case {what}", f"the case {what}: {facts.reason or 'no reason given'}")
+    if word.needs_device and not facts.on_device:
+        where = "a CPU run" if facts.device_type == "cpu" else "the trace"
+        return Seen(None, "no device activities", f"{where} has no device activities")
+    if facts.representative is None:
+        return Seen(None, "no forward", "the trace has no forward of this case")
+    return word.look(value, facts, others)
+
+
+def expect_schema() -> dict[str, Any]:
+    """The JSON schema of an ``expect:`` block; ``must`` beside a form says in words what it asks for."""
+    words = {
+        name: {"description": word.means, **word.schema, "type": _with_null(word.schema)}
+        if "type" in word.schema
+        else {"description": word.means, "enum": [*word.schema["enum"], None], "must": word.schema["must"]}
+        for name, word in vocabulary().items()
+    }
+    override = {"$ref": "#/$defs/words"}
+    devices = {key: {"description": f"Guesses that hold on {_device(key)} only.", **override} for key in DEVICE_KEYS}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "expect",
+        "description": "What was guessed about a case before anybody looked; judged by every run of it.",
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {**{name: {"$ref": f"#/$defs/words/properties/{name}"} for name in words}, **devices},
+        "$defs": {"words": {"type": "object", "additionalProperties": False, "properties": words}},
+    }
+
+
+def _with_null(schema: Mapping[str, Any]) -> list[str]:
+    kinds = schema["type"]
+    return [*([kinds] if isinstance(kinds, str) else kinds), "null"]
+
+
+def _device(key: str) -> str:
+    if key in ("cuda", "cpu"):
+        return "a CUDA device" if key == "cuda" else "the CPU"
+    return f"compute capability {key[2:-1]}.{key[-1]}"

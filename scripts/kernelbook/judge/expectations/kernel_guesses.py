@@ -1,0 +1,179 @@
+"""Words about device activities: how many, of which family, by which name, on which cores, launched how."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from kernelbook.cases import Activity, CaseFacts
+from kernelbook.config.spans import span
+from kernelbook.judge.expectations.vocabulary import (
+    COUNT,
+    FORWARDS_DIFFER,
+    NAMES,
+    YES_NO,
+    Look,
+    Seen,
+    agreed,
+    counts_of,
+    names,
+    word,
+)
+from kernelbook.kernel_names import FAMILIES, built_for
+from kernelbook.text.units import plural
+
+Others = Mapping[str, CaseFacts]
+
+
+def listed(activities: Iterable[Activity], limit: int = 12) -> str:
+    """Names with how often each came, in the order of their first coming."""
+    counts = Counter(activity.label for activity in activities)
+    parts = [label if count == 1 else f"{count} x {label}" for label, count in counts.items()]
+    more = f" and {len(parts) - limit} more" if len(parts) > limit else ""
+    return ", ".join(parts[:limit]) + more or "none"
+
+
+def counts_seen(counts: Sequence[int], wanted: Any, one: str, many: str, evidence: str) -> Seen:
+    """A number in each forward, judged: it must lie in the range in all of them, or in none.
+
+    counts: one a forward. Where the verdict differs between forwards, nothing can be said of a forward.
+    """
+    held = agreed(span(wanted).holds(count) for count in counts)
+    if len(set(counts)) == 1:
+        return Seen(held, str(counts[0]), f"{plural(counts[0], one, many)} in a forward: {evidence}")
+    times = "; ".join(
+        f"{plural(count, one, many)} in {plural(number, 'forward')}" for count, number in Counter(counts).items()
+    )
+    seen = FORWARDS_DIFFER if held is None else " or ".join(str(count) for count in sorted(set(counts)))
+    return Seen(held, seen, f"{times}; in the one that stands for the case: {evidence}")
+
+
+def _counted(category: str, many: str) -> Look:
+    def look(value: Any, facts: CaseFacts, _: Others) -> Seen:
+        counts = [sum(a.category == category for a in forward.activities) for forward in facts.forwards]
+        return counts_seen(counts, value, category, many, listed(a for a in facts.activities if a.category == category))
+
+    return look
+
+
+for _category, _plural in (("kernel", "kernels"), ("memcpy", "memcpys"), ("memset", "memsets")):
+    word(_plural, f"How many {_plural} one forward runs.", COUNT)(_counted(_category, _plural))
+
+
+@word("launches", "How many runtime or driver calls of one forward started something on the device.", COUNT)
+def launches(value: Any, facts: CaseFacts, _: Others) -> Seen:
+    """Held when the number of launches lies in the range."""
+    apis = Counter(activity.launch_api or "unknown" for activity in facts.activities)
+    counts = [facts.launches or 0 if f.launches is None else f.launches for f in facts.forwards]
+    return counts_seen(counts, value, "launch", "launches", _tally(apis))
+
+
+def _tally(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} x {name}" for name, count in counts.items()) or "none"
+
+
+@word(
+    "kernel_families",
+    f"How many kernels of each family one forward runs; families: {', '.join(FAMILIES)}.",
+    {**counts_of("kernel families"), "propertyNames": {"enum": list(FAMILIES)}},
+)
+def kernel_families(value: Mapping[str, Any], facts: CaseFacts, _: Others) -> Seen:
+    """Held when every family named has as many kernels as said; other families may be there."""
+    kernels = [a for a in facts.activities if a.category == "kernel"]
+    there = dict.fromkeys(kernel.family for kernel in kernels)
+    asked = [family for family in there if family in value] or list(there)
+    evidence = "; ".join(f"{family}: {listed(k for k in kernels if k.family == family)}" for family in asked)
+    return many_seen([Counter(k.family for k in f.kernels) for f in facts.forwards], value, evidence)
+
+
+def many_seen(forwards: Sequence[Mapping[str, int]], value: Mapping[str, Any], evidence: str) -> Seen:
+    """Several numbers in each forward, judged like one: all must lie in their ranges, in all forwards or in none."""
+    counts = [tuple(counts.get(name, 0) for name in value) for counts in forwards]
+    held = agreed(all(span(w).holds(n) for w, n in zip(value.values(), each, strict=True)) for each in counts)
+    told = [", ".join(f"{name}: {n}" for name, n in zip(value, each, strict=True)) for each in dict.fromkeys(counts)]
+    observed = " or ".join(told)
+    return Seen(held, *((FORWARDS_DIFFER, f"{observed}; {evidence}") if held is None else (observed, evidence)))
+
+
+@word("tensor_cores", "Whether every GEMM and fused attention kernel runs on tensor cores, by its name.", YES_NO)
+def tensor_cores(value: Any, facts: CaseFacts, _: Others) -> Seen:
+    """Cannot be said where a kernel's name does not tell."""
+    products = [a for a in facts.activities if a.category == "kernel" and a.family in ("GEMM", "attention")]
+    if not products:
+        return Seen(None, "no GEMM and no attention kernel", "nothing here could run on tensor cores")
+    found = {a.decoded.tensor_cores for a in products}
+    evidence = _said_by_names(products, facts, "tensor_cores")
+    return _by_name(found, "yes" if value in (True, "yes") else "no", evidence)
+
+
+def _said_by_names(activities: Sequence[Activity], facts: CaseFacts, field: str) -> str:
+    """``name: yes``, with the architecture it was built for where that is older than the device's."""
+    told = []
+    for activity in activities:
+        older = built_for(activity.decoded, facts.capability)
+        told.append(f"{activity.label}: {getattr(activity.decoded, field)}" + (f", built for {older}" if older else ""))
+    return "; ".join(dict.fromkeys(told))
+
+
+def _by_name(found: set[str], wanted: str, evidence: str) -> Seen:
+    """What all names are to say, judged: another word breaks it, one that does not say leaves it open."""
+    held = None if "unknown" in found and found <= {wanted, "unknown"} else found == {wanted}
+    return Seen(held, ", ".join(sorted(found)), evidence)
+
+
+@word(
+    "gemm_type",
+    "Element type in which every GEMM kernel computes, by its name.",
+    {
+        "enum": ["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8"],
+        "must": "fp64, fp32, tf32, fp16, bf16, fp8 or int8",
+    },
+)
+def gemm_type(value: str, facts: CaseFacts, _: Others) -> Seen:
+    """Cannot be said where a name does not tell."""
+    gemms = [a for a in facts.activities if a.category == "kernel" and a.family == "GEMM"]
+    if not gemms:
+        return Seen(None, "no GEMM kernel", "nothing here is a matrix product by its name")
+    evidence = _said_by_names(gemms, facts, "element_type")
+    return _by_name({a.decoded.element_type for a in gemms}, value, evidence)
+
+
+@word("different_gemms", "How many different GEMM kernels (by name) one forward uses.", COUNT)
+def different_gemms(value: Any, facts: CaseFacts, _: Others) -> Seen:
+    """Held when the number of distinct names lies in the range."""
+    counts = [len({a.name for a in forward.of_family("GEMM")}) for forward in facts.forwards]
+    gemms = [a for a in facts.activities if a.category == "kernel" and a.family == "GEMM"]
+    return counts_seen(counts, value, "different GEMM", "different GEMMs", listed(gemms))
+
+
+@word(
+    "activity_names",
+    "Patterns (* and ?), each of which must match the name of a kernel, memcpy or memset of one forward.",
+    NAMES,
+)
+def activity_names(value: Any, facts: CaseFacts, _: Others) -> Seen:
+    """Held when every pattern matches something."""
+    found = {p: [a for a in facts.activities if fnmatch.fnmatchcase(a.name, p)] for p in names(value)}
+    missing = [p for p, matched in found.items() if not matched]
+    observed = f"nothing matches {', '.join(missing)}" if missing else "all match"
+    evidence = [f"{pattern}: {listed(matched)}" for pattern, matched in found.items() if matched]
+    if missing:
+        evidence.append(f"there is: {listed(facts.activities)}")
+    return Seen(not missing, observed, "; ".join(evidence))
+
+
+@word("activity_names_absent", "Patterns (* and ?) of which none may match a device activity of one forward.", NAMES)
+def activity_names_absent(value: Any, facts: CaseFacts, _: Others) -> Seen:
+    """Held when no pattern matches anything."""
+    hits = [a for a in facts.activities if any(fnmatch.fnmatchcase(a.name, p) for p in names(value))]
+    looked = f"none of {plural(len(facts.activities), 'device activity', 'device activities')}"
+    return Seen(not hits, listed(hits), listed(hits) if hits else looked)
+
+
+@word("launch_api", "The call, or calls, by which every kernel of one forward is launched.", NAMES)
+def launch_api(value: Any, facts: CaseFacts, _: Others) -> Seen:
+    """Held when no kernel was launched by another call."""
+    apis = Counter(a.launch_api or "unknown" for a in facts.activities if a.category == "kernel")
+    return Seen(bool(apis) and set(apis) <= set(names(value)), ", ".join(apis) or "none", _tally(apis))

@@ -1,0 +1,207 @@
+"""What unfused attention pays for: fp32 products and casts, a mask made anew, the guard of safe softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kernelbook.cases import Activity, CaseFacts
+from kernelbook.judge.cost_model import gemm_costs
+from kernelbook.judge.findings.copies import casts
+from kernelbook.judge.findings.costs import described, device_finding, part, positions, severity, total
+from kernelbook.judge.findings.peers import faster_peer
+from kernelbook.judge.findings.rules import DEVICE, RECOVERABLE, SPENT, Finding, Scene, rule
+from kernelbook.text.units import duration, plural, significant
+
+MASK_OPS = {"aten::ones", "aten::full", "aten::tril", "aten::triu", "aten::scalar_tensor", "aten::where"}
+SAFE = "aten::_safe_softmax"
+MATH = "aten::_scaled_dot_product_attention_math"
+BACKENDS = "sdpa_kernel with FLASH_ATTENTION, EFFICIENT_ATTENTION or CUDNN_ATTENTION"
+SIXTEEN_BITS = "torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)"
+TF32 = "torch.set_float32_matmul_precision('high') runs fp32 products in TF32 on tensor cores"
+
+
+def fused_backend(scene: Scene) -> str:
+    """The way that spares all of math's kernels, with what it saves where a case of the run shows it; no full stop."""
+    faster = faster_peer(scene)
+    said = f"take a fused backend ({BACKENDS}), which does without all of math's kernels"
+    if faster is None or not any(activity.family == "attention" for activity in faster.peer.activities):
+        return said
+    return f"{said}: {duration(faster.saved_us)} less, as {faster.peer.case} shows"
+
+
+def runs_math(scene: Scene) -> bool:
+    """Whether SDPA took its math backend; of a compiled case, which no longer names it, its eager twin tells."""
+    twin = scene.eager_twin()
+    return any(MATH in a.ops for a in [*scene.activities, *(twin.activities if twin else ())])
+
+
+# --- products in fp32 ------------------------------------------------------------------------------------------------
+
+
+@rule("fp32-gemm", "16-bit inputs, yet GEMM kernels that compute in fp32 on CUDA cores")
+def fp32_gemm(scene: Scene) -> Iterator[Finding]:
+    """With the casts of their operands and outputs, and what the same products take on tensor cores in another case."""
+    if scene.facts.dtype not in ("bfloat16", "float16"):
+        return
+    gemms = [k for k in scene.kernels if _fp32_on_cuda_cores(k)]
+    if not gemms:
+        return
+    around = casts_of_products(scene)
+    text = (
+        f"Inputs are {scene.facts.dtype}, but {plural(len(gemms), 'GEMM kernel')} ran in fp32 on CUDA cores, "
+        f"{duration(total(gemms))} a forward"
+    )
+    if around:
+        takes = "takes" if len(around) == 1 else "take"
+        text += f", and {plural(len(around), 'cast')} of their operands and outputs {takes} {duration(total(around))}"
+    both = sorted([*gemms, *around], key=lambda a: a.position)
+    spent = total(both)
+    faster = _on_tensor_cores(scene)
+    text += "."
+    if faster:
+        text += (
+            f" In {scene.facts.dtype} on tensor cores the same products take {duration(faster[1])} ({faster[0].case})."
+        )
+    saved = max(spent - faster[1], 0.0) if faster else spent
+    whole = faster_peer(scene)
+    if faster and whole:
+        text += f" That is {duration(saved)} of the {duration(whole.saved_us)} by which {whole.peer.case} is faster."
+    share = part(saved, scene.device_time_us)
+    kind = RECOVERABLE if faster else SPENT
+    where = positions(both)
+    yield Finding(
+        "fp32-gemm", severity(share), saved, share, described(both), _remedy(scene), text, where, DEVICE, kind
+    )
+
+
+def _fp32_on_cuda_cores(kernel: Activity) -> bool:
+    return kernel.family == "GEMM" and kernel.decoded.element_type == "fp32" and kernel.decoded.tensor_cores == "no"
+
+
+def _remedy(scene: Scene) -> str:
+    """What puts the products on tensor cores first, which is what the finding's time is of."""
+    if runs_math(scene):
+        return (
+            f"Keep math in 16 bits ({SIXTEEN_BITS}), so that its products run on tensor cores; or "
+            f"{fused_backend(scene)}. Where fp32 is meant, {TF32}."
+        )
+    return f"Multiply in 16 bits on tensor cores; where fp32 is meant, {TF32}."
+
+
+def casts_of_products(scene: Scene) -> list[Activity]:
+    """The kernels that convert an operand of a product, before it, or its output, directly after it.
+
+    Known from the recorded shapes alone: without them there are none. An operand has the number of elements of one of
+    the product's factors and is converted to the type in which the product reads it.
+    """
+    rows = {a.position: a for a in scene.activities}
+    products = gemm_costs(scene.facts)
+    found: dict[int, Activity] = {}
+    for cast in casts(scene):
+        for product in products:
+            sides = (product.m * product.k * product.batch, product.k * product.n * product.batch)
+            operand = cast.widens and cast.position < product.position and cast.elements in sides
+            output = (
+                not cast.widens
+                and cast.elements == product.m * product.n * product.batch
+                and _follows(rows, product.position, cast.position)
+            )
+            if operand or output:
+                found[cast.position] = rows[cast.position]
+    return list(found.values())
+
+
+def _follows(rows: dict[int, Activity], first: int, then: int) -> bool:
+    """Whether no kernel runs between the two, nor anything else but a memset."""
+    return first < then and all(rows[p].category == "memset" for p in range(first + 1, then) if p in rows)
+
+
+def _on_tensor_cores(scene: Scene) -> tuple[CaseFacts, float] | None:
+    """The comparable case whose products are of the same sizes, all on tensor cores, and take least; and their time."""
+    own = sorted((g.batch, g.m, g.n, g.k) for g in gemm_costs(scene.facts))
+    found = []
+    for peer in scene.peers():
+        theirs = gemm_costs(peer)
+        same = own and sorted((g.batch, g.m, g.n, g.k) for g in theirs) == own and peer.dtype == scene.facts.dtype
+        kernels = {a.position: a for a in peer.activities}
+        if same and all(kernels[g.position].decoded.tensor_cores == "yes" for g in theirs):
+            found.append((peer, sum(g.time_us for g in theirs)))
+    return min(found, key=lambda one: one[1], default=None)
+
+
+@rule("discarded-output", "SDPA's math backend converts the attention weights, which its caller discards")
+def discarded_output(scene: Scene) -> Iterator[Finding]:
+    """``_scaled_dot_product_attention_math`` returns (output, weights): both are converted to the type of the inputs.
+
+    ``scaled_dot_product_attention`` keeps the first alone (ATen/native/transformers/attention.cpp). The weights are
+    told by their shape, (..., queries, keys), from the recorded step.
+    """
+    rows = {a.position: a for a in scene.activities if MATH in a.ops}
+    if not rows:
+        return
+    taken, scores = positions(casts_of_products(scene)), _scores(scene)
+    unread = [
+        cast
+        for cast in casts(scene)
+        if not cast.widens and cast.elements in scores and cast.position in rows and cast.position not in taken
+    ]
+    if not unread:
+        return
+    cast = unread[0]
+    text = (
+        f"{MATH} converts the attention weights from {cast.source} to {cast.target} "
+        f"({significant(cast.elements / 1e6)} M elements) for its second return value, which "
+        "aten::scaled_dot_product_attention discards: no kernel reads them."
+    )
+    remedy = f"Keep math in 16 bits ({SIXTEEN_BITS}), which needs no conversion; or {fused_backend(scene)}."
+    yield from device_finding(scene, "discarded-output", [rows[c.position] for c in unread], text, remedy)
+
+
+def _scores(scene: Scene) -> set[int]:
+    """Numbers of elements of what one product writes and another reads: the scores, and the weights made of them."""
+    products = gemm_costs(scene.facts)
+    return {g.m * g.n * g.batch for g in products} & {g.m * g.k * g.batch for g in products}
+
+
+# --- mask and softmax ------------------------------------------------------------------------------------------------
+
+
+@rule("mask-rebuilt", "a triangular mask is made from scratch inside the forward")
+def mask_rebuilt(scene: Scene) -> Iterator[Finding]:
+    """The kernels that build it; adding it to the scores is told apart."""
+    if not any(call.name in ("aten::tril", "aten::triu") for call in scene.facts.ops):
+        return
+    builds = [
+        k
+        for k in scene.kernels
+        if k.family in ("fill/mask", "copy/cast", "elementwise") and set(k.ops) & MASK_OPS and SAFE not in k.ops
+    ]
+    adds = [k for k in scene.kernels if k.ops and k.ops[-1] == "aten::add_" and MATH in k.ops]
+    also = f" Adding it to the scores takes another {duration(total(adds))}." if adds else ""
+    text = f"The causal mask is rebuilt at each call by {plural(len(builds), 'kernel')}: {_counted(builds)}.{also}"
+    remedy = "Build the mask once, outside the forward."
+    if runs_math(scene):
+        remedy = (
+            f"With is_causal=True, {fused_backend(scene)}. A mask handed in as attn_mask spares no more than these "
+            "kernels, and rules out FLASH_ATTENTION."
+        )
+    yield from device_finding(scene, "mask-rebuilt", builds, text, remedy)
+
+
+def _counted(builds: Sequence[Activity]) -> str:
+    """The op of each kernel: ``ones, tril, 2 x scalar_tensor, where``."""
+    names = [next(op for op in reversed(k.ops) if op in MASK_OPS).removeprefix("aten::") for k in builds]
+    return ", ".join(f"{names.count(n)} x {n}" if names.count(n) > 1 else n for n in dict.fromkeys(names))
+
+
+@rule("safe-softmax", "safe softmax (aten::_safe_softmax) runs kernels besides softmax itself")
+def safe_softmax(scene: Scene) -> Iterator[Finding]:
+    """The guard for rows that are fully masked."""
+    extra = [k for k in scene.kernels if SAFE in k.ops and k.family != "softmax"]
+    text = (
+        f"Safe softmax runs {plural(len(extra), 'kernel')} besides softmax, to give zeros where a row is fully masked: "
+        f"{duration(total(extra))}."
+    )
+    remedy = "A causal mask leaves no row fully masked, so that plain softmax gives the same"
+    remedy += f"; math does not offer it: {fused_backend(scene)}." if runs_math(scene) else "."
+    yield from device_finding(scene, "safe-softmax", extra, text, remedy)

@@ -1,0 +1,144 @@
+"""torch.compile: what each call pays on the CPU, whether anything was fused, whether it was compiled again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from kernelbook.cases import CallTotal, CaseFacts
+from kernelbook.judge.clock import bounds_by_process
+from kernelbook.judge.findings.costs import (
+    CpuCost,
+    Span,
+    cpu_cost,
+    cpu_note,
+    cpu_paced,
+    cpu_severity,
+    cpu_span,
+    idle_by_process,
+    note,
+    part,
+    severity,
+    span_of,
+)
+from kernelbook.judge.findings.overhead import WRAPPER_RANGE, cpu_words, waits_in, wrapper_remedy
+from kernelbook.judge.findings.rules import CPU, FORWARD, RECOVERABLE, SPENT, Finding, Scene, rule
+from kernelbook.judge.findings.together import in_cases, times
+from kernelbook.judge.findings.twins import loses_for_nothing, loss_to_eager, unfused_twin
+from kernelbook.text.units import duration
+
+REGION = re.compile(r"Torch-Compiled Region: (\d+)/(\d+)")
+UNPACED = "Nothing to do where the device sets the pace; elsewhere replay the forward as a CUDA graph."
+
+
+def _wrappers(group: Sequence[Finding]) -> str:
+    return (
+        f"In {in_cases(group)} torch.compile's wrapper (Dynamo's guards, AOTAutograd's prologue, the compiled region "
+        f"itself) takes {times(group)} of CPU time a forward under the profiler. The device sets the pace there: it "
+        "costs no forward time."
+    )
+
+
+@rule("compile-overhead", "ranges in which torch.compile's wrapper spends CPU time in every call", _wrappers)
+def compile_overhead(scene: Scene) -> Iterator[Finding]:
+    """Guards, prologue and the compiled region's own time; not the code that Inductor wrote, which does the launching.
+
+    Its time is as profiled, and so is what it is a share of. Where the CPU sets the pace, its weight is by what an
+    unprofiled forward can lose of it: no more than the time for which that leaves the device idle.
+    """
+    facts = scene.facts
+    cost = cpu_cost(facts, lambda total: total.category == "op" and bool(WRAPPER_RANGE.search(total.name)))
+    paced = cpu_paced(facts)
+    if cost is None or (paced and loses_for_nothing(scene)):  # which compile-fused-nothing tells
+        return
+    lost = _lost(facts, cost) if paced else cost.span
+    text = (
+        "torch.compile's wrapper (Dynamo's guards, AOTAutograd's prologue, the compiled region itself) takes "
+        f"{cost.span}{cost.span.over} of CPU time in each call under the profiler."
+    )
+    if lost.time_us < cost.span.time_us:
+        text += f" An unprofiled forward can lose no more than the {lost} for which its device is idle."
+    if not paced:
+        text += " The device sets the pace: it costs no forward time."
+    text += _against_eager(scene)
+    remedy = wrapper_remedy(scene) if paced else UNPACED
+    share = part(cost.time_us, facts.cpu_time_us)
+    weight = share if facts.forward_time_us is None else part(lost.time_us, facts.forward_time_us)
+    yield Finding(
+        "compile-overhead", cpu_severity(facts, weight), cost.time_us, share, cost.evidence, remedy, text, of=CPU,
+        kind=SPENT, time_low_us=cost.span.low_us, time_high_us=cost.span.high_us, theme=None if paced else "",
+    )  # fmt: skip
+
+
+def _lost(facts: CaseFacts, cost: CpuCost) -> Span:
+    """What an unprofiled forward can lose of it, over the processes."""
+    idle = idle_by_process(facts) if facts.on_device else {}
+    return span_of(min(time, idle.get(process, time)) for process, time in cost.by_process.items()) or cost.span
+
+
+def _against_eager(scene: Scene) -> str:
+    """The CPU time of a whole forward against eager's, said only where all processes agree which takes more."""
+    twin = scene.eager_twin()
+    own, eager = cpu_span(scene.facts), cpu_span(twin) if twin and scene.comparable(twin) else None
+    if own is None or eager is None:
+        return ""
+    if own.low_us <= eager.high_us and eager.low_us <= own.high_us:
+        return f" A whole forward takes {own} of CPU time, eager {eager}: the processes overlap."
+    return f" A whole forward takes {own} of CPU time, eager {eager}."
+
+
+@rule("compile-fused-nothing", "a compiled case runs the very kernels of its eager twin")
+def compile_fused_nothing(scene: Scene) -> Iterator[Finding]:
+    """By full name and number. Its cost is that of an unprofiled forward, where every process is slower than eager.
+
+    Then it is the one finding about the time for which the device waits: eager is measured, so this much is saved.
+    """
+    twin = unfused_twin(scene)
+    if twin is None:
+        return
+    facts, loss = scene.facts, loss_to_eager(scene)
+    number = f"the very {'kernel' if len(scene.kernels) == 1 else f'{len(scene.kernels)} kernels'}"
+    text = f"torch.compile fused nothing: it runs {number} of {twin.case}"
+    evidence = ", ".join(k.label for k in scene.kernels)
+    if loss is None:
+        remedy = "Nothing is left to fuse here; a larger part of the model may have something."
+        yield note("compile-fused-nothing", evidence, remedy, f"{text}.")
+        return
+    mine, eager = loss.mine, loss.eager
+    text += f", and an unprofiled forward takes {mine}{mine.over} against {eager}.{_waiting(facts)}"
+    remedy = "Nothing is left to fuse here: leave it eager, or compile a larger part of the model."
+    share = part(loss.time_us, facts.forward_time_us)
+    yield Finding(
+        "compile-fused-nothing", severity(share), loss.time_us, share, evidence, remedy, text, of=FORWARD,
+        kind=RECOVERABLE, time_low_us=mine.low_us - eager.high_us, time_high_us=mine.high_us - eager.low_us,
+    )  # fmt: skip
+
+
+def _waiting(facts: CaseFacts) -> str:
+    """That the device waits for the CPU in it, and what the CPU does; empty where it does not."""
+    behind = [process for process, bound in bounds_by_process(facts).items() if bound == "launches"]
+    if not behind or not cpu_paced(facts):
+        return ""
+    return (
+        f" Overhead-bound (launch-bound){waits_in(facts, behind)}: the device is busy for "
+        f"{duration(facts.device_busy_us)} of it and waits for the CPU{cpu_words(facts)}."
+    )
+
+
+@rule("recompiled", "a frame was compiled more than once")
+def recompiled(scene: Scene) -> Iterator[Finding]:
+    """Region N/M with M > 0 is the second compilation, or a later one, of frame N."""
+
+    def again(total: CallTotal) -> bool:
+        found = REGION.search(total.name)
+        return total.category == "op" and found is not None and int(found.group(2)) > 0
+
+    cost = cpu_cost(scene.facts, again)
+    if cost is None:
+        return
+    text = (
+        f"The compiled region is {', '.join(name.partition(': ')[2] for name in cost.parts)}: the frame was "
+        "compiled again, since a shape, stride or value that Inductor had fixed has changed."
+    )
+    remedy = "Mark what varies (torch._dynamo.mark_dynamic, dynamic=True), or keep shapes and strides the same."
+    yield from cpu_note(scene, "recompiled", cost, text, remedy)

@@ -1,0 +1,200 @@
+"""Copies: those that no program asked for, those that seed a product with its bias, workspaces that are cleared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from kernelbook.cases import Activity, Call
+from kernelbook.judge.cost_model.shapes import ELEMENT_BYTES, launched, operands
+from kernelbook.judge.findings.costs import described, device_finding, forward_span, part, positions, total
+from kernelbook.judge.findings.rules import DEVICE, SPENT, Finding, Scene, rule
+from kernelbook.judge.findings.together import in_cases, subjects, times
+from kernelbook.text.units import plural
+
+#: Ops by which a program asks for a copy in so many words.
+ASKED_FOR = {"aten::copy_", "aten::clone", "aten::to", "aten::_to_copy", "aten::contiguous", "aten::cat", "aten::stack",
+             "aten::repeat", "aten::type_as", "aten::float", "aten::half", "aten::bfloat16"}  # fmt: skip
+SEEDED = {"aten::addmm", "aten::baddbmm", "aten::addbmm", "aten::_addmm_activation"}
+COPY = "aten::copy_"
+#: C++ names of element types as traces give them, and torch's.
+TYPE_NAMES = {"c10::BFloat16": "bfloat16", "c10::Half": "float16", "float": "float32", "double": "float64"}
+
+
+@dataclass(frozen=True)
+class Cast:
+    """A copy that changes the element type: where it is, how many elements, from and to which type (torch's names)."""
+
+    position: int
+    elements: int
+    source: str
+    target: str
+    widens: bool
+
+
+def casts(scene: Scene) -> list[Cast]:
+    """The converting copies of the forward, from the operands (target, source) that their ``aten::copy_`` recorded.
+
+    Empty where no shapes were recorded, or where ops and activities cannot be paired.
+    """
+    found = []
+    for pair in launched(scene.facts):
+        given = operands(pair.op) if pair.op.name == COPY else None
+        target, source = given[:2] if given and len(given) > 1 else (None, None)
+        if target and source and target.kind != source.kind:
+            kinds = (TYPE_NAMES.get(operand.kind, operand.kind) for operand in (source, target))
+            widens = ELEMENT_BYTES[target.kind] > ELEMENT_BYTES[source.kind]
+            found.append(Cast(pair.activity.position, target.elements, *kinds, widens))
+    return found
+
+
+def converts(activity: Activity) -> bool:
+    """Whether the copy changes the element type, by its name."""
+    return activity.family == "copy/cast" and activity.decoded.what.startswith("converts")
+
+
+def seeds_a_product(scene: Scene, activity: Activity) -> bool:
+    """Whether it is a memcpy inside an addmm-like op that launches a GEMM after it."""
+    if activity.category != "memcpy" or activity.op not in SEEDED:
+        return False
+    later = [a for a in scene.activities if a.position > activity.position and a.op_path == activity.op_path]
+    return any(a.family == "GEMM" for a in later)
+
+
+def unwritten(scene: Scene) -> list[Activity]:
+    """Copies on the device whose outermost op does not ask for one; conversions and seeds are other findings."""
+    return [
+        a
+        for a in scene.activities
+        if a.family == "copy/cast"
+        and a.decoded.library in ("ATen", "CUDA runtime")
+        and ("DtoD" in a.name or a.category == "kernel")
+        and _asking(a)
+        and _asking(a) not in ASKED_FOR
+        and not converts(a)
+        and not seeds_a_product(scene, a)
+    ]
+
+
+def _asking(activity: Activity) -> str | None:
+    """The outermost op around it that is no mere wrapper (a compiled region, an autograd function)."""
+    return next((op for op in activity.ops if "::" in op), None)
+
+
+@rule("unwritten-copy", "a device-to-device copy was launched inside an op that is no copy")
+def unwritten_copy(scene: Scene) -> Iterator[Finding]:
+    """One finding for each op that copies."""
+    for op in dict.fromkeys(_asking(a) for a in unwritten(scene)):
+        copies = [a for a in unwritten(scene) if _asking(a) == op]
+        moved = sum(a.bytes or 0 for a in copies)
+        size = f" of {moved / 2**20:.0f} MiB" if moved else ""
+        ops = copies[0].ops
+        way = " > ".join(ops[ops.index(op or "") + 1 :]) or op
+        text = f"{op} makes {_number(copies)}{size}, by way of {way}."
+        remedy = "Look for an op that works in place or returns a view."
+        cloning = [name for name in cloning_ops(scene) if name in ops]
+        if cloning:
+            text += f" It works out of place: it clones its input, then runs {cloning[0]}_ on the clone."
+            remedy = _in_place(cloning[0])
+        yield from device_finding(scene, "unwritten-copy", copies, text, remedy)
+
+
+def _number(copies: Sequence[Activity]) -> str:
+    return "an implicit copy" if len(copies) == 1 else f"{len(copies)} implicit copies"
+
+
+@rule("bias-memcpy", "a memcpy fills the output with the addend before a GEMM adds to it")
+def bias_memcpy(scene: Scene) -> Iterator[Finding]:
+    """addmm whose addend is no row vector: cuBLAS reads it from the output."""
+    copies = [a for a in scene.activities if seeds_a_product(scene, a)]
+    ops = ", ".join(dict.fromkeys(a.op or "" for a in copies))
+    text = f"A memcpy seeds the output of {ops} with the addend, and the GEMM adds to it: the addition costs a copy."
+    text += _all_the_same(scene)
+    remedy = (
+        "Hand an addend of one row in as a vector, which goes into the GEMM's bias epilogue without a copy; for a full "
+        "matrix try torch.compile(mode='max-autotune'), whose Triton products can add it as they write."
+    )
+    yield from device_finding(scene, "bias-memcpy", copies, text, remedy, kind=SPENT)
+
+
+def _all_the_same(scene: Scene) -> str:
+    """That the forward is shorter than eager's for all the copy, where every process is."""
+    twin = scene.eager_twin()
+    mine, eager = forward_span(scene.facts), forward_span(twin) if twin and scene.comparable(twin) else None
+    if twin is None or mine is None or eager is None or mine.high_us >= eager.low_us:
+        return ""
+    return f" All the same, an unprofiled forward takes {mine} against {eager} of {twin.case}."
+
+
+def _workspaces(group: Sequence[Finding]) -> str:
+    return (
+        f"Workspaces are cleared before GEMM or attention kernels in {in_cases(group)} (by "
+        f"{subjects(group)}): one more launch each, {times(group)} of device time a forward."
+    )
+
+
+@rule("workspace-memset", "a memset directly before a GEMM or attention kernel of the same op", _workspaces)
+def workspace_memset(scene: Scene) -> Iterator[Finding]:
+    """The library clears its counters; shown, because each is a launch of its own."""
+    rows = scene.activities
+    clears = [
+        a
+        for a, after in pairwise(rows)
+        if a.category == "memset" and after.family in ("GEMM", "attention") and after.op_path == a.op_path
+    ]
+    if not clears:
+        return
+    after = (rows[a.position + 1] for a in clears if a.position + 1 < len(rows))
+    libraries = ", ".join(sorted({activity.decoded.library for activity in after}))
+    sizes = ", ".join(f"{size} bytes" for size in sorted({a.bytes for a in clears if a.bytes is not None}))
+    each = "one memset" if len(clears) == 1 else f"{len(clears)} memsets"
+    text = (
+        f"{libraries} clears a workspace of {sizes or 'unknown size'} before {plural(len(clears), 'kernel')}: {each} "
+        "more to launch in each forward."
+    )
+    remedy = "Nothing to do; it is no kernel, and a CUDA graph hides its launch."
+    time_us = total(clears)
+    yield Finding(
+        "workspace-memset", "info", time_us, part(time_us, scene.device_time_us), described(clears), remedy, text,
+        positions(clears), DEVICE, SPENT, theme="", subject=libraries,
+    )  # fmt: skip
+
+
+@rule("out-of-place", "an op clones its input and then runs its own in-place twin on the clone")
+def out_of_place(scene: Scene) -> Iterator[Finding]:
+    """For example aten::masked_fill, which is a clone and aten::masked_fill_; silent where unwritten-copy says so."""
+    told = {a.position for a in unwritten(scene)}
+    for op in cloning_ops(scene):
+        copies = [a for a in scene.activities if op in a.ops and a.ops[-1] in (COPY, "aten::clone")]
+        text = f"{op.removeprefix('aten::')} works out of place: it clones its input, then runs the in-place twin."
+        if not told.issuperset(positions(copies)):
+            yield from device_finding(scene, "out-of-place", copies, text, _in_place(op))
+
+
+def cloning_ops(scene: Scene) -> tuple[str, ...]:
+    """Names of the ops that clone and then run their in-place twins."""
+    calls = {call.position: call for call in scene.facts.calls}
+    ops = (op for op in scene.facts.ops if not op.name.endswith("_"))
+    return tuple(dict.fromkeys(op.name for op in ops if _clones_first(scene, op, calls)))
+
+
+def _in_place(op: str) -> str:
+    return (
+        f"Call {op.removeprefix('aten::')}_ where nothing else reads the input; safe without autograd (torch.no_grad, "
+        "inference), not where backward needs the value that is overwritten."
+    )
+
+
+def _clones_first(scene: Scene, op: Call, calls: dict[int, Call]) -> bool:
+    inside = {c.name for c in scene.facts.ops if _within(c, op.position, calls)}
+    return f"{op.name}_" in inside and bool(inside & {"aten::clone", "aten::copy_"})
+
+
+def _within(call: Call, position: int, calls: dict[int, Call]) -> bool:
+    parent = call.parent
+    while parent is not None and parent in calls:
+        if parent == position:
+            return True
+        parent = calls[parent].parent
+    return False

@@ -1,0 +1,220 @@
+"""Forwards that take longer than their device works, because it waits for the CPU; and what the CPU does meanwhile."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from kernelbook.cases import Activity, CallTotal, CaseFacts, median
+from kernelbook.judge.clock import bounds_by_process
+from kernelbook.judge.findings.costs import (
+    cpu_paced,
+    cpu_span,
+    device_span,
+    forward_span,
+    idle_span,
+    note,
+    part,
+    percent,
+    process_medians,
+    severity,
+)
+from kernelbook.judge.findings.rules import FORWARD, SPENT, Finding, Scene, rule
+from kernelbook.judge.findings.twins import loses_for_nothing, loss_to_eager
+from kernelbook.text.units import duration, plural
+
+#: Parts of a forward's CPU time, told apart by who spends it.
+WRAPPER, OUTPUT_CODE = "torch.compile's wrapper", "Inductor's output code"
+OPS, CALLS, PYTHON = "ATen ops", "calls of the CUDA API", "Python between the ops"
+#: Ranges that torch.compile opens around a call: guards, prologues and the compiled region itself.
+WRAPPER_RANGE = re.compile(
+    r"TorchDynamo Cache Lookup|Pregraph bytecode|AOTDispatcher Runtime Wrapper Prologue|Torch-Compiled Region"
+    r"|CompiledFunction$|Inductor .*prologue",
+    re.IGNORECASE,
+)
+#: The range of the code that Inductor wrote: it allocates and launches, as an eager forward would, too.
+OUTPUT_RANGE = "## Call CompiledFxGraph"
+#: Parts below this share of the CPU time are left out of the sentence.
+LEAST_PART = 0.05
+
+
+def _in_some(group: Sequence[Finding]) -> str:
+    return (
+        "Overhead-bound (launch-bound) in some processes and not in others: "
+        f"{'; '.join(f'{f.case} in {f.subject}' for f in group)}."
+    )
+
+
+@rule(
+    "overhead-bound",
+    "an unprofiled forward takes over a tenth longer than the device works, and the CPU is why",
+    _in_some,
+)
+def overhead_bound(scene: Scene) -> Iterator[Finding]:
+    """Says in how many processes, what the CPU does, and where this case's kernels are the fastest of its workload."""
+    facts = scene.facts
+    bounds = bounds_by_process(facts)
+    behind = [process for process, bound in bounds.items() if bound == "launches"]
+    if not behind or (cpu_paced(facts) and loses_for_nothing(scene)):  # which compile-fused-nothing tells
+        return
+    if cpu_paced(facts):
+        yield from _waits(scene, behind)
+        return
+    whole, often = forward_span(facts), f"{len(behind)} of {len(bounds)} processes"
+    if whole is None:
+        return
+    text = (
+        f"Overhead-bound (launch-bound) in {often}: unprofiled forwards take {whole}{whole.over}, and the device is "
+        f"busy for {duration(facts.device_busy_us)}."
+    )
+    remedy = "Look at what differs between the processes: the GPU, the CPU beside it, and its load."
+    yield note("overhead-bound", _figures(facts), remedy, text, theme="", subject=f"{often}, {whole.ends}")
+
+
+def _waits(scene: Scene, behind: Sequence[int]) -> Iterator[Finding]:
+    """Of the processes that wait for the CPU alone: how long, what the CPU does meanwhile, and the kernels' rank.
+
+    The time is that for which the device is idle; how much of it a remedy saves is not measured, so it is spent.
+    """
+    facts = scene.facts
+    late = replace(facts, processes=tuple(p for p in facts.processes if p.process in behind))
+    whole, idle, busy = forward_span(late), idle_span(late), median(p.device_busy_us for p in late.processes)
+    if whole is None or idle is None or busy is None:
+        return
+    some = waits_in(facts, behind)
+    takes = f"there an unprofiled forward takes {whole.ends}" if some else f"an unprofiled forward takes {whole}"
+    text = (
+        f"Overhead-bound (launch-bound){some}: {takes}{'' if some else whole.over}, and the device is busy for "
+        f"{duration(busy)} of it. For the other {idle.ends if some else idle}{'' if some or whole.apart else idle.over}"
+        f" it waits for the CPU{cpu_words(facts)}.{_fastest(scene)}"
+    )
+    share = part(idle.time_us, whole.time_us)
+    yield Finding(
+        "overhead-bound", severity(share), idle.time_us, share, _figures(facts), _remedy(scene), text, of=FORWARD,
+        kind=SPENT, time_low_us=idle.low_us, time_high_us=idle.high_us,
+    )  # fmt: skip
+
+
+def waits_in(facts: CaseFacts, behind: Sequence[int]) -> str:
+    """`` in 2 of 3 processes``; empty where all of them wait."""
+    merged = sum(process.merged for process in facts.processes)
+    return f" in {len(behind)} of {merged} processes" if len(behind) < merged else ""
+
+
+def _figures(facts: CaseFacts) -> str:
+    return (
+        f"forward {forward_span(facts)} unprofiled, device busy {duration(facts.device_busy_us)}, CPU "
+        f"{cpu_span(facts)} under the profiler, {plural(len(facts.ops), 'CPU op')}, "
+        f"{plural(facts.launches or 0, 'launch', 'launches')}"
+    )
+
+
+# --- what the CPU does -----------------------------------------------------------------------------------------------
+
+
+def cpu_parts(facts: CaseFacts) -> dict[str, float]:
+    """Part of the CPU time of a forward -> its share, the largest first; of each the median over processes.
+
+    Every call counts with what it spends in itself; what no call covers is Python's.
+    """
+    wholes = {(forward.process, forward.index): forward.cpu_time_us for forward in facts.usual_forwards}
+    sums: dict[str, dict[tuple[int, int], float]] = {PYTHON: dict(wholes)}
+    for total in facts.call_totals:
+        place = total.process, total.index
+        name = _part_of(total)
+        if name is None or place not in wholes:
+            continue
+        times = sums.setdefault(name, dict.fromkeys(wholes, 0.0))
+        times[place] += total.self_us
+        sums[PYTHON][place] -= total.self_us
+    usual = {name: max(median(process_medians(times).values()) or 0.0, 0.0) for name, times in sums.items()}
+    whole = sum(usual.values())
+    return {name: time / whole for name, time in sorted(usual.items(), key=lambda item: -item[1]) if whole}
+
+
+def _part_of(total: CallTotal) -> str | None:
+    if total.category == "runtime":
+        return CALLS
+    if total.category != "op":
+        return None
+    if WRAPPER_RANGE.search(total.name):
+        return WRAPPER
+    if total.name.startswith(OUTPUT_RANGE) or total.name.startswith("triton_"):
+        return OUTPUT_CODE
+    return OPS if "::" in total.name else f"the Python function {total.name}"
+
+
+def cpu_words(facts: CaseFacts) -> str:
+    """The larger parts, as a clause behind the word CPU; empty where none is known."""
+    told = [f"{percent(share)} {name}" for name, share in cpu_parts(facts).items() if share >= LEAST_PART]
+    return f", whose time under the profiler is {', '.join(told)}" if told else ""
+
+
+def _remedy(scene: Scene) -> str:
+    """By the largest part: less of torch.compile's wrapper, or fewer and larger ops."""
+    parts, facts = cpu_parts(scene.facts), scene.facts
+    compiled = parts.get(WRAPPER, 0.0) + parts.get(OUTPUT_CODE, 0.0)
+    if compiled > max((share for name, share in parts.items() if name not in (WRAPPER, OUTPUT_CODE)), default=0.0):
+        return wrapper_remedy(scene)
+    if (facts.launches or 0) < 2:
+        return "Give the call more work (a larger batch), or capture more of the model than this in one CUDA graph."
+    return "Give each op more work, or replay the forward as a CUDA graph, which spares its ops and launches."
+
+
+def wrapper_remedy(scene: Scene) -> str:
+    """Against what torch.compile spends a call; eager only where it is measured and its forward is shorter."""
+    ways = ["compile a larger part of the model, so that one wrapper serves more kernels"]
+    if not any(activity.graph for activity in scene.activities):
+        ways.insert(
+            0,
+            "replay the forward as a CUDA graph: torch.cuda.graph spares wrapper and launches, "
+            "torch.compile(mode='reduce-overhead') the launches alone",
+        )
+    loss = loss_to_eager(scene)
+    if loss:
+        ways.append(f"leave it eager: {loss.twin.case} takes {loss.eager} unprofiled")
+    said = "; or ".join(ways)
+    return f"{said[:1].upper()}{said[1:]}."
+
+
+# --- the fastest kernels ---------------------------------------------------------------------------------------------
+
+
+def _fastest(scene: Scene) -> str:
+    """Whether no other kernels of this workload are faster; cases that run the very same kernels are no rivals."""
+    own = Counter(kernel.name for kernel in scene.kernels)
+    peers = {peer.case: Counter(k.name for k in _kernels(peer)) for peer in scene.peers()}
+    rivals = [p for p in scene.peers() if p.device_time_us and peers[p.case] != own]
+    mine = device_span(scene.facts)
+    if not rivals or mine is None or any(_reaches(rival, mine.high_us) for rival in rivals):
+        return ""
+    second = min(rivals, key=lambda p: p.device_time_us or float("inf"))
+    same = [case for case, kernels in peers.items() if kernels == own and case != scene.facts.case]
+    also = f" (also in {', '.join(same)})" if same else ""
+    which = f"its kernel{also} is" if sum(own.values()) == 1 else f"its kernels{also} are"
+    gap = (second.device_time_us or 0.0) / (scene.facts.device_time_us or 1.0)
+    return (
+        f" Yet {which} the fastest of this workload: {gap:.2f} x as fast as {second.case} on the device, "
+        f"{_unprofiled(scene.facts, second)}."
+    )
+
+
+def _unprofiled(facts: CaseFacts, second: CaseFacts) -> str:
+    """How the unprofiled forwards compare: a ratio only where all processes of one are faster than all of the other."""
+    mine, theirs = forward_span(facts), forward_span(second)
+    if mine is None or theirs is None:
+        return "their unprofiled forwards are not known"
+    if mine.low_us <= theirs.high_us and theirs.low_us <= mine.high_us:
+        return f"while the unprofiled forwards of the two overlap ({mine} and {theirs})"
+    return f"{theirs.time_us / mine.time_us:.2f} x in an unprofiled forward"
+
+
+def _reaches(rival: CaseFacts, us: float) -> bool:
+    span = device_span(rival)
+    return span is not None and span.low_us <= us
+
+
+def _kernels(facts: CaseFacts) -> list[Activity]:
+    return [a for a in facts.activities if a.category == "kernel"]

@@ -1,0 +1,110 @@
+"""Pointwise kernels, softmax and reductions that move their bytes more slowly than the device copies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kernelbook.cases import Activity, CaseFacts
+from kernelbook.judge.cost_model import Ceilings, KernelCost, kernel_costs
+from kernelbook.judge.findings.attention_backends import MATH, fused_backend
+from kernelbook.judge.findings.costs import part, percent, severity
+from kernelbook.judge.findings.rules import DEVICE, RECOVERABLE, Finding, Scene, rule
+from kernelbook.text.units import duration, significant
+
+POINTWISE, ROWWISE = ("elementwise", "copy/cast", "fill/mask"), ("softmax", "reduction")
+#: Slow is a kernel below this share of the measured copy ceiling that takes at least this share of the device time.
+SLOW_BELOW, LEAST_SHARE = 0.7, 0.05
+#: Another kernel is named where its share is greater by this factor; sizes that differ by less than ALIKE are as much.
+MUCH_BETTER, ALIKE = 1.2, 0.01
+
+
+def _in_several(group: Sequence[Finding]) -> str:
+    """Of the dearest, and what the same kernel takes in the other cases."""
+    dearest = max(group, key=lambda finding: finding.time_us or 0.0)
+    others = "; ".join(f"{f.case}: {f.subject}" for f in group if f.case != dearest.case)
+    return f"{dearest.text} The same kernel in {others}."
+
+
+@rule(
+    "slow-pointwise",
+    "a pointwise kernel, a softmax or a reduction under 70 % of the measured copy ceiling, and over 5 % of the forward",
+    _in_several,
+    yields=True,
+)
+def slow_pointwise(scene: Scene) -> Iterator[Finding]:
+    """Against the bytes of whole tensors, each read or written once; what a kernel at the ceiling would save."""
+    whole = scene.device_time_us
+    rows = {a.position: a for a in scene.activities}
+    for cost in kernel_costs(scene.facts, scene.ceilings):
+        kernel, share = rows[cost.position], cost.share_of_memory
+        weighs = (part(cost.time_us, whole) or 0.0) > LEAST_SHARE
+        if share is None or share >= SLOW_BELOW or not weighs or kernel.family not in POINTWISE + ROWWISE:
+            continue
+        saved = cost.time_us * (1 - share)
+        text = (
+            f"{kernel.label} moves {significant(cost.bytes / 2**20)} MiB in {duration(cost.time_us)}: "
+            f"{significant(cost.gb_per_s or 0.0)} GB/s, {percent(share)} of the measured copy ceiling."
+            f"{_swifter(scene, cost, ROWWISE if kernel.family in ROWWISE else POINTWISE)}"
+        )
+        evidence = f"{kernel.label}, {cost.op or 'no op'}: {cost.bytes} bytes in {duration(cost.time_us)}"
+        of_whole, remedy, where = part(saved, whole), _remedy(scene, kernel), (cost.position,)
+        level = severity(of_whole)
+        yield Finding(
+            "slow-pointwise",
+            level,
+            saved,
+            of_whole,
+            evidence,
+            remedy,
+            text,
+            where,
+            DEVICE,
+            RECOVERABLE,
+            theme=f"{kernel.name} {cost.bytes}",
+            subject=duration(cost.time_us),
+        )
+
+
+def _swifter(scene: Scene, cost: KernelCost, families: Sequence[str]) -> str:
+    """A kernel of these that does much better: of the same forward, else of a peer's with about as many bytes."""
+    own = _best(scene.facts, scene.ceilings, cost, families)
+    if own:
+        return f" {own.label} in the same forward reaches {percent(own.share_of_memory or 0.0)}."
+    found = []
+    for peer in scene.peers():
+        best = _best(peer, scene.ceilings, cost, families, cost.bytes)
+        if best and peer.case != scene.facts.case:
+            found.append((best, peer.case))
+    if not found:
+        return ""
+    best, case = min(found, key=lambda one: one[0].time_us)
+    return f" {best.label} in {case} moves as much in {duration(best.time_us)}, {percent(best.share_of_memory or 0.0)}."
+
+
+def _best(
+    facts: CaseFacts, ceilings: Ceilings, cost: KernelCost, families: Sequence[str], moved: int | None = None
+) -> KernelCost | None:
+    """The kernel of these nearest to the ceiling, where that is much nearer; only of those that move so many bytes."""
+    kernels = {a.position for a in facts.activities if a.category == "kernel" and a.family in families}
+    others = [
+        other
+        for other in kernel_costs(facts, ceilings)
+        if other.position in kernels and (moved is None or abs(other.bytes - moved) <= ALIKE * moved)
+    ]
+    best = max(others, key=lambda other: other.share_of_memory or 0.0, default=cost)
+    return best if (best.share_of_memory or 0.0) >= MUCH_BETTER * (cost.share_of_memory or 0.0) else None
+
+
+def _remedy(scene: Scene, kernel: Activity) -> str:
+    if MATH in kernel.ops:
+        return f"SDPA's math backend launches it, so that no caller can change it: {fused_backend(scene)}."
+    if kernel.family in ROWWISE and kernel.decoded.library == "ATen":
+        return "Let torch.compile fuse it with what stands before it; in attention a fused backend does without it."
+    if kernel.decoded.library == "ATen" and "vectorized" not in kernel.label:
+        return (
+            "It loads one element at a time (no vectorized_elementwise_kernel), as for broadcast or strided operands: "
+            "contiguous operands of one shape let it load several; or fuse it (torch.compile, a fused backend)."
+        )
+    if kernel.decoded.library == "Triton" and scene.facts.mode == "compile":
+        return "Let Inductor try more block sizes (torch.compile(mode='max-autotune'))."
+    return "Fuse it with its neighbours, so that its bytes are not moved at all; or tune its block and vector sizes."

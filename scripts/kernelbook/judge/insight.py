@@ -1,0 +1,163 @@
+"""All that is said about an edition beyond its figures: guesses judged, findings, comparisons, costs, and words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from kernelbook.cases import CaseFacts
+from kernelbook.judge.clock import Clock, clock_of
+from kernelbook.judge.comparisons import Comparison, compare
+from kernelbook.judge.cost_model import (
+    Ceiling,
+    Ceilings,
+    ForwardCost,
+    GemmCost,
+    KernelCost,
+    ceilings_of,
+    forward_cost,
+    gemm_costs,
+    kernel_costs,
+    measured_ceilings,
+)
+from kernelbook.judge.expectations import Judgement, judge, words_for
+from kernelbook.judge.findings import Finding, find_in_run
+from kernelbook.judge.findings.rules import Scene
+from kernelbook.judge.insight_tables import (
+    CEILINGS,
+    CLOCK,
+    COMPARISONS,
+    COSTS,
+    EXPECTATIONS,
+    FINDINGS,
+    comparison_rows,
+    cost_rows,
+    table,
+)
+from kernelbook.judge.opening import Said, opening_words
+from kernelbook.judge.trade_off import trade_off
+
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class CaseCost:
+    """Cost and clock of one case."""
+
+    forward: ForwardCost
+    kernels: tuple[KernelCost, ...]
+    gemms: tuple[GemmCost, ...]
+    clock: Clock
+
+
+@dataclass(frozen=True)
+class Insight:
+    """Everything said, in the order of the cases given; ``words`` is the report's first paragraph."""
+
+    expectations: tuple[Judgement, ...]
+    findings: tuple[Finding, ...]
+    comparisons: tuple[Comparison, ...]
+    costs: Mapping[Key, CaseCost]
+    ceilings: tuple[Ceiling, ...]
+    words: tuple[str, ...]
+
+    def tables(self) -> dict[str, pa.Table]:
+        """The tables of an edition that are made here, by name."""
+        costs = (row for cost in self.costs.values() for row in cost_rows(cost.forward, cost.kernels, cost.gemms))
+        compared = (row for comparison in self.comparisons for row in comparison_rows(comparison))
+        return {
+            "expectations": table(map(asdict, self.expectations), EXPECTATIONS),
+            "findings": table(map(asdict, self.findings), FINDINGS),
+            "comparisons": table(compared, COMPARISONS),
+            "costs": table(costs, COSTS),
+            "ceilings": table(map(asdict, self.ceilings), CEILINGS),
+            "clock": table((asdict(cost.clock) for cost in self.costs.values()), CLOCK),
+        }
+
+
+def judge_edition(
+    cases: Mapping[Key, CaseFacts],
+    expect: Mapping[str, Mapping[str, Any]],
+    headline: Sequence[str] = (),
+    baseline_run: str = "",
+    published: Iterable[str] = (),
+) -> Insight:
+    """Judge, find, compare and count over all cases of an edition.
+
+    ``expect``: case -> its guesses. ``headline``: two cases, the first of which is compared with the second in the
+    opening words. ``baseline_run``: the run with which others are compared case by case; the first one by default.
+    ``published``: runs that are figures from elsewhere, about which nothing is judged. Raises ValueError for a word
+    of an expectation that nobody knows.
+    """
+    skipped = set(published)
+    measured = {key: facts for key, facts in cases.items() if facts.run not in skipped}
+    runs = _by_run(measured)
+    judged = tuple(j for f in measured.values() for j in judge(f.case, expect.get(f.case, {}), f, runs[f.run]))
+    findings = tuple(found for of_run in runs.values() for found in find_in_run(of_run))
+    ceilings = {run: ceilings_of(of_run) for run, of_run in runs.items()}
+    costs = {key: _cost(f, runs[f.run], ceilings[f.run]) for key, f in measured.items() if f.status == "ok"}
+    comparisons = tuple(compare(a, b) for a, b in pairs(runs, expect, headline, baseline_run))
+    words = opening_words(Said(runs, judged, findings, comparisons, tuple(headline)))
+    named = tuple(ceiling for of_run in runs.values() for ceiling in measured_ceilings(of_run))
+    return Insight(judged, findings, comparisons, costs, named, tuple(words))
+
+
+def _by_run(cases: Mapping[Key, CaseFacts]) -> dict[str, dict[str, CaseFacts]]:
+    runs: dict[str, dict[str, CaseFacts]] = {}
+    for (run, case), facts in cases.items():
+        runs.setdefault(run, {})[case] = facts
+    return runs
+
+
+def _cost(facts: CaseFacts, of_run: Mapping[str, CaseFacts], ceilings: Ceilings) -> CaseCost:
+    buys = trade_off(facts, Scene(facts, of_run).peers()) if facts.on_device else None
+    return CaseCost(
+        forward=replace(forward_cost(facts, ceilings), trade_off=buys),
+        kernels=tuple(kernel_costs(facts, ceilings)),
+        gemms=tuple(gemm_costs(facts, ceilings)),
+        clock=clock_of(facts),
+    )
+
+
+# --- which are compared ----------------------------------------------------------------------------------------------
+
+
+def pairs(
+    runs: Mapping[str, Mapping[str, CaseFacts]],
+    expect: Mapping[str, Mapping[str, Any]],
+    headline: Sequence[str],
+    baseline_run: str,
+) -> list[tuple[CaseFacts, CaseFacts]]:
+    """(a, b), b to be compared with a: the headline, compiled cases with their eager twins, the cases that guesses
+    compare with, and each case with the same one of the baseline run. Failed cases are left out."""
+    found: dict[tuple[Key, Key], tuple[CaseFacts, CaseFacts]] = {}
+
+    def add(a: CaseFacts | None, b: CaseFacts | None) -> None:
+        if a and b and a.key != b.key and a.status == b.status == "ok":
+            found.setdefault((a.key, b.key), (a, b))
+
+    for of_run in runs.values():
+        if len(headline) == 2:
+            add(of_run.get(headline[1]), of_run.get(headline[0]))
+        for case, facts in of_run.items():
+            add(Scene(facts, of_run).eager_twin(), facts)
+            for other in _named(words_for(expect.get(case, {}), facts)):
+                add(of_run.get(other), facts)
+    baseline = baseline_run if baseline_run in runs else next(iter(runs), "")
+    for run, of_run in runs.items():
+        for case, facts in of_run.items():
+            if run != baseline:
+                add(runs[baseline].get(case), facts)
+    return list(found.values())
+
+
+def _named(words: Mapping[str, Any]) -> list[str]:
+    """Cases that the words compare with."""
+    named: list[str] = []
+    for word, value in words.items():
+        if word.endswith(("_as", "_than")):
+            named += [value] if isinstance(value, str) else [str(name) for name in value]
+    return named

@@ -1,0 +1,193 @@
+"""A report in a few lines: what its first screen and its tables do not say by themselves.
+
+The verdict, the headline and what costs most stand above these lines, the cases one by one below. What is left is what
+shows only across cases: which implementation the device is quickest with, what a change of code or of mode removed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kernelbook.cases import YARDSTICK, CaseFacts
+from kernelbook.cases.comparability import refusal
+from kernelbook.judge.clock import bounds_by_process
+from kernelbook.judge.comparisons import Comparison, step_text
+from kernelbook.judge.expectations import BROKEN, CONFIRMED, NOT_APPLICABLE, Judgement
+from kernelbook.judge.findings import Finding
+from kernelbook.judge.findings.rules import DEVICE
+from kernelbook.judge.steps import Step
+from kernelbook.text.units import at_border, duration, plural
+
+MOST_LINES = 6
+#: A workload of fewer implementations than this has nothing to choose from.
+CHOICE_FROM = 3
+#: Of a kernel's name so many characters, and of what is fused so many kinds.
+LONGEST_NAME = 40
+MOST_KINDS = 4
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the words are made of. ``runs``: run -> case -> facts."""
+
+    runs: Mapping[str, Mapping[str, CaseFacts]]
+    expectations: Sequence[Judgement]
+    findings: Sequence[Finding]
+    comparisons: Sequence[Comparison]
+    headline: tuple[str, ...]
+
+
+def opening_words(said: Said) -> list[str]:
+    """At most ``MOST_LINES`` sentences; numbers in them are those of the run with most device activities."""
+    main = _main_run(said)
+    lines = [*_quickest(said.runs[main]), *_compared(said, main), *_beside(said, main)] if main else []
+    tally = _tally(said)
+    return [*lines[: MOST_LINES - len(tally)], *tally]
+
+
+def _main_run(said: Said) -> str | None:
+    with_device = {run: sum(f.on_device for f in cases.values()) for run, cases in said.runs.items()}
+    best = max(with_device, key=lambda run: with_device[run], default=None)
+    return best if best and with_device[best] else None
+
+
+# --- which implementation -------------------------------------------------------------------------------------------
+
+
+def _quickest(cases: Mapping[str, CaseFacts]) -> list[str]:
+    """Of each workload that offers a choice, the implementation of least device time, and those that come after it."""
+    groups: dict[str, list[list[CaseFacts]]] = {}
+    for facts in cases.values():
+        if facts.workload and facts.workload != YARDSTICK and facts.device_time_us and facts.kernels:
+            alike = groups.setdefault(facts.workload, [])
+            group = next((each for each in alike if refusal(each[0].setting, facts.setting) is None), None)
+            if group is None:
+                alike.append([facts])
+            else:
+                group.append(facts)
+    largest = (max(alike, key=len) for alike in groups.values())
+    return [_ranking(group) for group in largest if len(group) >= CHOICE_FROM]
+
+
+def _ranking(group: Sequence[CaseFacts]) -> str:
+    ordered = sorted(group, key=lambda facts: facts.device_time_us or 0.0)
+    best, others = ordered[0], ordered[1:]
+    twins = [facts.case for facts in others if _names(facts) == _names(best)]
+    rest = [facts for facts in others if facts.case not in twins]
+    also = f", with {_the_kernels(best.kernels)} of {' and '.join(twins)}" if twins else ""
+    name = (best.workload or "").rpartition("/")[2]
+    said = [f"{name}: of {len(group)} cases, {best.case} takes the least device time, {_time(best)}{also}"]
+    said += [f"then {rest[0].case}, {_time(rest[0])}"] if rest else []
+    said += [f"{rest[-1].case} takes the most, {_time(rest[-1])}"] if len(rest) > 1 else []
+    return "; ".join(said) + f".{_held_up(best, others)}"
+
+
+def _time(facts: CaseFacts) -> str:
+    return duration(facts.device_time_us)
+
+
+def _names(facts: CaseFacts) -> list[str]:
+    return [activity.name for activity in facts.activities if activity.category == "kernel"]
+
+
+def _held_up(facts: CaseFacts, others: Sequence[CaseFacts]) -> str:
+    """That most processes of the quickest case wait for the CPU, so that its device time is not what a user gets.
+
+    Beside it the quickest by the clock, if all its processes are quicker than all of the case's.
+    """
+    bounds = bounds_by_process(facts)
+    waiting = sum(bound == "launches" for bound in bounds.values())
+    if waiting * 2 <= len(bounds) or facts.forward_time_us is None:
+        return ""
+    where = "" if waiting == len(bounds) else f" in {waiting} of {plural(len(bounds), 'process', 'processes')}"
+    least = min(_forward_times(facts), default=0.0)
+    quicker = [other for other in others if max(_forward_times(other), default=least) < least]
+    first = min(quicker, key=lambda other: other.forward_time_us or 0.0, default=None)
+    if first is None:
+        takes = f"a forward of it takes {duration(facts.forward_time_us)} unprofiled"
+        return f" The CPU holds {facts.case} up{where}: {takes}."
+    times = f"{duration(facts.forward_time_us)} against {duration(first.forward_time_us)}"
+    takes = f"a forward of {facts.case} takes longer than one of {first.case}, {times}"
+    return f" Unprofiled, {takes}: the CPU holds {facts.case} up{where}."
+
+
+def _forward_times(facts: CaseFacts) -> list[float]:
+    """The median unprofiled forward of each of its processes, µs."""
+    known = (process.forward_time_us for process in facts.processes if process.merged)
+    return [time for time in known if time is not None]
+
+
+# --- what changed from case to case ---------------------------------------------------------------------------------
+
+
+def _compared(said: Said, run: str) -> list[str]:
+    """What the aligned comparisons of this run show: copies removed, kernels fused, kernels left as they were."""
+    removed, compiled, fused, same = [], [], [], []
+    for c in said.comparisons:
+        if c.a.run != run or c.b.run != run:
+            continue
+        by_compile = c.b.mode == "compile" and c.a.mode == "eager"
+        gone = [step for step in c.steps if step.kind == "removed" and step.a[0].category == "memcpy"]
+        removed += [f"{c.b.case} against {c.a.case}: {_told(step, c)}" for step in gone]
+        largest = min((step for step in c.steps if step.kind == "fused"), key=lambda step: step.delta_us, default=None)
+        if largest and by_compile:
+            compiled.append(f"{c.b.case} {_told(largest, c).removeprefix('fused: ').removesuffix('.')}")
+        elif largest:
+            fused.append(f"{c.b.case} against {c.a.case}: {_told(largest, c)}")
+        if by_compile and c.steps and all(step.kind in ("same", "changed") for step in c.steps):
+            same.append(f"{c.b.case} leaves {_the_kernels(c.b.kernels)} of {c.a.case} as {_it_is(c.b.kernels)}.")
+    together = [f"torch.compile fuses, against eager: {'; '.join(compiled)}."] if compiled else []
+    return [*removed[:1], *together, *fused[:1], *same[:1]]
+
+
+def _told(step: Step, comparison: Comparison) -> str:
+    """What became of it, with names short enough for one line."""
+    words = (_few(step.words_a), _few(tuple(at_border(word, LONGEST_NAME) for word in step.words_b)))
+    text = step_text(replace(step, words_a=words[0], words_b=words[1]), comparison.a.device_time_us)
+    return text[:1].lower() + text[1:]
+
+
+def _few(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the first kinds, where there are many, and how many kinds more."""
+    kinds = list(dict.fromkeys(words))
+    if len(kinds) <= MOST_KINDS:
+        return words
+    kept = kinds[: MOST_KINDS - 1]
+    return (*(word for word in words if word in kept), f"{len(kinds) - len(kept)} more kinds")
+
+
+def _the_kernels(count: int | None) -> str:
+    return "the kernel" if count == 1 else f"the {count} kernels"
+
+
+def _it_is(count: int | None) -> str:
+    return "it is" if count == 1 else "they are"
+
+
+def _beside(said: Said, run: str) -> list[str]:
+    """What else costs device time in the case that the headline puts first, beside what costs it most."""
+    first = said.headline[0] if said.headline else None
+    found = (f for f in said.findings if (f.run, f.case) == (run, first))
+    own = [finding for finding in found if finding.of == DEVICE and finding.severity != "info"]
+    return [f"Also in {first}: {finding.text}" for finding in sorted(own, key=lambda f: f.rank)[1:]]
+
+
+# --- guesses ---------------------------------------------------------------------------------------------------------
+
+
+def _tally(said: Said) -> list[str]:
+    """How each run fared, where there are several; of one alone the verdict above says it."""
+    judged = [run for run in said.runs if any(j.run == run for j in said.expectations)]
+    if len(judged) < 2:
+        return []
+    return [f"Guesses by run: {'; '.join(_fared(said, run) for run in judged)}."]
+
+
+def _fared(said: Said, run: str) -> str:
+    counts = Counter(j.verdict for j in said.expectations if j.run == run)
+    judged = counts[CONFIRMED] + counts[BROKEN]
+    parts = [f"{counts[CONFIRMED]} of {judged} held"] if judged else []
+    parts += [f"{counts[NOT_APPLICABLE]} could not be judged"] if counts[NOT_APPLICABLE] else []
+    return ", ".join([run, *parts])

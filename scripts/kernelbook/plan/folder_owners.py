@@ -1,0 +1,138 @@
+"""Which Snakemakes run in a working folder, so that what a killed one left locked is unlocked, and nothing else.
+
+Snakemake's own lock does not tell whose it is. Beside it each Snakemake of Kernelbook leaves an empty file whose name
+is its owner: process, start time, PID namespace and host. It goes when the process ends, unless that was killed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from kernelbook.containers.launching import INTO_CONTAINER
+
+LOCKS = Path(".snakemake/locks")
+OWNERS = Path(".snakemake/kernelbook-owners")
+VARIABLE = "KERNELBOOK_OWNER"
+"""Environment variable by which all that a Snakemake starts can be found: its owner."""
+CLOCK_S = 2
+"""By so much a start time may differ when it is read again, since the system's clock is set meanwhile."""
+ORPHANS_S = 1200
+"""Longer than a measurement may take: its time limit, twice."""
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A Snakemake that runs or ran in a folder. started: seconds since the epoch."""
+
+    pid: int
+    started: int
+    namespace: int
+    host: str
+
+    @classmethod
+    def this_process(cls) -> Owner:
+        """The owner that this process is."""
+        started = round(psutil.Process().create_time())
+        return cls(os.getpid(), started, os.stat("/proc/self/ns/pid").st_ino, socket.gethostname())
+
+    @classmethod
+    def parse(cls, name: str) -> Owner:
+        """The owner whose text is `name`; one that cannot be read counts as one of another host."""
+        try:
+            pid, started, namespace, host = name.split("-", 3)
+            return cls(int(pid), int(started), int(namespace), host)
+        except ValueError:
+            return cls(0, 0, 0, name)
+
+    def __str__(self) -> str:
+        return f"{self.pid}-{self.started}-{self.namespace}-{self.host}"
+
+    def may_live(self) -> bool:
+        """Whether the process runs; of another host or container, where that cannot be seen, it may."""
+        here = Owner.this_process()
+        if (self.namespace, self.host) != (here.namespace, here.host):
+            return True
+        try:
+            process = psutil.Process(self.pid)
+            alive = process.status() != psutil.STATUS_ZOMBIE
+            return alive and abs(process.create_time() - self.started) <= CLOCK_S
+        except psutil.NoSuchProcess:
+            return False
+
+
+def living_owners(folder: Path = Path()) -> list[Owner]:
+    """The other Snakemakes that run in the folder, or may."""
+    return [owner for owner in _others(folder) if owner.may_live()]
+
+
+def enter(folder: Path = Path()) -> None:
+    """Enter this process as an owner of the folder, and lift Snakemake's lock if every owner before it is dead.
+
+    Of two that enter at once each sees the other, so that neither lifts a lock that the other has just taken. A lock
+    without any owner is somebody else's and stays.
+    """
+    if "--unlock" in sys.argv:  # the user knows that all are dead
+        for owner in _others(folder):
+            (folder / OWNERS / str(owner)).unlink(missing_ok=True)
+    me = Owner.this_process()
+    file = (folder / OWNERS / str(me)).absolute()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch()
+    atexit.register(file.unlink, missing_ok=True)
+    for prefix in ("", *INTO_CONTAINER):
+        os.environ[prefix + VARIABLE] = str(me)
+    locks = list((folder / LOCKS).glob("*.lock"))
+    if not locks:
+        return
+    living = living_owners(folder)
+    if living:
+        for owner in living:
+            print(f"process {owner.pid} on {owner.host} runs snakemake in this folder, or did", file=sys.stderr)
+    elif _others(folder):
+        print("the last snakemake in this folder was killed: going on where it stopped", file=sys.stderr)
+        for lock in locks:
+            lock.unlink(missing_ok=True)
+
+
+def wait_for_orphans(folder: Path = Path()) -> None:
+    """Wait for what killed owners left running on this host, since it writes where this process would, and forget them.
+
+    Ends the process if they do not end in 20 minutes.
+    """
+    dead = [owner for owner in _others(folder) if not owner.may_live()]
+    orphans = _started_by({str(owner) for owner in dead})
+    if orphans:
+        print(
+            f"waiting for {len(orphans)} process(es) that a killed snakemake left running", file=sys.stderr, flush=True
+        )
+        _, alive = psutil.wait_procs(orphans, timeout=ORPHANS_S)
+        if alive:
+            sys.exit(f"process {alive[0].pid} of a killed snakemake does not end: end it first")
+    for owner in dead:
+        (folder / OWNERS / str(owner)).unlink(missing_ok=True)
+
+
+def _others(folder: Path) -> Sequence[Owner]:
+    """All entered owners but this process."""
+    me = str(Owner.this_process())
+    names = sorted(os.listdir(folder / OWNERS)) if (folder / OWNERS).is_dir() else []
+    return [Owner.parse(name) for name in names if name != me]
+
+
+def _started_by(owners: set[str]) -> list[psutil.Process]:
+    return [process for process in psutil.process_iter() if owners and _environ(process).get(VARIABLE) in owners]
+
+
+def _environ(process: psutil.Process) -> Mapping[str, str]:
+    with contextlib.suppress(psutil.Error, OSError):  # somebody else's, or gone meanwhile
+        return process.environ()
+    return {}

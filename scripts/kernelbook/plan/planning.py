@@ -1,0 +1,399 @@
+"""What an edition takes in: which runs can be measured here, their cases and processes, and where each file lies."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from kernelbook.config.errors import ConfigError
+from kernelbook.config.loading import NO_FIGURE, CaseSpec, Config, RunSpec, is_taken, matches, recorded_case, trace_case
+from kernelbook.config.names import is_usable
+from kernelbook.containers.images import Image, image_of, runtime, stamp_of
+from kernelbook.containers.launching import start_arguments
+from kernelbook.plan.earlier import previous, read_object
+from kernelbook.plan.published import published_error
+from kernelbook.plan.surroundings import driver_loaded, gpu, host_build, variables
+from kernelbook.sources.fingerprint import files_digest
+from kernelbook.sources.imports import files_behind
+from kernelbook.sources.places import Places
+from kernelbook.sources.workload_source import code_behind_workload
+from kernelbook.text.credentials import without_secrets
+from kernelbook.text.suggestions import near_miss
+from kernelbook.trace.recorded import MEASUREMENT, Recorded, recorded_cases
+
+TABLES = ("case", "ranges", "activities", "calls", "ops", "kernels")  # what extract_case.py leaves of one process
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A run that cannot take part here, and why; no failure."""
+
+    run: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An edition before anything is run: the runs that take part, those left out, and where files lie."""
+
+    config: Config
+    runs: tuple[RunSpec, ...]
+    left_out: tuple[LeftOut, ...]
+    torch_version: str | None
+    root: Path = Path()
+    home: Path = Path()
+    known_code: dict[Any, tuple[Path, ...]] = field(default_factory=dict, repr=False, compare=False)
+    known_cases: dict[str, Mapping[str, CaseSpec]] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def results(self) -> Path:
+        """results/<edition>."""
+        return Path("results") / self.config.edition
+
+    def ours(self, path: str) -> str:
+        """A file of the project's own: relative where the work is done in the checkout itself, else absolute."""
+        return Places(self.root, self.home).ours(path)
+
+    def source_of(self, run: RunSpec) -> Path:
+        """The folder or file that `run.where` names: in the working folder, else among the project's own."""
+        return Places(self.root, self.home).named(run.where)
+
+    def runs_with_cases(self) -> tuple[RunSpec, ...]:
+        """All runs but the published ones."""
+        return tuple(run for run in self.runs if run.kind != "published")
+
+    def cases_of(self, run: RunSpec) -> tuple[CaseSpec, ...]:
+        """The cases that this run takes, in the order of the configuration; then those that only its folder has."""
+        return tuple(self._cases_by_name(run).values())
+
+    def _cases_by_name(self, run: RunSpec) -> Mapping[str, CaseSpec]:
+        if run.name not in self.known_cases:
+            self.known_cases[run.name] = {case.name: case for case in self._find_cases(run)}
+        return self.known_cases[run.name]
+
+    def _find_cases(self, run: RunSpec) -> Iterator[CaseSpec]:
+        wanted = (case for case in self.config.cases if is_taken(case, run.cases))
+        if run.kind != "recorded":
+            yield from wanted
+            return
+        recorded = self.recorded(run)
+        traces = {name for name, processes in recorded.items() if any(each.bare for each in processes.values())}
+        yield from (case for case in wanted if case.name in recorded and case.name not in traces)
+        for name in recorded:
+            found = trace_case(name, run.annotation if name in traces else None)
+            new = name in traces or (name not in self.config.case_names and is_usable(name))
+            if new and is_taken(found, run.cases) and is_taken(found, self.config.only_cases or ("*",)):
+                yield found if name in traces else recorded_case(name)
+
+    def skipped(self, run: RunSpec) -> Mapping[str, str]:
+        """Cases of a recorded folder that are not taken although none were selected, and why."""
+        if run.kind != "recorded" or self.config.only_cases:
+            return {}
+        left = [
+            name for name in self.recorded(run) if name not in self._cases_by_name(run) and matches(name, run.cases)
+        ]
+        off = "switched off in the configuration"
+        return {name: off if name in self.config.case_names else "not a name that a case can have" for name in left}
+
+    def recorded(self, run: RunSpec) -> Mapping[str, Mapping[int, Recorded]]:
+        """What the folder of a recorded run holds."""
+        return _recorded_cases(self.root / self.source_of(run))
+
+    def case_of(self, run: str, case: str) -> CaseSpec:
+        """The case as configured; for a bare trace of a recorded run, one made of its name."""
+        return self._cases_by_name(self.config.run(run))[case]
+
+    def processes_of(self, run: RunSpec, case: CaseSpec) -> tuple[int, ...]:
+        """Numbers of the processes of one case, from 1."""
+        if run.kind != "recorded":
+            return tuple(range(1, self.config.repeats + 1))
+        return tuple(self.recorded(run)[case.name])
+
+    def rows(self) -> Iterator[tuple[str, str, int]]:
+        """Every (run, case, process) of the edition."""
+        for run in self.runs_with_cases():
+            for case in self.cases_of(run):
+                for process in self.processes_of(run, case):
+                    yield run.name, case.name, process
+
+    def files_of(self, run: str, case: str, process: int | str) -> tuple[Path, ...]:
+        """Where measurement.json of one process lies or will lie; of a recorded run also the windows of bare traces."""
+        spec = self.config.run(run)
+        if spec.kind == "recorded":
+            return tuple(self.source_of(spec) / file for file in self._recorded(run, case, process).files)
+        return (self.results / run / case / str(process) / MEASUREMENT,)
+
+    def measurement_of(self, run: str, case: str, process: int | str) -> Path:
+        """The first of these files."""
+        return self.files_of(run, case, process)[0]
+
+    def _recorded(self, run: str, case: str, process: int | str) -> Recorded:
+        return self.recorded(self.config.run(run))[case][int(process)]
+
+    def case_json(self, run: str, case: str, process: int | str) -> str:
+        """The case file that profile_case.py gets, as JSON; it names the failed measurement that it repeats.
+
+        For a bare trace it has what is to be said of the process among the ranks of its job.
+        """
+        spec = dict(self.case_of(run, case).measurement)
+        if self.config.run(run).kind == "recorded":
+            warnings = [vars(warning) for warning in self._recorded(run, case, process).warnings]
+            return json.dumps(spec | ({"warnings": warnings} if warnings else {}), sort_keys=True)
+        return json.dumps(spec | self._retry(run, case, process), sort_keys=True)
+
+    def _retry(self, run: str, case: str, process: int | str) -> dict[str, str]:
+        earlier = previous(self.root / self.measurement_of(run, case, process), "started_utc")
+        retry_of = earlier.repeat_of(self.config.retry_failed)
+        return {"retry_of": retry_of} if retry_of else {}
+
+    def makes_stale(self, run: str, case: str, process: int | str) -> str:
+        """All by which a figure of a measured run can change, as JSON; a measurement whose own differs is repeated.
+
+        What cannot change a figure is not in it, such as the time limit of a case.
+        """
+        spec = self.config.run(run)
+        measured = {key: value for key, value in self.case_of(run, case).measurement.items() if key not in NO_FIGURE}
+        found = {
+            "case": measured | self._retry(run, case, process),
+            "files": self.code_digest(case),
+            "device": self.device_of(run),
+            "variables": variables(os.environ, spec.kind == "container"),
+        }
+        if spec.kind == "host":
+            found["build"] = host_build()
+        return json.dumps(found, sort_keys=True)
+
+    def device_of(self, run: str) -> str:
+        """Where the forwards of a run would be measured: `cpu`, or model and driver of the GPU.
+
+        On a machine without a driver, such as the login node of a cluster, it is what it was when the run was last
+        looked at.
+        """
+        if self.config.device == "cpu":
+            return "cpu"
+        found = gpu(self.config.visible_devices or os.environ.get("CUDA_VISIBLE_DEVICES"))
+        if found is None and not driver_loaded():
+            found = read_object(self.root / self.results / run / "run.json").get("device")
+        return found or ("cpu" if self.config.device == "auto" else "no GPU here")
+
+    def run_json(self, run: str) -> str:
+        """What probe_run.py gets, as JSON; a lost run is always looked at again."""
+        spec = self.config.run(run)
+        retry_of = previous(self.root / self.results / run / "run.json", "probed_utc").repeat_of(again=True)
+        given = {"run": run, "kind": spec.kind, "where": spec.where, "description": spec.description}
+        if spec.kind in ("host", "container"):
+            given["device"] = self.device_of(run)
+        if spec.kind == "recorded":
+            given["folder"] = self.source_of(spec).as_posix()
+        if spec.kind == "container":
+            given["container"] = self._container_json(spec)
+        return json.dumps(given | ({"retry_of": retry_of} if retry_of else {}), sort_keys=True)
+
+    def image_of(self, run: RunSpec) -> Image:
+        """The image that a container run names, with the place where it lies or will lie."""
+        store = self.root / (os.environ.get("KERNELBOOK_IMAGES") or self.config.images)
+        return image_of(run.where, store, self.root / self.source_of(run))
+
+    def container_of(self, run: str) -> str | None:
+        """What Snakemake starts for a run: the link to its image among the run's results, or nothing."""
+        spec = self.config.run(run)
+        if spec.kind != "container":
+            return None
+        return (self.results / run / "image" / self.image_of(spec).name).as_posix()
+
+    def start_arguments(self) -> list[str]:
+        """Arguments of `apptainer exec` beside the working folder, which Snakemake binds itself."""
+        workloads = [case.measurement["workload"].partition(":")[0] for case in self.config.cases]
+        own = [Path(os.path.normpath(self.root / file)).parent for file in workloads if file.endswith(".py")]
+        needed = [self.home / "scripts", *own]
+        return start_arguments(path for path in needed if not path.is_relative_to(self.root))
+
+    def _container_json(self, run: RunSpec) -> dict[str, Any]:
+        known = read_object(self.root / self.results / run.name / "run.json")
+        stamp = _stamp(self.image_of(run).file, run.python)
+        # as passed before, as long as the image is the one that was started then: a change starts it again, and so does
+        # a deleted file, which was absent before the first pull too
+        changed = f"{stamp} after {known.get('image_stamp')}"
+        seen = known.get("image_seen") if known.get("image_stamp") == stamp else changed
+        return {
+            "store": (os.environ.get("KERNELBOOK_IMAGES") or self.config.images),
+            "source": self.source_of(run).as_posix(),
+            "link": self.container_of(run.name),
+            "python": run.python,
+            "arguments": self.start_arguments(),
+            "visible_devices": self.config.visible_devices,
+            "seen": seen,
+        }
+
+    def code_of(self, case: str) -> list[str]:
+        """The files whose change makes a measurement stale: the shared code, the workload, and the files behind it.
+
+        Those are the modules that it imports and the data files that its source, its parameters or `files` name.
+        """
+        return [
+            (path.relative_to(self.root) if path.is_relative_to(self.root) else path).as_posix()
+            for path in self._code(case)
+        ]
+
+    def code_digest(self, case: str) -> str:
+        """Changes with the content of any of these files."""
+        return files_digest(self._code(case), self.root)
+
+    def _code(self, case: str) -> tuple[Path, ...]:
+        spec = self.config.case(case)
+        texts = [value for key in ("params", "cpu_params") for value in spec.measurement[key].values()]
+        texts = frozenset(text for text in (*texts, *spec.files) if isinstance(text, str))
+        key = (spec.measurement["workload"], texts)
+        if key not in self.known_code:
+            self.known_code[key] = code_behind_workload(*key, self.root, self.root / self.ours("scripts"))
+        return self.known_code[key]
+
+    def code_behind(self, file: str, in_functions: bool = False) -> list[str]:
+        """A Python file and what it imports of its own folder and of the project's; nothing where it is not there."""
+        start = self.root / file
+        if not start.is_file():
+            return []
+        behind = files_behind(start, [self.root / self.ours("scripts")], in_functions)
+        inside = (path.relative_to(self.root) if path.is_relative_to(self.root) else path for path in behind)
+        return [path.as_posix() for path in inside]
+
+    def as_json(self) -> str:
+        """The plan as collect_edition.py reads it."""
+        config = self.config
+        recorded = [case for run in self.runs for case in self.cases_of(run) if run.kind == "recorded"]
+        traces = {case.name: case for case in recorded if case.measurement["workload"]}
+        taken = {case.name for run in self.runs_with_cases() for case in self.cases_of(run)}
+        published = any(run.kind == "published" for run in self.runs)
+        cases = {case.name: case for case in config.cases if published or case.name in taken}
+        sources = {run.name: self.source_of(run).as_posix() for run in self.runs if run.kind != "container"}
+        text = json.dumps(
+            {
+                "schema": 1,
+                "edition": config.edition,
+                "report": dict(config.report),
+                "runs": [vars_of(run) | {"source": sources.get(run.name)} for run in self.runs],
+                "left_out": [vars_of(run) for run in self.left_out],
+                "rows": list(self.rows()),
+                "cases": [
+                    {**case.measurement, **{name: getattr(case, name) for name in ("label", "note", "expect", "sweep")}}
+                    for case in (cases | traces).values()
+                ],
+            },
+            default=str,
+        )
+        return without_secrets(text)
+
+    def summary(self) -> str:
+        """What would run and what is left out, a line each."""
+        lines = []
+        for run in self.runs:
+            if run.kind == "published":
+                lines.append(f"run {run.name}: published figures from {run.where}")
+                continue
+            cases = self.cases_of(run)
+            processes = sum(len(self.processes_of(run, case)) for case in cases)
+            what = {"host": f"torch {self.torch_version}"}.get(run.kind, run.where)
+            if run.kind == "container":
+                what += f", {self.image_of(run).state()}"
+            lines.append(f"run {run.name} ({run.kind}, {what}): {len(cases)} cases, {processes} processes")
+            if not cases:
+                lines.append(f"  no case is taken: see only_cases, cases, and runs.{run.name}.cases")
+            for reason, skipped in _by_reason(self.skipped(run)):
+                lines.append(f"  skipped, {reason}: {', '.join(skipped)}")
+        lines += [f"left out: {left.run}: {left.reason}" for left in self.left_out]
+        return without_secrets("\n".join([f"edition {self.config.edition}", *lines]))
+
+    def digest(self) -> str:
+        """Changes with anything that the report depends on beside the measured files."""
+        return hashlib.sha256(self.as_json().encode()).hexdigest()[:16]
+
+
+def _by_reason(reasons: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:
+    for reason in dict.fromkeys(reasons.values()):
+        yield reason, [_printable(name) for name, why in reasons.items() if why == reason]
+
+
+def _printable(name: str) -> str:
+    return name if name.isprintable() else ascii(name)
+
+
+def vars_of(spec: Any) -> dict[str, Any]:
+    """A frozen dataclass as a plain dict of JSON values."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(spec).items()}
+
+
+def make_plan(config: Config, root: Path, home: Path, containers_on: bool) -> Plan:
+    """Sort the runs of `config` into those that take part and those left out, with the reason.
+
+    root: the working folder; home: the project's checkout, often the same.
+    containers_on: whether Snakemake runs rules in their containers (--use-singularity). Raises ImageError where it
+    should, and nothing that starts containers is installed; ConfigError where no run takes any case.
+    """
+    if containers_on and any(run.kind == "container" for run in config.runs):
+        runtime()
+    plan = Plan(config, (), (), installed_torch(), root, home)
+    kept, left_out = [], []
+    for run in config.runs:
+        reason = _obstacle(plan, run, containers_on)
+        if reason is None:
+            kept.append(run)
+        else:
+            left_out.append(LeftOut(run.name, reason))
+    made = replace(plan, runs=tuple(kept), left_out=tuple(left_out))
+    problem = _nothing_taken(made)
+    if problem:
+        raise ConfigError(config.source, [problem])
+    return made
+
+
+def _nothing_taken(plan: Plan) -> str | None:
+    """What is wrong where the runs that take part have no case among them; a run that is left out says why itself."""
+    if not plan.runs or plan.left_out or next(plan.rows(), None) or any(run.kind == "published" for run in plan.runs):
+        return None
+    every = replace(plan, config=replace(plan.config, only_cases=()), known_cases={})
+    there = {case.name for run in plan.runs for case in every.cases_of(run)}
+    there |= {_printable(name) for run in plan.runs for name in every.skipped(run)}
+    if plan.config.only_cases:
+        remedy = near_miss(plan.config.only_cases[0], there)
+        return f"only_cases: the runs that are taken have none of these cases: {remedy}"
+    return f"cases: no run takes any: see runs.<name>.cases; {near_miss('', there)}"
+
+
+def _obstacle(plan: Plan, run: RunSpec, containers_on: bool) -> str | None:
+    source = plan.root / plan.source_of(run)
+    if run.kind == "host" and plan.torch_version is None:
+        return "no torch beside Snakemake: install one with make setup"
+    if run.kind == "container" and not containers_on:
+        return "needs its container: add --use-singularity"
+    if run.kind == "recorded" and not os.path.isdir(source):
+        return f"no folder {run.where}: correct runs.{run.name}.recorded"
+    if run.kind == "published":  # read now: what is wrong in it is said before hours of measuring, not after
+        there = os.path.isfile(source)
+        return _published_error(source) if there else f"no file {run.where}: correct runs.{run.name}.published"
+    return None
+
+
+def installed_torch() -> str | None:
+    """Version of the torch that a host run would measure, from its metadata; None without one."""
+    try:
+        return importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def host_python() -> str:
+    """The Python that runs the project's own scripts on the host."""
+    return sys.executable
+
+
+_recorded_cases = cache(recorded_cases)  # a folder is looked through once
+_published_error = cache(published_error)
+_stamp = cache(stamp_of)

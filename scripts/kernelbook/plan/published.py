@@ -1,0 +1,107 @@
+"""Published figures: facts with their source, shown beside what was measured and never mixed with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernelbook.config.values import value_errors
+from kernelbook.config.yaml_text import YamlError, read_yaml
+
+# the columns of the case table that a published figure may fill; other figures stand in the published table alone
+COUNTS = ("kernels", "memcpys", "memsets", "launches")
+CASE_COLUMNS = (*COUNTS, "device_time_us", "device_busy_us", "cpu_time_us")
+DEVICE = ("device", "device_type", "capability")
+
+
+class PublishedError(ValueError):
+    """A file of published figures that cannot be used; the message names file, fact and remedy."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """One file of published figures: where they come from, on which device, and the figures of each case."""
+
+    source: Mapping[str, Any]
+    device: Mapping[str, str | None]
+    cases: Mapping[str, Mapping[str, Any]]
+
+    def source_text(self) -> str:
+        """The source in one line."""
+        parts = [self.source.get("publisher"), self.source.get("title"), self.source.get("year")]
+        return ", ".join(str(part) for part in parts if part)
+
+
+def load_published(path: Path) -> Published:
+    """Read a file of published figures; raises PublishedError with every reason where it is not one."""
+    try:
+        found = read_yaml(path.read_text(encoding="utf-8"))
+    except YamlError as error:
+        raise PublishedError("; ".join(f"{path}: {problem}" for problem in error.problems)) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise PublishedError(f"{path}: cannot be read as YAML: {error}") from error
+    if not isinstance(found, Mapping) or not isinstance(found.get("cases"), Mapping):
+        raise PublishedError(f"{path}: has no map `cases` of case: {{figure: value}}: add it")
+    problems = value_errors(found) or [*_source_errors(found.get("source")), *_figure_errors(found)]
+    if problems:
+        raise PublishedError("; ".join(f"{path}: {problem}" for problem in problems))
+    return Published(found["source"], {key: found.get(key) for key in DEVICE}, found["cases"])
+
+
+def published_error(path: Path) -> str | None:
+    """What load_published would say against a file, or None."""
+    try:
+        load_published(path)
+    except PublishedError as error:
+        return str(error)
+    return None
+
+
+def _source_errors(source: Any) -> Iterator[str]:
+    if not source or not isinstance(source, Mapping):
+        yield "names no `source` with publisher, title, year: a figure without a source is not shown"
+        return
+    for key, value in source.items():
+        for word in value if isinstance(value, list) else [value]:
+            if word is not None and not isinstance(word, str | int | float):
+                yield f"source.{key}: must be a text, a number or a list of them, got {word}: quote it"
+
+
+def _figure_errors(found: Mapping[str, Any]) -> Iterator[str]:
+    for key in DEVICE:
+        if not isinstance(found.get(key), str | None):
+            yield f"{key}: must be a text, got {found[key]}: quote it"
+    for case, figures in found["cases"].items():
+        if not isinstance(figures, Mapping):
+            yield f"cases.{case}: must be a map of figure: value, got {figures}"
+            continue
+        for figure, value in figures.items():
+            wanted, what = (int, "a whole number") if figure in COUNTS else (int | float, "a number")
+            if figure not in CASE_COLUMNS:
+                wanted, what = str | int | float, "a text or a number"
+            fits = isinstance(value, wanted) and not isinstance(value, bool)
+            if value is not None and not (fits and (isinstance(value, str) or value >= 0)):
+                yield f"cases.{case}.{figure}: must be {what}, at least 0, got {value}"
+
+
+def case_rows(run: str, published: Published) -> list[dict[str, Any]]:
+    """Rows for the case table, in which only what was published is filled."""
+    rows = []
+    for case, figures in published.cases.items():
+        known = {name: figures.get(name) for name in CASE_COLUMNS}
+        rows.append({"run": run, "case": case, "process": 1, "status": "ok", **published.device, **known})
+    return rows
+
+
+def figure_rows(run: str, published: Published) -> list[dict[str, Any]]:
+    """One row a figure: run, case, figure, value, unit, source."""
+    rows = []
+    for case, figures in published.cases.items():
+        for figure, value in figures.items():
+            if isinstance(value, int | float):
+                unit = "us" if figure.endswith("_us") else "count"
+                key = {"run": run, "case": case, "figure": figure}
+                rows.append({**key, "value": float(value), "unit": unit, "source": published.source_text()})
+    return rows

@@ -1,0 +1,107 @@
+"""What a figure depends on beside its case and its files: torch's build, GPU and driver, environment variables."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from kernelbook.containers.launching import THREAD_LIMITS, reaching
+
+# Variables that torch, CUDA, cuBLAS, cuDNN, Inductor, Triton and the CPU libraries read. The measuring side records the
+# same ones (scripts/workloads/harness/environment.py); a test holds the two lists equal.
+READ = re.compile(
+    r"(AOT|ATEN|C10|CUBLAS|CUBLASLT|CUDA|CUDNN|DISABLE_ADDMM|DNNL|FLASH|GOMP|HIP|HIPBLASLT|HSA|INDUCTOR|KMP|LIGER|MALLOC"
+    r"|MIOPEN|MKL|MKLDNN|NCCL|NVIDIA|NVRTC|OMP|ONEDNN|OPENBLAS|PYTORCH|ROCBLAS|TORCH|TORCHDYNAMO|TORCHINDUCTOR"
+    r"|TORCHELASTIC|TRITON)_\w+|LD_LIBRARY_PATH|LD_PRELOAD|TMPDIR"
+)
+# Of these, what cannot change a figure: caches and folders, versions of an image, which of several GPUs is used.
+HARMLESS = re.compile(
+    r"\w+_(DIR|DIRS|HOME|ROOT|CACHE|CACHE_PATH)|TMPDIR|CUDA_PATH\w*|(CUDA|NVIDIA|HIP)_VISIBLE_DEVICES"
+    r"|CUDA_VERSION|NVIDIA_\w*(VERSION|CAPABILITIES|BUILD\w*|PRODUCT\w*)"
+)
+SECRET = re.compile(r"TOKEN|SECRET|KEY|PASS|CREDENTIAL|AUTH")
+# Installed packages whose version a figure depends on, as folders of their metadata begin.
+PACKAGES = re.compile(
+    r"(torch|triton|pytorch_triton|liger_kernel|kernels|flash_attn|numpy|nvidia_\w+)-[^-]+\.(dist|egg)-info"
+)
+NVIDIA = Path("/proc/driver/nvidia")
+SMI_LIMIT_S = 20
+
+
+def variables(environ: Mapping[str, str], container: bool) -> str:
+    """Those environment variables that reach a measurement and can change its figures, as `NAME=value ...`."""
+    found = {
+        name: value
+        for name, value in reaching(environ, container).items()
+        if READ.fullmatch(name)
+        and not HARMLESS.fullmatch(name)
+        and not SECRET.search(name)
+        and name not in THREAD_LIMITS  # they are set as `threads` says, see containers.thread_limits
+    }
+    return " ".join(f"{name}={value}" for name, value in sorted(found.items()))
+
+
+def host_build() -> str:
+    """Python, torch and what torch computes with, as installed beside Snakemake; torch is not imported."""
+    names: set[str] = set()
+    for folder in dict.fromkeys(path for path in sys.path if os.path.isdir(path)):
+        names.update(name for name in os.listdir(folder) if PACKAGES.fullmatch(name))
+    found = importlib.util.find_spec("torch")
+    version = Path(found.origin).with_name("version.py") if found and found.origin else None
+    digest = hashlib.sha256(version.read_bytes()).hexdigest()[:8] if version and version.is_file() else "none"
+    packages = sorted(re.sub(r"\.(dist|egg)-info$", "", name) for name in names)
+    return f"Python {platform.python_version()}, {', '.join(packages)}, version.py {digest}"
+
+
+def driver_loaded() -> bool:
+    """Whether this machine has NVIDIA's driver at all."""
+    return NVIDIA.exists() or shutil.which("nvidia-smi") is not None
+
+
+@cache
+def gpu(visible: str | None) -> str | None:
+    """Model and driver of the GPU that would be used, such as `NVIDIA H200, driver 580.159.04`; None without one.
+
+    visible: CUDA_VISIBLE_DEVICES. Where it gives no number, every model of the machine is named.
+    """
+    if visible is not None and visible.split(",")[0].strip() in ("", "-1"):
+        return None
+    models = [found for file in sorted(NVIDIA.glob("gpus/*/information")) if (found := _value(file, r"Model:\s*(.+)"))]
+    driver = _value(NVIDIA / "version", r"Kernel Module.*?\s(\d+\.\d+(?:\.\d+)?)\s")
+    if not (models and driver):
+        models, driver = _by_smi()
+    if not models:
+        return None
+    first = (visible or "").split(",")[0].strip()
+    if first.isdigit() and int(first) < len(models):
+        models = [models[int(first)]]
+    return f"{', '.join(sorted(set(models)))}, driver {driver}"
+
+
+def _value(file: Path, pattern: str) -> str | None:
+    try:
+        found = re.search(pattern, file.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return None
+    return found[1].strip() if found else None
+
+
+def _by_smi() -> tuple[list[str], str | None]:
+    """Models and driver as nvidia-smi gives them; nothing where it is absent, fails or hangs."""
+    command = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=SMI_LIMIT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return [], None
+    lines = done.stdout.decode("utf-8", "replace").splitlines() if done.returncode == 0 else []
+    rows = [line.rpartition(",") for line in lines if "," in line]
+    return [model.strip() for model, _, _ in rows], rows[0][2].strip() if rows else None

@@ -1,0 +1,74 @@
+"""docs/reference/summary.md and trace-json.md, from the schemas of what other programs read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from kernelbook.reference.config import Resolver
+from kernelbook.reference.markdown import table
+from kernelbook.reference.tables_page import described
+
+Schema = Mapping[str, Any]
+INTRO = """# summary.json
+
+What other programs read of a report: `reports/<edition>/summary.json`, strict JSON after the schema in
+[summary.schema.json](../../scripts/kernelbook/report/summary.schema.json).
+
+"""
+TRACE_INTRO = """# summarize_trace.py --json
+
+One JSON object a line for each trace, after the schema in
+[trace.schema.json](../../scripts/kernelbook/trace/trace.schema.json).
+
+"""
+CODES = {"warning_code": "Codes of warnings", "note_code": "Codes of notes"}
+
+
+def summary_page(scripts: Path) -> str:
+    """Every key of summary.json; a list's entries are `key[]`."""
+    return INTRO + _keys(scripts, _read(scripts / "kernelbook/report/summary.schema.json"))
+
+
+def trace_page(scripts: Path) -> str:
+    """Every key of `summarize_trace.py --json`, and every code of its warnings and notes."""
+    schema = _read(scripts / "kernelbook/trace/trace.schema.json")
+    parts = [TRACE_INTRO, _keys(scripts, schema)]
+    for name, title in CODES.items():
+        rows = [(f"`{code['const']}`", code["description"]) for code in schema["$defs"][name]["oneOf"]]
+        parts.append(f"\n## {title}\n\n" + table(("code", "meaning"), rows))
+    return "".join(parts)
+
+
+def _read(file: Path) -> Schema:
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def _keys(scripts: Path, schema: Schema) -> str:
+    rows = _rows(Resolver(scripts, schema), "", schema)
+    return schema["description"] + "\n\n" + table(("key", "value", "meaning"), rows)
+
+
+def _rows(whole: Resolver, prefix: str, schema: Schema) -> Iterator[tuple[str, str, str]]:
+    columns = described()["tables"].get(prefix.removesuffix("[]."), {}).get("columns", {})
+    for name, value in schema.get("properties", {}).items():
+        path, found = prefix + name, whole.follow(value)
+        yield f"`{path}`", _kind(found), found.get("description") or columns.get(name, "")
+        entries = found.get("items", {})
+        if found.get("type") == "array":
+            yield from _rows(whole, f"{path}[].", whole.follow(entries))
+        else:
+            yield from _rows(whole, f"{path}.", found)
+
+
+def _kind(schema: Schema) -> str:
+    if "const" in schema:
+        return f"`{json.dumps(schema['const'])}`"
+    if "oneOf" in schema:
+        return "a code of the list below"
+    if "enum" in schema:
+        return ", ".join(f"`{json.dumps(value)}`" for value in schema["enum"])
+    kinds = schema.get("type", "any")
+    return " or ".join([kinds] if isinstance(kinds, str) else kinds)

@@ -1,0 +1,87 @@
+"""docs/reference/tables.md: the columns of an edition's tables, with the types that a real edition has."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import yaml
+
+from kernelbook.config.loading import load_config
+from kernelbook.edition.collect import collect
+from kernelbook.extraction.process_tables import Origin, tables_of, write_tables
+from kernelbook.plan.planning import make_plan
+from kernelbook.reference.markdown import table
+
+RUNS = ("h200", "a100-series")
+CASES = ("mlp-eager", "mlp-compile", "attention-inplace-eager", "sdpa-math-eager", "ceiling-*")
+TYPES = {"string": "text", "int64": "whole number", "double": "number", "bool": "true or false"}
+INTRO = """# Tables
+
+What lies in `reports/<edition>/tables/`, each as Parquet and as CSV. The unit is part of a column's name: `_us` is
+microseconds. An empty cell is what could not be had; it is never a zero. The first columns of most tables are its
+keys:
+
+"""
+
+
+def tables_page(home: Path) -> str:
+    """Every table and column that an edition of the recorded run has."""
+    known = described()
+    keys = known["keys"]
+    found = edition_tables(home)
+    _demand(known, found)
+    parts = [INTRO, table(("column", "meaning"), [(f"`{name}`", text) for name, text in keys.items()])]
+    for name, each in found.items():
+        about = known["tables"][name]
+        own = [field for field in each.schema if field.name not in keys]
+        rows = [(f"`{field.name}`", _type(field.type), about["columns"][field.name]) for field in own]
+        parts.append(f"\n## {name}\n\n{about['about']}\n\n" + table(("column", "type", "meaning"), rows))
+    return "".join(parts)
+
+
+def _demand(known: Mapping[str, Any], found: Mapping[str, pa.Table]) -> None:
+    """Raises ValueError that names every column nothing is written about."""
+    told = {name: {*known["keys"], *about["columns"]} for name, about in known["tables"].items()}
+    untold = [f"{name}.{column}" for name in found for column in found[name].column_names
+              if column not in told.get(name, ())]  # fmt: skip
+    if untold:
+        raise ValueError(f"columns.yaml says nothing of {', '.join(untold)}: describe them there")
+
+
+def described() -> Mapping[str, Any]:
+    """columns.yaml: what is written about each table and column."""
+    return yaml.safe_load((Path(__file__).parent / "columns.yaml").read_text(encoding="utf-8"))
+
+
+def edition_tables(home: Path) -> dict[str, pa.Table]:
+    """The tables of an edition of a few recorded and published cases, in the order in which they are described."""
+    shipped = yaml.safe_load((home / "config.yaml").read_text(encoding="utf-8"))
+    config = load_config(shipped | {"only_runs": list(RUNS), "only_cases": list(CASES)}, home / "workflow" / "schemas")
+    plan = make_plan(config, home, home, containers_on=False)
+    with tempfile.TemporaryDirectory() as folder:
+        results = Path(folder)
+        for run, case, process in plan.rows():
+            status = {"run": run, "status": "ok", "reason": None, "image_digest": None}
+            measured = home / plan.measurement_of(run, case, process)
+            spec = json.loads(plan.case_json(run, case, process))
+            tables = tables_of(Origin(run, case, process, status), spec, measured)
+            write_tables(tables, results / run / case / str(process))
+            (results / run / "run.json").write_text(json.dumps(status), encoding="utf-8")
+        planned = json.loads(plan.as_json())
+        for run in planned["runs"]:
+            run["source"] = str(home / run["source"])
+        found = collect(planned, results).tables
+    order = list(described()["tables"])
+    named = [name for name in order if name in found] + sorted(set(found) - set(order))
+    return {name: found[name] for name in named if found[name].num_columns}
+
+
+def _type(kind: pa.DataType) -> str:
+    if pa.types.is_list(kind):
+        return f"list of {_type(kind.value_type)}s"
+    return TYPES.get(str(kind), str(kind))

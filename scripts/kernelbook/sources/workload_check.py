@@ -1,0 +1,271 @@
+"""Workloads that a configuration names and that are not there: files, functions, variants, parameters.
+
+Sources are read with `ast`; nothing is imported. Where a source does not tell, nothing is refused: names made while a
+module runs, decorated functions, `**kwargs`, variants that are put together.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kernelbook.sources.imports import parsed
+from kernelbook.sources.places import Places
+from kernelbook.sources.workload_source import find_source
+from kernelbook.text.suggestions import near_miss
+
+NOT_WORKLOADS = ("__init__", "sdpa_backends")
+DYNAMIC = frozenset({"globals", "locals", "vars", "exec", "eval", "setattr"})
+NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+CONDITIONAL = (ast.If, ast.For, ast.While, ast.Try, ast.With, ast.Match, ast.IfExp, ast.BoolOp, ast.comprehension)
+
+
+def workload_errors(cases: Mapping[str, Mapping[str, Any]], places: Places, in_container: bool) -> Iterator[str]:
+    """One line a mistake: where, what, remedy.
+
+    cases: the specs of the cases that would be measured. in_container: whether one of them may be measured in a
+    container, which can hold modules that this machine lacks.
+    """
+    for name, spec in cases.items():
+        if isinstance(spec.get("workload"), str):
+            yield from (f"cases.{name}.{line}" for line in _errors_of(spec, places, in_container))
+
+
+def _errors_of(spec: Mapping[str, Any], places: Places, in_container: bool) -> Iterator[str]:
+    workload = spec["workload"]
+    scripts = places.root / places.ours("scripts")
+    source = find_source(workload, places.root, scripts)
+    if not source.files:
+        missing = _missing(workload, source.kind, places.root, scripts, in_container)
+        if missing:
+            yield f"workload: {missing}"
+        return
+    tree = parsed(source.files[-1])
+    names = _bound(tree[1].body) if tree else None
+    if names is None:
+        return
+    found = _lookup(source.function.split("."), names)
+    if found is None:
+        there = [name for name, nodes in names.items() if isinstance(nodes[-1], ast.FunctionDef) and name[0] != "_"]
+        yield f"workload: {workload.rpartition(':')[0] or workload} has no {source.function!r}: " + near_miss(
+            source.function, there
+        )
+    elif isinstance(found, ast.FunctionDef) and not found.decorator_list:
+        yield from _call_errors(spec, workload, found, names, tree[1])
+
+
+def _missing(workload: str, kind: str, root: Path, scripts: Path, in_container: bool) -> str | None:
+    """What is wrong with a workload whose source is not there; None where it may be somewhere else."""
+    name, _, function = workload.rpartition(":")
+    if kind == "file":
+        beside = sorted(path.name for path in (root / name).parent.glob("*.py"))
+        remedy = near_miss(Path(name).name, beside) if beside else "paths are relative to the folder you start in"
+        return f"there is no file {name!r}: {remedy}"
+    if kind == "built-in":
+        if workload.endswith(".py"):
+            return f"names no function: write {workload}:FUNCTION"
+        known = [path.stem for path in scripts.glob("workloads/*.py") if path.stem not in NOT_WORKLOADS]
+        return (
+            f"there is no workload {workload!r}: {near_miss(workload, known)} A file of yours: path/to/file.py:function"
+        )
+    if not name:
+        return f"names no file: write path/to/file.py:{function}"
+    top = name.partition(".")[0]
+    if in_container or _importable(top):
+        return None
+    return f"there is no module {name!r}: paths to files end in .py, as in path/to/file.py:{function}"
+
+
+def _importable(top: str) -> bool:
+    try:
+        return importlib.util.find_spec(top) is not None
+    except (ImportError, ValueError, AttributeError):
+        return True
+
+
+Bound = dict[str, list[ast.AST]]  # name -> what it is bound to, in the order of the source
+
+
+def _bound(body: Iterable[ast.AST]) -> Bound | None:
+    """Names that the statements of a module or class bind; None where that cannot be told."""
+    names: Bound = {}
+    todo = list(body)[::-1]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.setdefault(node.name, []).append(node)
+            continue
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            for alias in node.names:
+                names.setdefault((alias.asname or alias.name).partition(".")[0], []).append(node)
+        elif isinstance(node, ast.Name):
+            if isinstance(node.ctx, ast.Store):
+                names.setdefault(node.id, []).append(node)
+            elif node.id in DYNAMIC:
+                return None
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if len(targets) == 1 and isinstance(targets[0], ast.Name):
+                names.setdefault(targets[0].id, []).append(node.value)
+                todo.append(node.value)
+                continue
+        todo += ast.iter_child_nodes(node)
+    return None if "*" in names or "__getattr__" in names else names
+
+
+def _lookup(path: Sequence[str], names: Bound) -> ast.AST | None:
+    """What a name such as `Blocks.make` is bound to; a text node where that cannot be told; None where it is not."""
+    nodes = names.get(path[0])
+    if nodes is None:
+        return None
+    unknown = ast.Constant(None)
+    if len(nodes) > 1:
+        return unknown
+    node = nodes[0]
+    if len(path) == 1:
+        return node
+    if not isinstance(node, ast.ClassDef) or node.bases or node.keywords or node.decorator_list:
+        return unknown
+    inner = _bound(node.body)
+    return unknown if inner is None else _lookup(path[1:], inner)
+
+
+def _call_errors(
+    spec: Mapping[str, Any], workload: str, function: ast.FunctionDef, names: Bound, tree: ast.Module
+) -> Iterator[str]:
+    """Variants and parameters of a case that its function does not know."""
+    chosen = _variants(function, names, tree)
+    variant = spec.get("variant", "plain")
+    if chosen is not None and isinstance(variant, str) and variant not in chosen:
+        yield f"variant: {workload} has no variant {variant!r}: {near_miss(variant, chosen)}"
+    if function.args.kwarg and chosen and _passes_on(function):
+        inner = chosen.get(variant) if isinstance(variant, str) else None
+        nodes = names.get(inner.id, []) if isinstance(inner, ast.Name) else []
+        if len(nodes) != 1 or not isinstance(nodes[0], ast.FunctionDef) or nodes[0].decorator_list:
+            return
+        function = nodes[0]
+    yield from _parameter_errors(spec, workload, function.args)
+
+
+def _parameter_errors(spec: Mapping[str, Any], workload: str, arguments: ast.arguments) -> Iterator[str]:
+    plain = [*arguments.posonlyargs, *arguments.args]
+    if not plain and not arguments.vararg:
+        yield f"workload: the function {workload} takes no argument: its first is the context"
+        return
+    named = [argument.arg for argument in arguments.args[0 if arguments.posonlyargs else 1 :]]
+    known = [*named, *(argument.arg for argument in arguments.kwonlyargs)]
+    given: dict[str, str] = {}
+    for key in ("params", "cpu_params", "sweep"):
+        if isinstance(spec.get(key), Mapping):
+            given |= {name: key for name in spec[key] if name not in given}
+    if not arguments.kwarg:
+        for name, key in given.items():
+            if name not in known:
+                yield f"{key}: {workload} takes no {name!r}: {near_miss(name, known)}"
+    optional = (
+        {argument.arg for argument in plain[len(plain) - len(arguments.defaults) :]} if arguments.defaults else set()
+    )
+    pairs = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    optional |= {argument.arg for argument, default in pairs if default is not None}
+    for name in known:
+        if name not in optional and name not in given:
+            yield f"params: {workload} needs {name!r}: add it"
+
+
+def _plain_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Nodes that are reached whenever the statements run: neither in a condition nor in a function of their own."""
+    todo = list(body)
+    while todo:
+        node = todo.pop()
+        if not isinstance(node, (*NESTED, *CONDITIONAL)):
+            yield node
+            todo += ast.iter_child_nodes(node)
+
+
+def _variants(function: ast.FunctionDef, names: Bound, tree: ast.Module) -> dict[str, ast.AST | None] | None:
+    """The variants that `context.choose({...})` knows, each with what it stands for; None where that is not told."""
+    arguments = [*function.args.posonlyargs, *function.args.args]
+    if not arguments or _may_end_early(function):
+        return None
+    found: dict[str, ast.AST | None] | None = None
+    for node in _plain_nodes(function.body):
+        if _is_choice(node, arguments[0].arg):
+            entries = _entries(node.args[0], _bound(function.body) or {}, names, tree)
+            if entries is None:
+                return None
+            found = entries if found is None else {key: entries[key] for key in found if key in entries}
+    return found
+
+
+def _may_end_early(function: ast.FunctionDef) -> bool:
+    plain = {id(node) for node in _plain_nodes(function.body)}
+    inner = (node for nested in ast.walk(function) if isinstance(nested, NESTED) and nested is not function
+             for node in ast.walk(nested))  # fmt: skip
+    skipped = {id(node) for node in inner}
+    returns = (node for node in ast.walk(function) if isinstance(node, ast.Return))
+    return any(id(node) not in plain and id(node) not in skipped for node in returns)
+
+
+def _is_choice(node: ast.AST, context: str) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "choose"
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == context
+        and len(node.args) == 1
+    )
+
+
+def _passes_on(function: ast.FunctionDef) -> bool:
+    """Whether it calls what it has chosen with all its keyword arguments: `context.choose(...)(context, **params)`."""
+    for node in _plain_nodes(function.body):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Call):
+            passed = [word.value.id for word in node.keywords if word.arg is None and isinstance(word.value, ast.Name)]
+            if passed == [function.args.kwarg.arg] and len(node.keywords) == 1:
+                return True
+    return False
+
+
+def _entries(node: ast.AST, local: Bound, names: Bound, tree: ast.Module) -> dict[str, ast.AST | None] | None:
+    """Keys and values of a dict that is written out; None where a part of it is not."""
+    if isinstance(node, ast.Name):
+        bound = local.get(node.id) or names.get(node.id) or []
+        if len(bound) != 1 or _is_changed(node.id, tree):
+            return None
+        return _entries(bound[0], local, names, tree)
+    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+        keys = [item.value if isinstance(item, ast.Constant) else None for item in node.elts]
+        return dict.fromkeys(keys) if all(isinstance(key, str) for key in keys) else None
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "dict.fromkeys" and node.args:
+        keys = _entries(node.args[0], local, names, tree)
+        return None if keys is None else dict.fromkeys(keys)
+    if not isinstance(node, ast.Dict):
+        return None
+    found: dict[str, ast.AST | None] = {}
+    for key, value in zip(node.keys, node.values, strict=True):
+        if key is None:
+            more = _entries(value, local, names, tree)
+        else:
+            more = {key.value: value} if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
+        if more is None:
+            return None
+        found |= more
+    return found
+
+
+def _is_changed(name: str, tree: ast.Module) -> bool:
+    """Whether a module adds to a dict after it is made: `NAME["x"] = ...`, `NAME.update(...)`, `NAME |= ...`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+            target = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            target = node.func.value if node.func.attr in ("update", "setdefault", "append", "add") else None
+        else:
+            target = node.target if isinstance(node, ast.AugAssign) else None
+        if isinstance(target, ast.Name) and target.id == name:
+            return True
+    return False

@@ -1,0 +1,188 @@
+"""Summaries for people: tables in a terminal."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from kernelbook.kernel_names.labels import short
+from kernelbook.summarize.summary import Summary
+from kernelbook.text.formatting import NOT_AVAILABLE, clip, duration, plural, share, visible
+from kernelbook.trace.annotations import COUNTS, AnnotationSummary
+
+TOP = 10
+MOST_ANNOTATIONS = 40
+_NAME_WIDTH = 72
+_LEAST_NAME_WIDTH = 24
+_NARROW = 110
+_INFERRED = " (inferred)"  # some of the work was launched by another thread
+_VARIES = "varies"
+_WIDTH_WITHOUT_TERMINAL = 160
+
+
+def output_console() -> Console:
+    """Standard output; without colours, and wide, when it is no terminal."""
+    width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
+    return Console(width=width, highlight=False, no_color=None if sys.stdout.isatty() else True)
+
+
+def show(console: Console, summary: Summary) -> None:
+    """Print one trace: what it is, its warnings and notes, its annotations, top kernels and top ops."""
+    console.print(Text(visible(summary.source), style="bold"), soft_wrap=True)
+    facts = [(summary.device and visible(summary.device)) or "no device named"]
+    facts += [f"rank {summary.rank}"] if summary.rank is not None else []
+    facts += ["whole file"] if summary.annotation is not None else []
+    console.print(Text(", ".join(facts) + ": " + _totals(summary.totals)), soft_wrap=True)
+    for warning in summary.warnings:
+        console.print(Text(f"warning {warning.code}: {visible(warning.message)}", style="yellow"), soft_wrap=True)
+    for note in summary.notes:
+        console.print(Text(f"note {note['code']}: {visible(note['message'])}"), soft_wrap=True)
+    if summary.annotations:
+        console.print(_annotation_table(summary, console.width))
+    chosen = f"the ranges {visible(summary.annotation or '')}"
+    for kernels, ops, where in (
+        (summary.range_kernels, summary.range_ops, chosen),
+        (summary.kernels, summary.ops, "the whole file"),
+    ):
+        if kernels:
+            console.print(_kernel_table(kernels, where, console.width))
+        if ops:
+            console.print(_op_table(ops, where, console.width))
+    console.print()
+
+
+def _totals(totals: dict[str, Any]) -> str:
+    if totals["kernels"] is None:
+        return f"device figures {NOT_AVAILABLE}"
+    one = {"kernels": "kernel", "memcpys": "memcpy", "memsets": "memset", "launches": "launch"}
+    counts = ", ".join(plural(totals[name], one[name], name) for name in COUNTS)
+    lost = f", {totals['unattributed']:,} unattributed" if totals["unattributed"] else ""
+    times = f"device time {duration(totals['device_time_us'])}, busy {duration(totals['device_busy_us'])}"
+    doubt = f", {duration(totals['implausible_us'])} of it implausible" if totals["implausible_us"] else ""
+    return f"{counts}{lost}; {times}{doubt}"
+
+
+def _table(title: str, width: int, first: str, *numbers: str) -> Table:
+    """A table whose first column holds names; in a narrow terminal the headings take two lines."""
+    table = Table(title=Text(title), title_justify="left", title_style="bold", box=None, pad_edge=False)
+    table.add_column(first, overflow="ellipsis", no_wrap=True, min_width=_LEAST_NAME_WIDTH)
+    for name in numbers:
+        table.add_column(name.replace(" ", "\n") if width < _NARROW else name, justify="right", no_wrap=True)
+    return table
+
+
+def _room(width: int) -> int:
+    """How many characters a name may have."""
+    return min(_NAME_WIDTH, max(_LEAST_NAME_WIDTH, width // 3))
+
+
+def _name(value: str, width: int, note: str = "") -> Text:
+    return Text(clip(value, _room(width) - len(note.partition("\n")[0])) + note)
+
+
+def labels(names: Sequence[str], room: int) -> list[str]:
+    """A label of at most `room` characters a name, by which each can be told from the others.
+
+    The function's own name; where several share it, with the rest of the whole name from where they begin to differ.
+    """
+    found = [short(name, room) for name in names]
+    for label, count in Counter(found).items():
+        if count > 1:
+            alike = [place for place, other in enumerate(found) if other == label]
+            for place, rest in zip(alike, _from_difference([visible(names[place]) for place in alike]), strict=True):
+                head = clip(label, room // 2)
+                found[place] = f"{head} …{clip(rest, room - len(head) - 2)}"
+    return _numbered(found, room)
+
+
+def _from_difference(names: Sequence[str]) -> list[str]:
+    """The names without what all of them begin with, cut at the beginning of a word."""
+    columns = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    same = re.sub(r"[A-Za-z0-9]*$", "", "".join(letters[0] for letters in columns))
+    return [name[len(same) :] for name in names]
+
+
+def _numbered(found: Sequence[str], room: int) -> list[str]:
+    """Labels that are still alike get the number of their row among them."""
+    count, seen = Counter(found), Counter()
+    numbered = []
+    for label in found:
+        seen[label] += 1
+        ending = f" #{seen[label]}" if count[label] > 1 else ""
+        numbered.append(clip(label, room - len(ending)) + ending)
+    return numbered
+
+
+def _annotation_table(summary: Summary, width: int) -> Table:
+    """Counts have a column each, or share one where there is no room."""
+    annotations = summary.annotations
+    left_out = len(annotations) - MOST_ANNOTATIONS
+    more = f"; {left_out:,} more are in --json" if left_out > 0 else ""
+    where = "the whole file" if summary.annotation is None else f"the name {visible(summary.annotation)}"
+    title = f"Annotations of {where} (per outermost range: counts, and medians of times{more})"
+    counts = ["/ ".join(COUNTS)] if width < _NARROW else COUNTS
+    times = ("CPU time", "device time", "busy share", "launch delay")
+    table = _table(title, width, "annotation", "ranges", *counts, *times)
+    for each in annotations[:MOST_ANNOTATIONS]:
+        spans = [_span(each.counts[column]) for column in COUNTS]
+        table.add_row(
+            _group(each, width),
+            f"{each.ranges:,}",
+            *(["/".join(spans)] if width < _NARROW else spans),
+            *([_VARIES] * 2 if each.kind is None else map(duration, (each.cpu_time_us, each.device_time_us))),
+            share(each.busy_share) if each.busy_share is not None else NOT_AVAILABLE,
+            _VARIES if each.kind is None else duration(each.launch_delay_us),
+        )
+    return table
+
+
+def _group(each: AnnotationSummary, width: int) -> Text:
+    """The name and, where its ranges did several kinds of work, which; their labels on a line of their own."""
+    which = f" [kind {each.kind + 1} of {each.kinds}]" if each.kind is not None else f" [rarer of {each.kinds} kinds]"
+    nested = f" [{each.nested:,} more inside]" if each.nested else ""
+    note = (which if each.kinds > 1 else "") + nested + (_INFERRED if each.inferred else "")
+    labels = clip("; ".join(each.labels), _room(width) - 2)
+    return _name(each.annotation, width, note + (f"\n  {labels}" if labels else ""))
+
+
+def _span(counts: tuple[int, int] | None) -> str:
+    if counts is None:
+        return NOT_AVAILABLE
+    low, high = counts
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _kernel_table(kernels: Sequence[dict[str, Any]], where: str, width: int) -> Table:
+    title = _top("kernels, memcpys, memsets", len(kernels), where)
+    total_us = sum(row["total_us"] for row in kernels)
+    table = _table(title, width, "name", "count", "total", "share", "median", "max")
+    shown = labels([row["name"] for row in kernels[:TOP]], _room(width))
+    for label, row in zip(shown, kernels[:TOP], strict=True):
+        part = row["total_us"] / total_us if total_us else 0.0
+        times = (duration(row[name]) for name in ("median_us", "max_us"))
+        table.add_row(Text(label), f"{row['count']:,}", duration(row["total_us"]), share(part), *times)
+    return table
+
+
+def _op_table(ops: Sequence[dict[str, Any]], where: str, width: int) -> Table:
+    headings = ("count", "CPU time", "self CPU", "device time", "self device", "kernels")
+    table = _table(_top("ops", len(ops), where), width, "op", *headings)
+    for row in ops[:TOP]:
+        columns = ("cpu_time_us", "self_cpu_time_us", "device_time_us", "self_device_time_us")
+        kernels = NOT_AVAILABLE if row["kernels"] is None else f"{row['kernels']:,}"
+        table.add_row(
+            _name(row["name"], width), f"{row['count']:,}", *(duration(row[name]) for name in columns), kernels
+        )
+    return table
+
+
+def _top(what: str, count: int, where: str) -> str:
+    return f"Top {min(TOP, count)} of {count:,} {what} of {where}"

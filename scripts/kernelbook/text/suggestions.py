@@ -1,0 +1,34 @@
+"""Which name a misspelled one was meant to be."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+SYNONYMS = (
+    ("cuda", "gpu", "nvidia", "cuda:0"),
+    ("bfloat16", "bf16"),
+    ("float16", "fp16", "half", "f16"),
+    ("float32", "fp32", "float", "single", "f32"),
+    ("tf32", "tfloat32"),
+    ("float64", "fp64", "double", "f64"),
+    ("compile", "compiled", "torch.compile", "inductor", "jit"),
+    ("graph", "graphs", "cudagraph", "cudagraphs", "cuda-graph", "cuda_graph", "cuda-graphs"),
+)
+"""Groups of words with one meaning."""
+
+
+def near_miss(word: Any, known: Iterable[str]) -> str:
+    """The remedy for an unknown name: a synonym of it, the most similar name, or the list of all names."""
+    names = sorted(str(name) for name in known)
+    spelled = {name.lower(): name for name in names}
+    same = [name for group in SYNONYMS if str(word).lower() in group for name in names if name in group]
+    close = (
+        same
+        or difflib.get_close_matches(str(word), names, n=1)
+        or [spelled[name] for name in difflib.get_close_matches(str(word).lower(), spelled, n=1)]
+    )
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"there is: {', '.join(names)}" if names else "there is none"
