@@ -5,13 +5,14 @@ KERNELBOOK_FUZZ_EXAMPLES=N tries each property on N random examples; without it 
 
 import importlib.util
 import os
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.helpers.required import all_required, required_program, skip_or_fail
 
 FUZZ_EXAMPLES = os.environ.get("KERNELBOOK_FUZZ_EXAMPLES")
 settings.register_profile(
@@ -36,22 +37,10 @@ BROWSER_ARGS = [
 BROWSER_LIMIT_MS = 300_000
 
 
-def all_required() -> bool:
-    """Whether KERNELBOOK_REQUIRE_ALL=1 says that nothing may be missing."""
-    return os.environ.get("KERNELBOOK_REQUIRE_ALL") == "1"
-
-
-def require_or_skip(reason: str) -> None:
-    """Skip the test with this reason; fail instead where nothing may be missing."""
-    if all_required():
-        pytest.fail(f"KERNELBOOK_REQUIRE_ALL=1, but {reason}")
-    pytest.skip(reason)
-
-
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Tests of torch need torch."""
     if item.get_closest_marker("torch") and importlib.util.find_spec("torch") is None:
-        require_or_skip("torch is not installed")
+        skip_or_fail("torch is not installed")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -62,12 +51,6 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Iterator:
         report.outcome = "failed"
         report.longrepr = f"KERNELBOOK_REQUIRE_ALL=1, but all of it would be skipped: {report.longrepr[2]}"
     return report
-
-
-@pytest.fixture(scope="session")
-def require() -> Callable[[str], None]:
-    """require_or_skip, for fixtures of other folders."""
-    return require_or_skip
 
 
 @pytest.fixture(scope="session")
@@ -91,17 +74,10 @@ def recorded_h200() -> Path:
     return ROOT / "resources" / "recorded" / "h200-torch2.11"
 
 
-def _need(program: str) -> str:
-    found = shutil.which(program)
-    if found is None:
-        require_or_skip(f"{program} is not installed")
-    return found
-
-
 @pytest.fixture(scope="session")
 def chromium() -> str:
     """Path of Debian's chromium."""
-    return _need("chromium")
+    return required_program("chromium")
 
 
 def _patient(make: Callable) -> Callable:
@@ -121,7 +97,7 @@ def browser(chromium: str) -> Iterator:
     try:
         from playwright.sync_api import expect, sync_playwright
     except ImportError:
-        require_or_skip("Playwright's Python package is not installed")
+        skip_or_fail("Playwright's Python package is not installed")
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=chromium, args=BROWSER_ARGS, timeout=BROWSER_LIMIT_MS)
         expect.set_options(timeout=BROWSER_LIMIT_MS)
@@ -134,14 +110,14 @@ def browser(chromium: str) -> Iterator:
 @pytest.fixture(scope="session")
 def apptainer() -> str:
     """Path of apptainer."""
-    return _need("apptainer")
+    return required_program("apptainer")
 
 
 @pytest.fixture(scope="session")
 def slurm() -> str:
     """Path of sbatch, with a controller that answers and an idle node."""
-    found = _need("sbatch")
+    found = required_program("sbatch")
     asked = ["timeout", "-k", "1", "60", "sinfo", "--noheader", "--format", "%T"]
     if "idle" not in subprocess.run(asked, capture_output=True, text=True, check=False).stdout:
-        require_or_skip("no Slurm with an idle node answers: .ci/slurm.sh start FOLDER starts one")
+        skip_or_fail("no Slurm with an idle node answers: .ci/slurm.sh start FOLDER starts one")
     return found

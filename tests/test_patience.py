@@ -2,8 +2,9 @@
 
 import itertools
 
-import patience
 import pytest
+
+from tests.helpers import patience
 
 
 def clock_of(*steps: float):

@@ -5,7 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from patience import LONG
+
+from tests.helpers.patience import LONG
 
 WITHOUT_TORCH = "import sys, pytest; sys.modules['torch'] = None; sys.exit(pytest.main(sys.argv[1:]))"
 TESTS = {

@@ -11,7 +11,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import yaml
-from patience import LONG
+
+from tests.helpers.patience import LONG
 
 QUICK = {"samples": 5, "warmup": 1, "schedule": {"active": 3}, "timeout_s": 600}
 CASES = {

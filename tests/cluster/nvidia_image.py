@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from oci_registry import Layer, layer_of
+from tests.cluster.oci_registry import Layer, layer_of
 
 BANNER = "== PyTorch =="
 TORCH = ("usr/lib/python3/dist-packages/torch", "usr/lib/x86_64-linux-gnu/libtorch")

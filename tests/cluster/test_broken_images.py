@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from cluster_folder import CASES, Folder
-from oci_registry import Registry, layer_of
 
 from kernelbook.containers.images import ImageError
 from kernelbook.containers.launching import look_inside, start_arguments
+from tests.cluster.cluster_folder import CASES, Folder
+from tests.cluster.oci_registry import Registry, layer_of
 
 pytestmark = [pytest.mark.apptainer, pytest.mark.slow]
 

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from oci_registry import layer_of
 
 from kernelbook.containers.images import ImageError, image_of, obtain
 from kernelbook.containers.launching import (
@@ -20,6 +19,7 @@ from kernelbook.containers.launching import (
 )
 from kernelbook.containers.registry import pinned_address
 from kernelbook.extraction.process_tables import Origin, tables_of
+from tests.cluster.oci_registry import layer_of
 
 PINNED = "sha256:" + "0123456789abcdef" * 4
 

@@ -8,7 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from cluster_folder import CASES, Folder
+
+from tests.cluster.cluster_folder import CASES, Folder
 
 pytestmark = [pytest.mark.apptainer, pytest.mark.slow]
 

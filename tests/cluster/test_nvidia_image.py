@@ -9,12 +9,12 @@ import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 
-import nvidia_image
 import pytest
-from cluster_folder import Folder
-from oci_registry import PASSWORD, USER, Registry, digest_of, dying, layer_of, running
 
 from kernelbook.containers.images import image_of, obtain
+from tests.cluster import nvidia_image
+from tests.cluster.cluster_folder import Folder
+from tests.cluster.oci_registry import PASSWORD, USER, Registry, digest_of, dying, layer_of, running
 
 pytestmark = [pytest.mark.apptainer, pytest.mark.slow]
 

@@ -11,8 +11,9 @@ from datetime import datetime
 from itertools import pairwise
 
 import pytest
-from cluster_folder import CASES, Folder
-from patience import LONG, TRIES
+
+from tests.cluster.cluster_folder import CASES, Folder
+from tests.helpers.patience import LONG, TRIES
 
 pytestmark = [pytest.mark.slurm, pytest.mark.apptainer, pytest.mark.slow]
 

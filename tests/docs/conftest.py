@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from patience import LONG
+
+from tests.helpers.patience import LONG
 
 MADE = (".venv", ".snakemake", "results", "logs", "history", "site", "images", "node_modules", "__pycache__")
 

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from doc_pages import blocks, pages, work_through
+
+from tests.docs.doc_pages import blocks, pages, work_through
 
 ROOT = Path(__file__).resolve().parents[2]
 TRIED = ("run", "dry run")

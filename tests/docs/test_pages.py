@@ -6,7 +6,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-from doc_pages import blocks, pages
+
+from tests.docs.doc_pages import blocks, pages
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = {page.relative_to(ROOT).as_posix(): page for page in pages(ROOT)}

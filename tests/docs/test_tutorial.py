@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from doc_pages import work_through
+
+from tests.docs.doc_pages import work_through
 
 TUTORIAL = Path(__file__).resolve().parents[2] / "docs/tutorial.md"
 

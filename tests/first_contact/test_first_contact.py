@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from patience import LONG
+
+from tests.helpers.patience import LONG
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = (

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from insight_recorded import facts_of_folder
 
 from kernelbook.cases import CaseFacts
+from tests.insight.insight_recorded import facts_of_folder
 
 #: The further traces: name of the file -> (case, annotation, mode). The parameters are those of the cases.
 SHARED = {

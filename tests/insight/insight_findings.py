@@ -6,13 +6,12 @@ import json
 from pathlib import Path
 from statistics import median
 
-from insight_raw import device_time, forwards
-from insight_recorded import facts_of_folder
-from insight_traces import Trace
-
 from kernelbook.cases import CaseFacts
 from kernelbook.judge.findings import Finding, find
 from kernelbook.text.units import duration
+from tests.insight.insight_raw import device_time, forwards
+from tests.insight.insight_recorded import facts_of_folder
+from tests.insight.insight_traces import Trace
 
 
 def found(facts: CaseFacts, rule: str, others: dict[str, CaseFacts] | None = None) -> list[Finding]:

@@ -9,12 +9,12 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from insight_raw import forwards
-from insight_recorded import facts_of_folder
-from insight_traces import Trace
 
 from kernelbook.cases import Activity, CaseFacts, Forward, Process
 from kernelbook.judge.clock import bound_of, bounds_by_process, clock_of, profiled_forward_us
+from tests.insight.insight_raw import forwards
+from tests.insight.insight_recorded import facts_of_folder
+from tests.insight.insight_traces import Trace
 
 BASE = CaseFacts("r", "c", device_type="cuda", kernels=1, device_busy_us=90.0, forward_time_us=100.0, cpu_time_us=95.0)
 

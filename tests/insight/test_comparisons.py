@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from insight_raw import device_time, time_of, usual
 
 from kernelbook.cases import Activity, CaseFacts
 from kernelbook.judge.comparisons import Comparison, compare, refusal, step_text
@@ -17,6 +16,7 @@ from kernelbook.judge.findings.rules import Scene
 from kernelbook.judge.insight_tables import comparison_rows
 from kernelbook.judge.ratio import ratio_of
 from kernelbook.judge.steps import Step
+from tests.insight.insight_raw import device_time, time_of, usual
 
 Facts = dict[str, CaseFacts]
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from insight_findings import found, one, small
-from insight_traces import Trace
 
 from kernelbook.cases import CaseFacts
 from kernelbook.judge.findings import find, find_in_run, rules
 from kernelbook.judge.findings.rules import Finding
 from kernelbook.judge.findings.together import together
+from tests.insight.insight_findings import found, one, small
+from tests.insight.insight_traces import Trace
 
 Look = Callable[[str], CaseFacts]
 Facts = dict[str, CaseFacts]

@@ -7,12 +7,12 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from insight_findings import busy, found, one, small
-from insight_raw import usual
-from insight_traces import Trace
 
 from kernelbook.cases import CaseFacts
 from kernelbook.text.units import duration
+from tests.insight.insight_findings import busy, found, one, small
+from tests.insight.insight_raw import usual
+from tests.insight.insight_traces import Trace
 
 Look = Callable[[str], CaseFacts]
 Facts = dict[str, CaseFacts]

@@ -8,15 +8,15 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from insight_findings import busy, ends, found, one, small, unprofiled
-from insight_raw import cpu_time, usual
-from insight_traces import Trace
 
 from kernelbook.cases import CaseFacts
 from kernelbook.judge.findings import find, find_in_run
 from kernelbook.judge.findings.overhead import wrapper_remedy
 from kernelbook.judge.findings.rules import Scene
 from kernelbook.text.units import duration
+from tests.insight.insight_findings import busy, ends, found, one, small, unprofiled
+from tests.insight.insight_raw import cpu_time, usual
+from tests.insight.insight_traces import Trace
 
 Look = Callable[[str], CaseFacts]
 Facts = dict[str, CaseFacts]

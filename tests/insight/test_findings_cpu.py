@@ -7,12 +7,12 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from insight_findings import busy, ends, found, one, small, unprofiled
-from insight_traces import Trace
 
 from kernelbook.cases import CaseFacts
 from kernelbook.judge.findings import find_in_run
 from kernelbook.judge.findings.overhead import CALLS, PYTHON, WRAPPER, cpu_parts
+from tests.insight.insight_findings import busy, ends, found, one, small, unprofiled
+from tests.insight.insight_traces import Trace
 
 Look = Callable[[str], CaseFacts]
 Facts = dict[str, CaseFacts]

@@ -8,13 +8,13 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from insight_findings import found, one, small, unprofiled
-from insight_traces import H200, Trace
 
 from kernelbook.cases import Activity, Call, CaseFacts, Forward
 from kernelbook.judge.findings import find_in_run
 from kernelbook.judge.occupancy import achievable_occupancy, theoretical_occupancy
 from kernelbook.text.units import duration
+from tests.insight.insight_findings import found, one, small, unprofiled
+from tests.insight.insight_traces import H200, Trace
 
 Look = Callable[[str], CaseFacts]
 Facts = dict[str, CaseFacts]

@@ -7,11 +7,11 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from insight_findings import busy, found, one, unprofiled
 
 from kernelbook.cases import CaseFacts
 from kernelbook.judge.findings import find_in_run
 from kernelbook.text.units import duration
+from tests.insight.insight_findings import busy, found, one, unprofiled
 
 Facts = dict[str, CaseFacts]
 RULE = "slower-than-peer"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from insight_findings import found, one
-from insight_raw import time_of, usual
 
 from kernelbook.cases import CaseFacts
 from kernelbook.judge.findings import Finding, find_in_run
+from tests.insight.insight_findings import found, one
+from tests.insight.insight_raw import time_of, usual
 
 Facts = dict[str, CaseFacts]
 

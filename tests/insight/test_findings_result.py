@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from insight_findings import found, one
 
 from kernelbook.cases import CaseFacts
 from kernelbook.judge.findings.result import BOUNDS
+from tests.insight.insight_findings import found, one
 
 
 def facts(**keys: object) -> CaseFacts:

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_expectations import FIVE, LINEAR, NVJET, OTHER_GEMM, facts, verdict
 
 from kernelbook.cases import CaseFacts
 from kernelbook.config.guesses import COUNTS, FACTORS, MAPS_OF_COUNTS
 from kernelbook.config.loading import ConfigError, load_config
 from kernelbook.judge.expectations import judge, vocabulary
 from kernelbook.judge.expectations.vocabulary import COUNT, FACTOR
+from tests.insight.test_expectations import FIVE, LINEAR, NVJET, OTHER_GEMM, facts, verdict
 
 Refused = Callable[[dict[str, dict[str, Any]]], list[str]]
 A_COUNT = 'must be a whole number, a range such as "3-5", or a map of min and max, got '

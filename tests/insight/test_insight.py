@@ -10,12 +10,12 @@ from statistics import median
 import pyarrow as pa
 import pytest
 import yaml
-from insight_raw import device_time, usual
 
 from kernelbook.cases import CaseFacts, Forward
 from kernelbook.judge.insight import Insight, judge_edition
 from kernelbook.judge.insight_tables import table
 from kernelbook.judge.trade_off import trade_off
+from tests.insight.insight_raw import device_time, usual
 
 HEADLINE = ("sdpa-math-eager", "attention-inplace-eager")
 Facts = dict[str, CaseFacts]

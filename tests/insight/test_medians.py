@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from insight_raw import forwards
 
 from kernelbook.cases import Activity, CaseFacts, Forward, median_durations_us
 from kernelbook.reference.tables_page import edition_tables
+from tests.insight.insight_raw import forwards
 
 
 def forward(process: int, index: int, *lengths: float, names: str = "ab") -> Forward:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from insight_recorded import case_rows_of_folder
 
 from kernelbook.cases import CaseFacts, Process
 from kernelbook.cases.process_state import process_state
 from kernelbook.judge.clock import bound_of, clock_of
 from kernelbook.judge.trust import SCHEMA, Trust, spread, trust_of, trust_table
 from kernelbook.report.trust_section import said, warm_up
+from tests.insight.insight_recorded import case_rows_of_folder
 
 BASE = CaseFacts("r", "c", device_type="cuda", kernels=2, device_busy_us=100.0, cpu_time_us=50.0)
 IDLE_START = {"sm_mhz": 1980.0, "max_sm_mhz": 1980.0, "throttle_reasons": ["idle"]}

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from patience import LONG
 
 import profile_case
+from tests.helpers.patience import LONG
 
 ROOT = Path(__file__).resolve().parents[2]
 FAULTS = "tests/measure/fixtures/faults.py"

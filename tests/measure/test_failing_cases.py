@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from patience import LONG
 
+from tests.helpers.patience import LONG
 from workloads import Context, Unsupported, Workload, gpu_remedy
 from workloads.harness import supervisor
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from patience import LONG
 
 from kernelbook.containers.launching import start_arguments
+from tests.helpers.patience import LONG
 from workloads.harness import gpu
 
 SMI = """#!/bin/sh

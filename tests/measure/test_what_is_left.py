@@ -12,9 +12,9 @@ from collections import deque
 from pathlib import Path
 
 import pytest
-from patience import LONG
-from test_failing_cases import ended, wait_for
 
+from tests.helpers.patience import LONG
+from tests.measure.test_failing_cases import ended, wait_for
 from workloads.harness import guard, notebook, old_python, supervisor
 
 pytestmark = pytest.mark.torch

@@ -10,8 +10,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-SCRIPTS = HERE.parents[1] / "scripts"
+ROOT = Path(__file__).resolve().parents[2]
 DEAD = 9
 
 
@@ -21,9 +20,13 @@ def copies_after_deaths(folder: Path, code: str) -> list[Path]:
     `code` imports what is needed and defines `act(folder)`. It runs in a process of its own, which has no threads when
     it forks the writers.
     """
-    paths = f"import sys\nsys.path[:0] = [{str(HERE)!r}, {str(SCRIPTS)!r}]\n"
-    end = "\nfrom sudden_death import die_everywhere\nfrom pathlib import Path\ndie_everywhere(act, Path(sys.argv[1]))"
-    subprocess.run([sys.executable, "-c", paths + code + end, folder], check=True)
+    before = f"import sys\nsys.path[:0] = {[str(ROOT), str(ROOT / 'scripts')]!r}\n"
+    after = """
+from pathlib import Path
+from tests.nights.sudden_death import die_everywhere
+die_everywhere(act, Path(sys.argv[1]))
+"""
+    subprocess.run([sys.executable, "-c", before + code + after, folder], check=True)
     found = folder.parent.glob(f"{folder.name}-[0-9]*")
     return sorted(found, key=lambda copy: int(copy.name.removeprefix(f"{folder.name}-")))
 

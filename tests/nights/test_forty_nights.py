@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_nights import ADD, GEMM, GEMM_2, editions, night, row
 
 from kernelbook.history.night_events import Judgement
 from kernelbook.history.schema import table_of
 from kernelbook.history.store import Store
 from kernelbook.history.verdicts import judge
+from tests.nights.made_nights import ADD, GEMM, GEMM_2, editions, night, row
 
 CASES = [f"case-{number}" for number in range(8)]
 DATES = editions(40)

@@ -8,13 +8,13 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from hostile import HOSTILE, Page
-from made_nights import editions, night, row
 
 import detect_changes
 import publish_site
 from kernelbook.history.schema import table_of
 from kernelbook.history.store import Store
+from tests.helpers.hostile import HOSTILE, Page
+from tests.nights.made_nights import editions, night, row
 
 DATES = editions(14)
 TITLE = "</title><script>hurt()</script>"

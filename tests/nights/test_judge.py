@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_nights import ADD, GEMM, GEMM_2, editions, night, row
 
 import detect_changes
 from kernelbook.history.night_events import Event, Judgement, event_of, exit_status
 from kernelbook.history.schema import table_of
 from kernelbook.history.store import Store
 from kernelbook.history.verdicts import Rules, judge, rules_of
+from tests.nights.made_nights import ADD, GEMM, GEMM_2, editions, night, row
 
 TRITON = "triton_poi_fused_add_gelu_mul_0"
 Change = Callable[[str, str], dict]

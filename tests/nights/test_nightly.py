@@ -16,14 +16,14 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from made_nights import night
-from patience import LONG
 
 import detect_changes
 import nightly
 from kernelbook.history.nights import tonight
 from kernelbook.history.store import Store
 from kernelbook.plan import folder_owners
+from tests.helpers.patience import LONG
+from tests.nights.made_nights import night
 
 CONFIG = {
     "device": "cpu",

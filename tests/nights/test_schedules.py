@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-import shutil
 import subprocess
 from dataclasses import fields
 from pathlib import Path
@@ -21,6 +19,7 @@ from kernelbook.history import nights
 from kernelbook.history.night_events import KINDS
 from kernelbook.history.schema import SCHEMA
 from kernelbook.history.verdicts import Rules
+from tests.helpers.required import required_program
 
 ENTRY = re.compile(r"^(?:@reboot|(?:[\d*/,-]+\s+){5})\s*(?P<command>\S.*)$")
 
@@ -61,10 +60,7 @@ def test_scron_directives_stand_right_before_the_entry(schedules: Path) -> None:
 
 
 def test_systemd_accepts_the_units(schedules: Path, root: Path, tmp_path: Path) -> None:
-    analyze = shutil.which("systemd-analyze")
-    if analyze is None:
-        refuse = pytest.fail if os.environ.get("KERNELBOOK_REQUIRE_ALL") == "1" else pytest.skip
-        refuse("systemd-analyze is not installed")
+    analyze = required_program("systemd-analyze")
     for name in ("kernelbook-nightly.service", "kernelbook-nightly.timer"):
         text = (schedules / name).read_text(encoding="utf-8").replace("/srv/kernelbook/.venv/bin/python", "/bin/sh")
         (tmp_path / name).write_text(text.replace("/srv/kernelbook", str(root)), encoding="utf-8")

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from made_nights import editions, night, row
 
 from kernelbook.config.loading import load_config
 from kernelbook.history.record import Recorded, RecordError, night_tables
@@ -19,6 +18,7 @@ from kernelbook.history.schema import SCHEMA, VERSION_KEY, series_id, settings_o
 from kernelbook.history.series import make_series
 from kernelbook.history.store import Store
 from kernelbook.history.verdicts import Rules, judge
+from tests.nights.made_nights import editions, night, row
 
 HERE = Path(__file__).parent
 NAMES = {"case", "sweep", "note", "expect"}

@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from made_nights import editions, night
 
 from kernelbook.history import detect
 from kernelbook.history.detect import MIN_SEGMENT, despike, level_changes, suspect_z
 from kernelbook.history.night_events import Event
 from kernelbook.history.store import History
 from kernelbook.history.verdicts import judge
+from tests.nights.made_nights import editions, night
 
 WINDOW, LEAST = 7, 12
 

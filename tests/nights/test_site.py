@@ -17,8 +17,6 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from made_nights import ADD, GEMM, GEMM_2, editions, night, row
-from sudden_death import copies_after_deaths
 
 import detect_changes
 import publish_site
@@ -27,6 +25,8 @@ from kernelbook.history.site.feed import xml_text
 from kernelbook.history.site.publish import PublishError, publish
 from kernelbook.history.site.webhook import message
 from kernelbook.history.store import Store
+from tests.nights.made_nights import ADD, GEMM, GEMM_2, editions, night, row
+from tests.nights.sudden_death import copies_after_deaths
 
 CASES = [f"case-{number}" for number in range(5)]
 DATES = editions(60)

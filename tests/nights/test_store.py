@@ -15,21 +15,21 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from made_nights import editions, night, row
-from sudden_death import copies_after_deaths
 
 from kernelbook.history.schema import SCHEMA, VERSION, VERSION_KEY, table_of
 from kernelbook.history.store import Store
+from tests.nights.made_nights import editions, night, row
+from tests.nights.sudden_death import copies_after_deaths
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).resolve().parents[2]
 RUNS = ("host", "stable")
 CASES = [f"case-{number}" for number in range(6)]
 WRITER = f"""
 import sys
-sys.path[:0] = [{str(HERE)!r}, {str(HERE.parent.parent / "scripts")!r}]
+sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / "scripts")!r}]
 from pathlib import Path
 import numpy as np
-from made_nights import night
+from tests.nights.made_nights import night
 from kernelbook.history.store import Store
 folder, edition, seed = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 tables = night(edition, {RUNS!r}, {CASES!r}, np.random.default_rng(seed), samples=2000)
@@ -74,7 +74,7 @@ def test_the_schema_version_is_inside_and_pandas_reads_the_folder_as_it_is(tmp_p
 
 WRITING = f"""
 import numpy as np
-from made_nights import night
+from tests.nights.made_nights import night
 from kernelbook.history.store import Store
 tables = night("EDITION", {RUNS!r}, {CASES!r}, np.random.default_rng(2), samples=3)
 def act(folder):
@@ -202,7 +202,7 @@ def test_a_night_of_a_newer_kernelbook_is_named_and_stays(tmp_path: Path) -> Non
 
 def test_a_night_written_by_version_1_is_read_beside_new_ones(tmp_path: Path) -> None:
     """The committed file was written by version 1: no kernel counts, digests, clocks, ops or warnings in it."""
-    old = HERE / "version-1" / "nights" / "2026-01-05" / "host.parquet"
+    old = Path(__file__).parent / "version-1" / "nights" / "2026-01-05" / "host.parquet"
     metadata = pq.read_schema(old).metadata
     assert metadata[VERSION_KEY] == b"1"
     store = Store(tmp_path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import socket
 import ssl
 import subprocess
@@ -13,11 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from patience import LONG
 
 import publish_site
 from kernelbook.history.site import webhook
 from kernelbook.history.store import Store
+from tests.helpers.patience import LONG
+from tests.helpers.required import required_program
 
 SECRET = "T0SECRET/B0SECRET"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -219,13 +219,10 @@ def test_a_server_that_speaks_no_tls(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "SECRET" not in said
 
 
-def test_a_certificate_that_nobody_signed(
-    tmp_path: Path, require: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not shutil.which("openssl"):
-        require("openssl is not installed")
-    new = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=127.0.0.1", "-keyout", "key.pem"]
-    subprocess.run([*new, "-out", "cert.pem"], cwd=tmp_path, check=True, capture_output=True)
+def test_a_certificate_that_nobody_signed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    openssl = required_program("openssl")
+    new = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=127.0.0.1", "-keyout", "key.pem"]
+    subprocess.run([openssl, *new, "-out", "cert.pem"], cwd=tmp_path, check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
 

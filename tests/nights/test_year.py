@@ -1,7 +1,7 @@
 """A year of 40 cases on 4 runs, five processes each (58,400 case-nights): loaded, judged and published in seconds.
 
 The limit is the project's promise. It is held in CPU time, by the best of several measurements and against a yardstick
-(tests/patience.py), so that neither another program nor a slower machine breaks it.
+(tests/helpers/patience.py), so that neither another program nor a slower machine breaks it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from made_nights import editions, night
-from patience import best_of, seconds
 
 import detect_changes
 import publish_site
 from kernelbook.history.store import Store
+from tests.helpers.patience import best_of, seconds
+from tests.nights.made_nights import editions, night
 
 RUNS = ("host", "ngc-25.09", "ngc-25.11", "nightly")
 CASES = [f"case-{number}" for number in range(40)]

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 import yaml
-from patience import LONG
+
+from tests.helpers.patience import LONG
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
-from planted import CREDENTIALS, PATHS, PLANTED, leaks, texts
 
 import collect_edition
 import detect_changes
@@ -26,6 +25,7 @@ from kernelbook.containers.images import ImageError
 from kernelbook.history.site.webhook import message
 from kernelbook.history.store import Store
 from kernelbook.plan.planning import make_plan
+from tests.privacy.planted import CREDENTIALS, PATHS, PLANTED, leaks, texts
 
 NIGHT = "2026-11-29"
 RECORDED = "resources/recorded/h200-torch2.11"

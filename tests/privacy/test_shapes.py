@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from planted import CREDENTIALS, PATHS, PLANTED
 
 from kernelbook.text.credentials import passwords_in, secrets_in, without_secrets
 from kernelbook.text.scrubbing import Scrubber
+from tests.privacy.planted import CREDENTIALS, PATHS, PLANTED
 from workloads.harness import files
 
 HARMLESS = [

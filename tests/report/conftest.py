@@ -7,11 +7,12 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import made_edition
 import pytest
-from patience import LONG
 
 from kernelbook.report.rendering import render_report
+from tests.helpers.patience import LONG
+from tests.helpers.required import required_program, skip_or_fail
+from tests.report import made_edition
 
 HERE = Path(__file__).parent
 CREATED = "2026-11-29T15:00:00Z"
@@ -42,12 +43,6 @@ def two_runs(tmp_path_factory) -> Path:
     edition = made_edition.build(folder / "edition", runs=runs, factors=(1.0, 1.25, 2.0))
     render_report(edition, folder / "report", CREATED)
     return folder / "report"
-
-
-@pytest.fixture(scope="session")
-def missing(request, root) -> Callable[[str], None]:
-    """require_or_skip of the tests' own conftest, however pytest was started."""
-    return request.config.pluginmanager.get_plugin(str(root / "tests" / "conftest.py")).require_or_skip
 
 
 def settled(page):
@@ -87,16 +82,14 @@ def open_page(browser) -> Iterator[Callable]:
 
 
 @pytest.fixture(scope="session")
-def npm_packages(tmp_path_factory, missing) -> Path:
+def npm_packages(tmp_path_factory) -> Path:
     """The node_modules folder of package.json, installed by npm into a folder of its own."""
-    npm = shutil.which("npm")
-    if npm is None:
-        missing("npm is not installed")
+    npm = required_program("npm")
     folder = tmp_path_factory.mktemp("npm")
     for name in ("package.json", "package-lock.json"):
         shutil.copy(HERE / name, folder / name)
     done = subprocess.run(
-        [str(npm), "ci", "--no-audit", "--no-fund"],
+        [npm, "ci", "--no-audit", "--no-fund"],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -104,7 +97,7 @@ def npm_packages(tmp_path_factory, missing) -> Path:
         check=False,
     )
     if done.returncode:
-        missing(f"npm ci failed: {done.stderr.strip()[-300:]}")
+        skip_or_fail(f"npm ci failed: {done.stderr.strip()[-300:]}")
     return folder / "node_modules"
 
 

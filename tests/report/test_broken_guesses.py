@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 
-import made_edition
 import pytest
 
 from kernelbook.edition.read import read_edition
 from kernelbook.report import case_views
 from kernelbook.report.rendering import render_report
+from tests.report import made_edition
 
 CREATED = "2026-11-29T15:00:00Z"
 NAIVE, INPLACE, MATH, LINEAR = made_edition.CASES

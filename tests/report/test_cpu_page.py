@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import made_edition
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from kernelbook.report.rendering import render_report
+from tests.report import made_edition
 
 pytestmark = pytest.mark.browser
 

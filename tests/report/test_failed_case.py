@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import made_edition
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +15,7 @@ import pytest
 from kernelbook.edition.read import read_edition
 from kernelbook.report.rendering import render_report
 from kernelbook.text import formatting
+from tests.report import made_edition
 
 CREATED = "2026-11-29T15:00:00Z"
 LINES = [

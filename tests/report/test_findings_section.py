@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-import made_edition
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +15,7 @@ from kernelbook.report import story
 from kernelbook.report.case_views import case_views
 from kernelbook.report.rendering import render_report
 from kernelbook.text import formatting
+from tests.report import made_edition
 
 CREATED = "2026-11-29T15:00:00Z"
 MATH, INPLACE, NAIVE = "sdpa-math-eager", "attention-inplace-eager", "attention-naive-eager"

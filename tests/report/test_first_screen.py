@@ -7,7 +7,6 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import made_edition
 import pytest
 
 from kernelbook.edition.model import Edition
@@ -15,6 +14,7 @@ from kernelbook.edition.read import read_edition
 from kernelbook.judge.findings import Finding
 from kernelbook.report import markdown_page, page, story
 from kernelbook.report.story import RunTally
+from tests.report import made_edition
 
 CREATED = "2026-11-29T15:00:00Z"
 LINEAR = made_edition.CASES[3:]

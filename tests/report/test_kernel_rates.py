@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import made_edition
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from kernelbook.report.rendering import render_report
+from tests.report import made_edition
 
 CREATED = "2026-11-29T15:00:00Z"
 MATH = "sdpa-math-eager"

@@ -9,19 +9,19 @@ from __future__ import annotations
 import html
 from collections.abc import Callable
 
-import made_edition
 import markdown as python_markdown
 import mistune
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hostile import HOSTILE, Page
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from kernelbook.report.rendering import render_report
 from kernelbook.text import formatting
+from tests.helpers.hostile import HOSTILE, Page
+from tests.report import made_edition
 
 EXTENSIONS = ["extra", "admonition", "nl2br", "sane_lists", "smarty", "toc", "wikilinks", "legacy_attrs"]
 PLUGINS = [*("strikethrough", "footnotes", "table", "url", "task_lists", "def_list", "abbr", "mark", "insert"), "math"]

@@ -8,10 +8,10 @@ import io
 import json
 import xml.etree.ElementTree as ET
 
-import made_edition
 import pytest
 
 from kernelbook.report.rendering import render_report
+from tests.report import made_edition
 
 pytestmark = pytest.mark.browser
 

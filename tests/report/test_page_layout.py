@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-import made_edition
 import pytest
 
 from kernelbook.report.rendering import render_report
+from tests.report import made_edition
 
 pytestmark = pytest.mark.browser
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 import subprocess
 
 import pytest
-from patience import LONG
 
 from kernelbook.cases import Activity
 from kernelbook.judge.alignment import paired
@@ -16,23 +14,21 @@ from kernelbook.kernel_names import labels
 from kernelbook.report import page
 from kernelbook.report.families import family_of
 from kernelbook.text import formatting
+from tests.helpers.patience import LONG
+from tests.helpers.required import required_program
 
 SCRIPTS = ("format.js", "align.js", "lanes_model.js")
 
 
 @pytest.fixture(scope="module")
-def node(missing):
+def node():
     """node(expression) -> value, with format.js, align.js and lanes_model.js loaded."""
-    program = shutil.which("node")
-    if program is None:
-        missing("node is not installed")
+    program = required_program("node")
     source = "\n".join((page.HERE / "assets" / name).read_text(encoding="utf-8") for name in SCRIPTS)
 
     def run(expression: str, given: object = None):
         script = f"{source}\nconst given = {json.dumps(given)};\nprocess.stdout.write(JSON.stringify({expression}));"
-        done = subprocess.run(
-            [str(program), "-"], input=script, capture_output=True, text=True, timeout=LONG, check=True
-        )
+        done = subprocess.run([program, "-"], input=script, capture_output=True, text=True, timeout=LONG, check=True)
         return json.loads(done.stdout)
 
     return run

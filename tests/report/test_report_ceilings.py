@@ -6,7 +6,6 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-import made_edition
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +15,7 @@ from kernelbook.judge.insight_tables import CEILINGS, COSTS
 from kernelbook.judge.trust import Trust
 from kernelbook.report.ceilings_section import lines
 from kernelbook.report.rendering import render_report
+from tests.report import made_edition
 
 COMPUTE = Ceiling("h200", "compute", 813.8e12, "matmul-add", "nvjet", "bfloat16", 989e12, 0.8229, "a data sheet")
 MEMORY = Ceiling("h200", "memory", 4256.6e9, "ceiling-copy")

@@ -6,7 +6,6 @@ import csv
 import json
 from pathlib import Path
 
-import made_edition
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,6 +13,7 @@ import pytest
 import render_report as command
 from kernelbook.edition.paths import EditionError
 from kernelbook.report.rendering import render_report
+from tests.report import made_edition
 
 
 def test_folder_holds_the_page_its_twin_the_summary_and_the_tables(report):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import made_edition
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from kernelbook.edition.read import read_edition
 from kernelbook.report import strips
 from kernelbook.report.rendering import render_report
+from tests.report import made_edition
 
 CASE = "attention-inplace-eager"
 FILL = 3  # place of masked_fill in it, 366 µs long in the forward that is drawn

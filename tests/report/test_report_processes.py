@@ -7,7 +7,6 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import made_edition
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,6 +16,7 @@ from kernelbook.cases.comparability import Setting, refusal
 from kernelbook.edition.read import read_edition
 from kernelbook.report import page_data, story
 from kernelbook.report.rendering import render_report
+from tests.report import made_edition
 
 CASE = "attention-naive-eager"
 

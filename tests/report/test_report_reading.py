@@ -8,7 +8,6 @@ import json
 from pathlib import Path
 
 import jsonschema
-import made_edition
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -21,6 +20,7 @@ from kernelbook.report import figures, markdown_page, page, page_data, spreads, 
 from kernelbook.report.also import also
 from kernelbook.report.case_views import case_views, guess_lines
 from kernelbook.report.families import FAMILIES, contrast, family_of
+from tests.report import made_edition
 
 
 @pytest.fixture(scope="module")

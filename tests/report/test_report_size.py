@@ -1,8 +1,8 @@
 """How large a report gets, and how soon it answers.
 
 Limits are those that the project states. Rendering is held in CPU time, the page's start by a clock; both by the best
-of several measurements and against a yardstick (tests/patience.py), so that neither another program nor a slower
-machine breaks them.
+of several measurements and against a yardstick (tests/helpers/patience.py), so that neither another program nor a
+slower machine breaks them.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import dataclasses
 import time
 from pathlib import Path
 
-import made_edition
 import pytest
-from patience import LONG, best_of, seconds
 
 from kernelbook.report.rendering import render_report
+from tests.helpers.patience import LONG, best_of, seconds
+from tests.report import made_edition
 
 LIMIT_BYTES = 8_000_000
 LIMIT_RENDER_S = 20.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-import made_edition
 import pytest
 
 from kernelbook.cases import Activity
@@ -13,6 +12,7 @@ from kernelbook.edition.read import read_edition
 from kernelbook.judge.trade_off import computed_in
 from kernelbook.report import story
 from kernelbook.report.rendering import render_report
+from tests.report import made_edition
 
 CREATED = "2026-11-29T15:00:00Z"
 

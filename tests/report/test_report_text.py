@@ -6,7 +6,6 @@ import html
 import json
 import re
 
-import made_edition
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +14,7 @@ from markdown_it import MarkdownIt
 from kernelbook.report import page, page_data
 from kernelbook.report.rendering import render_report
 from kernelbook.text import formatting, units
+from tests.report import made_edition
 
 NASTY = st.text(alphabet=st.sampled_from("ab|`<>&\\*_[]()!#~$\n\r\t\u202e\u2066\u200f\"'=+-@ :/www."), max_size=40)
 MARKDOWN = MarkdownIt("gfm-like", {"linkify": False})

@@ -6,11 +6,11 @@ import csv
 import io
 from xml.etree import ElementTree
 
-import made_edition
 import pytest
 
 from kernelbook.report.rendering import render_report
 from kernelbook.report.table import Line, Part, Table, cell, figure, html, markdown, table, time, words
+from tests.report import made_edition
 
 HOSTILE = "<script>x</script>|`*"
 

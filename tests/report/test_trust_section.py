@@ -6,7 +6,6 @@ import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import made_edition
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -20,6 +19,7 @@ from kernelbook.judge.sdpa_backends import Answer
 from kernelbook.judge.trust import SCHEMA, Trust
 from kernelbook.report import story, trust_section
 from kernelbook.report.rendering import render_report
+from tests.report import made_edition
 
 GOOD = Trust(
     "h200",

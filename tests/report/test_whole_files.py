@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-import made_edition
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from kernelbook.report.rendering import render_report
 from kernelbook.text import formatting
+from tests.report import made_edition
 
 CREATED = "2026-11-29T15:00:00Z"
 OWN = "../my <models>/toy.py:tiny"

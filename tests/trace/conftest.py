@@ -1,9 +1,9 @@
 """A reading of events given inline."""
 
-import made_trace
 import pytest
 
 from kernelbook.trace import read_trace
+from tests.trace import made_trace
 
 
 @pytest.fixture

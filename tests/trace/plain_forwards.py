@@ -9,7 +9,19 @@ its launch does.
 
 from collections import Counter
 
-from plain_count import KINDS, category, correlation, end, inside, is_call, is_op, is_open, is_range, load, thread
+from tests.trace.plain_count import (
+    KINDS,
+    category,
+    correlation,
+    end,
+    inside,
+    is_call,
+    is_op,
+    is_open,
+    is_range,
+    load,
+    thread,
+)
 
 STEP = "ProfilerStep#"
 

@@ -1,6 +1,6 @@
 """Times that cannot be, found in the plainest Python possible: every activity is compared with every other one."""
 
-import plain_count
+from tests.trace import plain_count
 
 HOUR_US, SECOND_US, EARLY_US, SLACK_US = 3_600_000_000, 1_000_000, 1000, 10
 

@@ -4,7 +4,8 @@ import json
 
 import pyarrow as pa
 import pytest
-from made_trace import activity, annotation, forward, kernel, launch, memcpy, memset, op, row, warned
+
+from tests.trace.made_trace import activity, annotation, forward, kernel, launch, memcpy, memset, op, row, warned
 
 NONE_OF_IT = {"kernels": None, "memcpys": None, "memsets": None, "launches": None, "attributed": None}
 NONE_OF_IT |= {"unattributed": None, "device_time_us": None, "device_busy_us": None, "implausible_us": None}

@@ -7,10 +7,10 @@ import sys
 import time
 
 import pytest
-from made_trace import document, forward, kineto, op, write
-from patience import LONG
 
 from kernelbook.trace import read_trace
+from tests.helpers.patience import LONG
+from tests.trace.made_trace import document, forward, kineto, op, write
 
 
 def measure(root, path):

@@ -10,10 +10,10 @@ import sys
 import tracemalloc
 
 import pytest
-from made_trace import forward
-from patience import LONG
 
 from kernelbook.trace import TraceError, metadata, read_trace, reader, reading, salvage, source
+from tests.helpers.patience import LONG
+from tests.trace.made_trace import forward
 
 HEAD = '{"deviceProperties": [{"id": 0, "name": "Made GPU"}], '
 FIRST, LAST = (json.dumps(forward(start, number))[1:-1] for start, number in ((1000.0, 1), (9000.0, 100)))

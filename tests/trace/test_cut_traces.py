@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from made_trace import annotation, document, kernel, launch, op
 
 from kernelbook.trace import read_trace
+from tests.trace.made_trace import annotation, document, kernel, launch, op
 
 FORWARDS = 4
 EACH = 3  # kernels a forward

@@ -6,10 +6,10 @@ import json
 import zlib
 
 import pytest
-from made_trace import document, facts, forward, kineto, op, warned
 
 from kernelbook.trace import TraceError, reading
 from kernelbook.trace.reader import EventReader
+from tests.trace.made_trace import document, facts, forward, kineto, op, warned
 
 EVENTS = [event for i in range(6) for event in forward(1000.0 + 200 * i, 1 + 3 * i)]
 SPELLED = ",".join(map(json.dumps, EVENTS))

@@ -5,10 +5,10 @@ import json
 import math
 
 import pytest
-from made_trace import annotation, document, facts, forward, kernel, kineto, launch, memcpy, op, warned
 
 from kernelbook.trace import TraceError, read_trace
 from kernelbook.trace.reader import EventReader
+from tests.trace.made_trace import annotation, document, facts, forward, kernel, kineto, launch, memcpy, op, warned
 
 EVENTS = [event for i in range(6) for event in forward(1000.0 + 200 * i, 1 + 3 * i)]
 

@@ -7,16 +7,14 @@ import zlib
 from collections import Counter
 from pathlib import Path
 
-import made_trace
-import plain_count
-import plain_forwards
 import pytest
-from forwards_of import counted
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelbook.trace import TraceError, read_trace
 from kernelbook.trace.reader import EventReader
+from tests.trace import made_trace, plain_count, plain_forwards
+from tests.trace.forwards_of import counted
 
 pytestmark = pytest.mark.filterwarnings("error")
 NAMES = ["aten::mm", "aten::add", "aten::to", "step", "loss", '}, {"ph": "X"', 'naïve \\ "quoted"', "", "=1+1"]

@@ -3,7 +3,8 @@
 from collections import Counter
 
 import pytest
-from made_trace import annotation, kernel, kineto, launch, op, warned
+
+from tests.trace.made_trace import annotation, kernel, kineto, launch, op, warned
 
 
 class Made:

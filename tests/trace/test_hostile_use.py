@@ -9,12 +9,12 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from made_trace import forward, write
-from patience import LONG
 
 import summarize_trace
 from kernelbook.summarize import batch
 from kernelbook.trace import TraceError, read_trace
+from tests.helpers.patience import LONG
+from tests.trace.made_trace import forward, write
 
 COMMAND = [sys.executable, Path(summarize_trace.__file__)]
 

@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from made_trace import annotation, document, forward, kernel, launch, memcpy, op, warned
+
+from tests.trace.made_trace import annotation, document, forward, kernel, launch, memcpy, op, warned
 
 NUMBERS = [
     "9223372036854775808", "18446744073709551615", "18446744073709551616", "-9223372036854775809", "9" * 40, "9" * 5000,

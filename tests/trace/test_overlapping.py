@@ -4,13 +4,13 @@ import json
 import tempfile
 from pathlib import Path
 
-import plain_count
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_trace import annotation, document, facts, kernel, launch, op, warned
 
 from kernelbook.trace import read_trace
+from tests.trace import plain_count
+from tests.trace.made_trace import annotation, document, facts, kernel, launch, op, warned
 
 
 def kernels_of(reading):

@@ -4,13 +4,13 @@ import json
 import tempfile
 from pathlib import Path
 
-import plain_times
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_trace import annotation, document, forward, kernel, launch, memcpy, op, warned
 
 from kernelbook.trace import read_trace
+from tests.trace import plain_times
+from tests.trace.made_trace import annotation, document, forward, kernel, launch, memcpy, op, warned
 
 EPOCH = 1.7e15
 YEARS = 1.0e15

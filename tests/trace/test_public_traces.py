@@ -8,10 +8,10 @@ import csv
 import sys
 from pathlib import Path
 
-import plain_count
 import pytest
 
 from kernelbook.trace import read_trace
+from tests.trace import plain_count
 
 TABLE = Path(__file__).with_name("public_counts.csv")
 COLUMNS = (

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-import plain_count
 import pytest
 
 from kernelbook.trace import read_trace
+from tests.trace import plain_count
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = sorted(ROOT.glob("resources/recorded/*/*/1/*.json.gz"))

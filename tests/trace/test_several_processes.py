@@ -5,10 +5,10 @@ import collections
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_trace import annotation, kernel, launch, op, warned
-from test_fuzz import in_a_file, text_of
 
 from kernelbook.trace import read_trace
+from tests.trace.made_trace import annotation, kernel, launch, op, warned
+from tests.trace.test_fuzz import in_a_file, text_of
 
 
 def pair(correlation, start, **more):

@@ -12,10 +12,10 @@ from pathlib import Path
 import jsonschema
 import pyarrow.parquet as pq
 import pytest
-from made_trace import annotation, forward, kernel, kineto, launch, op, write
-from patience import LONG
 
 import summarize_trace
+from tests.helpers.patience import LONG
+from tests.trace.made_trace import annotation, forward, kernel, kineto, launch, op, write
 
 COMMAND = Path(summarize_trace.__file__)
 SCHEMA = json.loads((COMMAND.parent / "kernelbook/trace/trace.schema.json").read_text(encoding="utf-8"))

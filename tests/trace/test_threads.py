@@ -1,7 +1,8 @@
 """Work of autograd's own threads, and the annotations of other threads that were open around it."""
 
 import pytest
-from made_trace import annotation, kernel, launch, op
+
+from tests.trace.made_trace import annotation, kernel, launch, op
 
 MAIN, AUTOGRAD, LOADER = 1, 2, 3
 

@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from made_trace import annotation, document, facts, forward, kernel, launch, op, row, warned
+
+from tests.trace.made_trace import annotation, document, facts, forward, kernel, launch, op, row, warned
 
 EPOCH = 1712867402348256.0
 

@@ -3,15 +3,15 @@
 from collections import Counter
 from pathlib import Path
 
-import plain_forwards
 import pytest
 import yaml
-from forwards_of import counted
 
 from kernelbook.cases import CaseFacts, case_facts
 from kernelbook.extraction.process_tables import Origin, tables_of
 from kernelbook.judge.expectations import judge
 from kernelbook.trace import read_trace
+from tests.trace import plain_forwards
+from tests.trace.forwards_of import counted
 
 FOLDER = Path(__file__).with_name("h200-training")
 # CPU ops and kernels of every step, counted in the raw events: all that lies inside the step's time, on any thread

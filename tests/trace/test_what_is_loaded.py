@@ -4,7 +4,8 @@ import subprocess
 import sys
 
 import pytest
-from patience import LONG
+
+from tests.helpers.patience import LONG
 
 RUN = "import sys; sys.path.insert(0, {scripts!r}); import summarize_trace as tool; tool.main({arguments!r})"
 SAY = "; print(*(name for name in ('pandas', 'matplotlib') if name in sys.modules), file=sys.stderr)"

@@ -1,10 +1,10 @@
 """Several windows of one process, each a file: read as one, and no time of one is that of another."""
 
-import made_trace
 import pytest
-from made_trace import annotation, kernel, launch, op, warned
 
 from kernelbook.trace import read_trace
+from tests.trace import made_trace
+from tests.trace.made_trace import annotation, kernel, launch, op, warned
 
 HOUR = 3.6e9
 

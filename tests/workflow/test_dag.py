@@ -8,7 +8,8 @@ import sys
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from patience import LONG
+
+from tests.helpers.patience import LONG
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 import yaml
-from patience import LONG
 
 from kernelbook.plan import folder_owners
 from kernelbook.plan.folder_owners import LOCKS, OWNERS, VARIABLE, Owner, enter, living_owners, wait_for_orphans
+from tests.helpers.patience import LONG
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import sys
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from patience import LONG
 
 from kernelbook.extraction.lost_processes import finish_measurement, log_tail, reason_of
 from kernelbook.extraction.measurement import load_measurement
+from tests.helpers.patience import LONG
 
 KILLED = "the measuring process was killed (SIGKILL), as the system does when memory runs out: use smaller params"
 LOST = "its jobs were killed as a whole before they left a result"

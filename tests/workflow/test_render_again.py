@@ -7,9 +7,9 @@ import sys
 
 import pytest
 import yaml
-from patience import LONG
 
 from kernelbook.edition.paths import EditionError, read_files
+from tests.helpers.patience import LONG
 
 pytestmark = pytest.mark.slow
 STEP = {"ph": "X", "cat": "user_annotation", "name": "step", "pid": 1, "tid": 1, "ts": 1, "dur": 9}

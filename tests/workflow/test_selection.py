@@ -8,11 +8,11 @@ import subprocess
 import sys
 
 import pytest
-from patience import LONG
 
 from kernelbook.config.loading import ConfigError, load_config
 from kernelbook.plan.planning import make_plan
 from kernelbook.sources.places import Places
+from tests.helpers.patience import LONG
 
 RAW = {
     "runs": {"host": {"host": True}, "old": {"recorded": "old"}},

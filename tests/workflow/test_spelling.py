@@ -9,7 +9,6 @@ import time
 
 import pytest
 import yaml
-from patience import LONG
 
 from kernelbook.config.errors import refuse_bad_yaml
 from kernelbook.config.loading import ConfigError, load_config
@@ -17,6 +16,7 @@ from kernelbook.config.origins import read_sources
 from kernelbook.config.yaml_text import YamlError, read_yaml
 from kernelbook.history.nights import for_target
 from kernelbook.text.suggestions import near_miss
+from tests.helpers.patience import LONG
 
 RAW = {"runs": {"host": {"host": True}}, "cases": {"a": {"workload": "linear"}, "inf": {"workload": "linear"}},
        "report": {"headline": ["a", "inf"]}}  # fmt: skip

@@ -8,7 +8,6 @@ import subprocess
 import sys
 
 import pytest
-from patience import LONG
 
 from kernelbook.config.loading import load_config
 from kernelbook.containers.images import stamp_of
@@ -16,6 +15,7 @@ from kernelbook.containers.launching import thread_limits
 from kernelbook.plan import surroundings
 from kernelbook.plan.planning import make_plan
 from kernelbook.sources.fingerprint import folder_stamp
+from tests.helpers.patience import LONG
 
 CASE = {"workload": "w/own.py:forward"}
 RUNS = {"host": {"host": True}, "image": {"container": "box"}}

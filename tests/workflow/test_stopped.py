@@ -8,7 +8,8 @@ import time
 
 import pytest
 import yaml
-from patience import LONG
+
+from tests.helpers.patience import LONG
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
