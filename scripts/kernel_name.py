@@ -1,15 +1,14 @@
-"""Say what kernel names state: family, element type, tensor cores, architecture, tile and layout.
+"""Print what kernel names state: family, element type, tensor cores, architecture, tile and layout.
 
-NAME is a kernel's name as a trace or Nsight gives it, demangled or mangled; - reads one a line from standard input.
-Without --json one sentence a name is printed. --json prints one object a line for each name; null is what the name does
-not say. Its keys, in this order:
-  name          as it was given
+NAME is a kernel's name, mangled or demangled, as a trace or Nsight shows it; - reads one name a line from standard
+input. Each name gives one sentence, with --json one object on a line, null where the name does not state a field:
+  name          unchanged
   family        GEMM, attention, softmax, elementwise, copy/cast, fill/mask, reduction, communication, other or unknown
-  dtype         fp64, fp32, tf32, fp16, bf16, fp8, int8 ..., or 16-bit where the name does not tell fp16 from bf16
+  dtype         fp64, fp32, tf32, fp16, bf16, fp8, int8 ..., or 16-bit if it may be fp16 or bf16
   tensor_cores  yes or no
-  arch          what it was built for: sm90, gfx942
-  tile          sides of the tile that a block computes, and its depth, joined by x; of attention, queries and keys
-  layout        letters of the operands, then of the result: t transposed, n not
+  arch          the architecture that it was built for: sm90, gfx942
+  tile          the tile of one block, rows x columns x depth; for attention, queries x keys
+  layout        letters of the two operands, then of the result: t transposed, n not
 
 Examples:
   python scripts/kernel_name.py nvjet_sm90_tst_64x8_64x16_1x2_h_bz_bias_TNT
@@ -46,7 +45,7 @@ def _visible(sentence: str) -> str:
 
 
 def _stated(kernel: KernelName) -> dict[str, str | None]:
-    said = {
+    fields = {
         "name": kernel.name,
         "family": kernel.family,
         "dtype": kernel.element_type,
@@ -55,7 +54,7 @@ def _stated(kernel: KernelName) -> dict[str, str | None]:
         "tile": kernel.tile,
         "layout": kernel.layout,
     }
-    return {key: None if value == UNKNOWN and key not in ("name", "family") else value for key, value in said.items()}
+    return {key: None if value == UNKNOWN and key not in ("name", "family") else value for key, value in fields.items()}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Kernel names short enough for a table, and what a name says; the whole name is always one step away."""
+"""Labels for the report: a short form of a kernel name, and its decoded fields in words."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from kernelbook.kernel_names import UNKNOWN, KernelName, decode_activity
 from kernelbook.text.formatting import clip, visible
 
 WRAPPERS = ("elementwise_kernel", "reduce_kernel")
-UNSAID = (None, "", UNKNOWN, ())
+EMPTY = (None, "", UNKNOWN, ())
 NOT_LISTED = ("name", "family", "what", "sentence")
 
 
 @dataclass(frozen=True)
 class KernelLabel:
-    """How one name is shown: short, what it does, the decoder's sentence, its fields as (label, value), its ops."""
+    """How one name is shown. ``details`` are its fields as (label, value), ``ops`` the ops that it fuses."""
 
     short: str
     what: str
@@ -30,31 +30,38 @@ class KernelLabel:
 
 @lru_cache(maxsize=8192)
 def kernel_label(category: str, name: str) -> KernelLabel:
-    """What a device activity's name says, ready to be shown."""
-    found = decode_activity(category, name)
+    """The label of a device activity's name; its texts are safe to print."""
+    kernel = decode_activity(category, name)
     details = tuple(
-        (spec.name.replace("_", " "), _words(getattr(found, spec.name)))
+        (spec.name.replace("_", " "), _words(getattr(kernel, spec.name)))
         for spec in fields(KernelName)
-        if spec.name not in NOT_LISTED and getattr(found, spec.name) not in UNSAID
+        if spec.name not in NOT_LISTED and getattr(kernel, spec.name) not in EMPTY
     )
-    said = visible(found.what), visible(found.sentence)
-    return KernelLabel(short(name), *said, _precision(found), found.family, details, found.fused_ops)
+    return KernelLabel(
+        short(name),
+        visible(kernel.what),
+        visible(kernel.sentence),
+        _precision(kernel),
+        kernel.family,
+        details,
+        kernel.fused_ops,
+    )
 
 
 def activity_label(act: Any) -> KernelLabel:
-    """As `kernel_label`, for anything with a category and a name; a copy names both types where they are recorded."""
-    found = kernel_label(act.category, act.name)
+    """As ``kernel_label``, for an activity; a copy whose two types are recorded names both."""
+    label = kernel_label(act.category, act.name)
     converts = getattr(act, "converts", None)
-    return replace(found, what=f"converts {visible(converts)}", precision="") if converts else found
+    return replace(label, what=f"converts {visible(converts)}", precision="") if converts else label
 
 
-def _precision(found: KernelName) -> str:
-    """`bf16, tensor cores`: the element type and, for what may use them, whether tensor cores do the work."""
-    if found.element_type == UNKNOWN or found.what.startswith("converts"):  # which says the types itself
+def _precision(kernel: KernelName) -> str:
+    """``bf16, tensor cores``: the element type, and for products and attention which cores multiply."""
+    if kernel.element_type == UNKNOWN or kernel.what.startswith("converts"):  # ``what`` names the types
         return ""
-    if found.family not in ("GEMM", "attention") or found.tensor_cores == UNKNOWN:
-        return found.element_type
-    return f"{found.element_type}, {'tensor' if found.tensor_cores == 'yes' else 'CUDA'} cores"
+    if kernel.family not in ("GEMM", "attention") or kernel.tensor_cores == UNKNOWN:
+        return kernel.element_type
+    return f"{kernel.element_type}, {'tensor' if kernel.tensor_cores == 'yes' else 'CUDA'} cores"
 
 
 def _words(value: object) -> str:
@@ -75,8 +82,8 @@ def short(name: str, limit: int = 56) -> str:
 
 def _functor(text: str) -> str | None:
     """What an elementwise kernel computes: the functor or the host function among its template arguments."""
-    found = re.findall(r"(\w+(?:Functor(?:_\w+)?|_kernel_impl|_kernel_cuda|_kernel))\b", text)
-    found = [
-        word for word in found if not word.endswith(WRAPPERS) and not re.fullmatch(r"\w+(ary|wrapper)Functor", word)
+    words = re.findall(r"(\w+(?:Functor(?:_\w+)?|_kernel_impl|_kernel_cuda|_kernel))\b", text)
+    words = [
+        word for word in words if not word.endswith(WRAPPERS) and not re.fullmatch(r"\w+(ary|wrapper)Functor", word)
     ]
-    return re.sub(r"(_kernel_impl|_kernel_cuda|_kernel|Functor)", "", found[0]).strip("_") if found else None
+    return re.sub(r"(_kernel_impl|_kernel_cuda|_kernel|Functor)", "", words[0]).strip("_") if words else None

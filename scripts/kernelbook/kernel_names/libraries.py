@@ -1,6 +1,6 @@
-"""Which library a name is from, and the schemes of those that say more than a word: NCCL, CUB, cuDNN, quantisation.
+"""The library that a name belongs to, and the schemes of NCCL, CUB, cuDNN, MIOpen and others.
 
-NCCL's scheme is in its ``generate.py``: ``ncclDevKernel_<Function>_<RedOp>_<type>_<Algorithm>_<Protocol>``; kernels on
+Source of NCCL's scheme, ``generate.py``: ``ncclDevKernel_<Function>_<RedOp>_<type>_<Algorithm>_<Protocol>``; kernels on
 symmetric memory are ``ncclSymkDevKernel_<Function>_<how>_<RedOp>_<type>``.
 """
 
@@ -16,7 +16,7 @@ from kernelbook.kernel_names.words import by_words
 SCHEMES = (
     Scheme("NCCL", "communication", "communication", "ccl", r"""
         ^(?:nccl|rccl|msccl)\w*?(?:Kernel_(?P<what>\w+)|$)
-        _(?P<type>bf16|f(?:16|32|64)|f8e\dm\d|[iu](?:8|32|64)|half|float|double|u?int(?:8|32|64)_t|__nv_bfloat16)(?=_|\(|$)"""),
+        _(?P<type>bf16|f(?:16|32|64)|f8e\dm\d|[iu](?:8|32|64)|half|float|double|u?int(?:8|32|64)_t|(?:__nv_|hip_)bfloat16)(?=_|\(|$)"""),
     Scheme("DeepEP", "communication", "exchange of tokens between experts", "ep::", r"(?:\bdeep_|\b)ep::", None),
     Scheme("CUB", "reduction", "reduces", "Reduce", r"""
         (?:cub|hipcub|rocprim)::(?:\w+::)*Device(?:Segmented)?Reduce\w*Kernel(?<!ByKeyKernel)""", None),
@@ -31,10 +31,10 @@ SCHEMES = (
     Scheme("MIOpen", "elementwise", "tensor op", "SubTensorOpWith", r"^SubTensorOpWith(?:Cast|Scalar)"),
     Scheme("cuDNN", "other", "convolution", "plicit_convolve_", r"(?:ex|im)plicit_convolve_(?P<simt>[sdh]gemm)", None),
     Scheme("cuDNN", "other", "convolution", "", r"""
-        \bcudnn::(?:cnn|detail|winograd\w*|gemm)::|^conv[123]?d_|cask\w*cudnn::""", None, "no"),
+        \bcudnn::(?:\w+::)*\w*(?:[Cc]onv(?!ert)|[gG]rad|[fdw]prop|[Ww]inograd)|^conv(?:[123]?d_|olve)""", None, "no"),
 )  # fmt: skip
 
-#: Where a library shows in the name; what its kernels do is read from their words.
+#: Patterns by which a library is known. What its kernels do is decoded by their words.
 LIBRARIES = {
     r"\bvllm::|_vllm\b": "vLLM", r"flashinfer": "FlashInfer", r"tensorrt_llm::": "TensorRT-LLM",
     r"transformer_engine::": "TransformerEngine", r"deep_gemm::": "DeepGEMM",
@@ -45,20 +45,27 @@ LIBRARIES = {
     r"\bmarlin": "Marlin", r"\bmachete": "Machete", r"\bflash::|pytorch_flash": "flash-attention",
     r"\bcutlass": "CUTLASS", r"^k(?:Quantize|Dequantize|gemm|Percentile|Int8)": "bitsandbytes",
 }  # fmt: skip
-#: Libraries whose kernels are of the family ``other`` unless their words say more.
+#: Libraries whose kernels are ``other`` unless a word of the name states a family.
 OTHERS = {"CUB", "Thrust", "cuSPARSE", "cuFFT", "cuSOLVER", "cuRAND", "FBGEMM"}
-#: Element types as words of a name, and as CuTe writes a tensor's.
+#: Element types as words of a name, or as CuTe writes a tensor's type.
 NAMED_TYPE = re.compile(
-    r"(?:(?<=_)|^|tensorptr)(bf16|bfloat16|fp?16|float16|half|fp?32|float|fp64|fp8|e4m3|e5m2|(?:nv|mx)?fp4|e2m1|int8)"
+    r"(?:(?<=_)|^|tensorptr)(bf16|bfloat16|fp?16|float16|half|fp?32|float|fp64|tf32|fp8|e4m3|e5m2|(?:nv|mx)?fp4|e2m1|u?int8)"
     r"(?:_t)?(?=_|gmem|$)"
 )
-#: What a quantisation writes, as names put it.
+#: The words for a copy that quantises, and for the type that it writes.
+QUANTISES = re.compile(r"(?<!de)quant|(?<=cvt_)\w+_to_fp", re.IGNORECASE)
 QUANTISED = re.compile(r"fp8|e4m3|int8|fp4|e2m1", re.IGNORECASE)
+#: BLAS and LAPACK put the type in front of the routine's name.
+BLAS = re.compile(
+    r"(?:^|_)([sdcz])(?:gemm|gemv|geru?|gerc|get[rf]|geqr|symm|symv|syr|syev|hemm|her|tr[sm][mv]|potr?f|la[a-z]{3}|scal"
+    r"|transpose|swap|copy|displace|gbtr|hetr|pot)"
+)
+BLAS_TYPES = {"s": "fp32", "d": "fp64", "c": "complex64", "z": "complex128"}
 POINTER = re.compile(r"([\w:]+)(?: const)?\*")
 
 
 def parse(text: str, head: str, template: str) -> KernelName | None:
-    """The fields of any other name, by its words; None if they do not say what it does."""
+    """The fields of any other name, by its words; None if they state nothing."""
     own = head.rsplit("::", 1)[-1]
     family, what = by_words(words(own[-160:]))
     if family == UNKNOWN and own in CALLERS:
@@ -84,21 +91,23 @@ def parse(text: str, head: str, template: str) -> KernelName | None:
 
 
 def _type(family: str, own: str, template: str, text: str) -> str:
-    """The type that a kernel works in; of one that quantises, the type that it writes.
+    """The element type that a kernel computes in; for one that quantises, the type that it writes.
 
-    It is looked for in the template, in the words of the name, and last in what the arguments point to, where all of
-    them that say a type say the same one.
+    It is taken from the template, else from the words of the name, else from the arguments, if all the pointers among
+    them to a floating-point type agree.
     """
-    if family == "copy/cast" and "quant" in own.lower() and "dequant" not in own.lower():
+    if family == "copy/cast" and QUANTISES.search(own):
         written = QUANTISED.search(template) or QUANTISED.search(own)
         if written:
             return element(written[0].lower())
-    if (kind := element_in(template)) != UNKNOWN:
+    if (kind := element_in(template)) in FLOATING:
         return kind
+    if routine := BLAS.search(own):
+        return BLAS_TYPES[routine[1]]
     named = {element(word) for word in NAMED_TYPE.findall(own)}
     if not named:
         kinds = {element(word) for word in POINTER.findall(text[text.find("(") :])}
         named = kinds & set(FLOATING)
     if family in MULTIPLY:
-        named -= {"fp32"}  # which may be no more than the scales
-    return named.pop() if len(named) == 1 else UNKNOWN
+        named -= {"fp32"}  # may be the type of the scales only
+    return named.pop() if len(named) == 1 else kind

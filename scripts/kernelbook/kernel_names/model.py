@@ -1,4 +1,4 @@
-"""What a kernel's name says: the fields, the families, and the vocabulary of element types and architectures."""
+"""The fields of a decoded kernel name, the families, and the spellings of element types and architectures."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ FAMILIES = (
 
 @dataclass(frozen=True)
 class KernelName:
-    """The fields of one kernel name. What the name does not say is ``unknown`` or ``None``, never a guess.
+    """The fields of one kernel name. What the name does not state is ``unknown`` or ``None``, never a guess.
 
-    ``element_type``: fp64, fp32, tf32, fp16, bf16, fp8, fp4, int8 ..., or ``16-bit`` where the name does not tell
-    fp16 from bf16. ``tensor_cores``: yes, no or unknown. ``instruction_shape``, ``tile`` and ``cluster``: numbers
-    joined by x. ``layout``: the letters of the name, lower case, first the two operands (t transposed, n not).
-    ``source_type``: of a copy that converts to ``element_type``, the type that it reads. ``architecture``: what it was
-    built for; see ``built_for`` for what that means on a device.
-    ``generated``: True for a kernel made by a compiler for this program, False for one shipped in a library.
+    ``element_type``: fp64, fp32, tf32, fp16, bf16, fp8, fp4, int8 ..., or ``16-bit`` if it may be fp16 or bf16.
+    ``tensor_cores``: yes, no or unknown. ``instruction_shape``, ``tile`` and ``cluster``: numbers joined by x.
+    ``layout``: lower-case letters as in the name, the two operands first (t transposed, n not).
+    ``source_type``: the type that a converting copy reads; it writes ``element_type``. ``architecture``: the one that
+    the kernel was built for, which may be older than the device (see ``built_for``).
+    ``generated``: True for a kernel that a compiler made for this program, False for one shipped in a library.
     """
 
     name: str
@@ -41,11 +41,12 @@ class KernelName:
     source_type: str | None = None
     fused_ops: tuple[str, ...] = ()
     generated: bool | None = None
-    what: str = ""  # what it does, in a few words; part of the sentence
+    what: str = ""  # what it does, in a few words
     sentence: str = ""
 
 
-#: Spellings of element types, without namespace: of C++ and its libraries, CUTLASS, cuBLAS, NCCL and TensorRT-LLM.
+#: How C++ and the libraries (CUTLASS, cuBLAS, NCCL, TensorRT-LLM) spell each element type, without namespace; ``#``
+#: stands for a space.
 SPELLINGS = {
     "fp64": "double f64 fp64 float64",
     "fp32": "float f32 fp32 float32",
@@ -61,6 +62,9 @@ SPELLINGS = {
     "uint8": "u8 uint8 uint8_t unsigned#char",
     "int4": "s4 i4 int4b_t",
     "int16": "short int16_t",
+    "uint16": "u16 uint16_t unsigned#short",
+    "uint32": "u32 uint32_t unsigned#int",
+    "uint64": "u64 uint64_t unsigned#long",
     "int32": "s32 i32 int32 int int32_t",
     "int64": "i64 int64 long int64_t",
     "complex64": "complex<float>",
@@ -71,10 +75,10 @@ ELEMENT_TYPES = {spelling.replace("#", " "): kind for kind, text in SPELLINGS.it
 FLOATING = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp4", "complex64", "complex128")
 IDENTIFIER = re.compile(r"complex<(?:float|double)>|(?:unsigned |signed )?[A-Za-z_]\w*")
 
-#: Marketing names that cuBLAS and cuDNN put first, as compute capabilities.
+#: The compute capability for each generation that cuBLAS and cuDNN name.
 ARCHITECTURES = {"maxwell": "sm50", "volta": "sm70", "turing": "sm75", "ampere": "sm80", "hopper": "sm90"}
 
-#: What NVIDIA calls the generations, by compute capability.
+#: NVIDIA's name of each generation, by compute capability.
 GENERATIONS = {
     digits: name
     for name, several in {
@@ -91,10 +95,10 @@ def element(spelling: str | None) -> str:
 
 
 def element_in(text: str) -> str:
-    """The element type that a C++ name works in: its first floating type, else its first other type."""
+    """The first floating-point type in a piece of C++, else its first other element type."""
     other = UNKNOWN
-    for found in IDENTIFIER.finditer(text):
-        kind = ELEMENT_TYPES.get(found.group(), UNKNOWN)
+    for match in IDENTIFIER.finditer(text):
+        kind = ELEMENT_TYPES.get(match.group(), UNKNOWN)
         if kind in FLOATING:
             return kind
         other = kind if other == UNKNOWN else other
@@ -102,15 +106,15 @@ def element_in(text: str) -> str:
 
 
 def same_type(one: str, other: str) -> bool:
-    """Whether two element types as names give them may be one: ``16-bit`` is any of 16 bits."""
+    """Whether two decoded element types may be the same: ``16-bit`` matches fp16 and bf16."""
     return one == other or ("16-bit" in (one, other) and {one, other} <= {"16-bit", "bf16", "fp16"})
 
 
 def built_for(kernel: KernelName, capability: str | None) -> str | None:
-    """``sm80 (Ampere), runs on sm90 (Hopper)``: of a kernel built for an older architecture than the device's.
+    """``sm80 (Ampere), runs on sm90 (Hopper)`` for a kernel that was built for an older architecture than the device's.
 
-    capability: the device's, as torch has it (9.0). None where the name states no architecture, the capability is not
-    known, or the two are the same. Such a kernel uses no instruction that is newer than its architecture.
+    ``capability`` is the device's, as torch reports it (9.0). None if the name states no architecture, if the
+    capability is unknown, or if the kernel was built for it. An older kernel uses no newer instructions.
     """
     built = re.fullmatch(r"sm(\d+)", kernel.architecture or "")
     device = re.fullmatch(r"(\d+)\.?(\d)", capability or "")

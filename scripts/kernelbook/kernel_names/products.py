@@ -50,12 +50,10 @@ def _cutlass2(operation: str) -> str:
 
 
 def _cutlass3(operation: str) -> str:
-    return (
-        rf"cutlass3x_(?P<architecture>sm\d+)_(?:(?P<simt>simt)|(?P<tensor>\w*?tensorop))_"
-        rf"(?:[a-z](?P<instruction>{DIMS})?_?)?(?P<math>tf32)?(?:9xbf16)?(?:{operation})(?:_[a-z]+)*?"
-        rf"_(?:ue\d+m\dx)?c?(?P<type>{TYPE})_[a-z0-9_]*?(?P<tile>{DIMS})(?:_(?P<cluster>{DIMS}))?(?:_(?P<stages>\d+))?"
-        r"(?:_(?P<layout>[nthc]{2,3})(?![a-z]))?"
-    )
+    return rf"""
+        cutlass3x_(?P<architecture>sm\d+)_(?:(?P<simt>simt)|(?P<tensor>\w*?tensorop))_(?:[a-z](?P<instruction>{DIMS})?_?)?(?P<math>tf32)?(?:9xbf16)?(?:implicit_gemm_)?(?:{operation})(?:_[a-z]+)*?_(?:ue\d+m\dx)?c?(?P<type>{TYPE})(?=_|$)
+        _(?P<tile>{DIMS})(?:_(?P<cluster>{DIMS}))?(?:_(?P<stages>\d+))?(?:_(?P<layout>[nthc]{{2,3}})(?![a-z]))?
+    """
 
 
 XMMA = rf"""
@@ -72,15 +70,15 @@ XMMA_TRAITS = r"""
     \b(?P<architecture>Volta|Turing|Ampere|Hopper)_(?:(?P<simt>[fdi]fma)|(?P<tensor>[hid]g?mma))
     Cta_tile<(?:\w+::)*\w+, (?P<m>\d+), (?P<n>\d+), (?P<k>\d+)
 """
-GENERATION = r"\b(?:cudnn_(?:infer_|train_)?)?(?P<architecture>maxwell|volta|turing|ampere|hopper)_(?:[a-z]+\d+_)?"
+GENERATION = r"(?:\b|_)(?P<architecture>maxwell|volta|turing|ampere|hopper)_(?:[a-z]+\d+(?:x\d+)?_)?"
 CORES = r"(?P<accumulator>g?[a-z])(?:(?P<tensor>(?P<instruction>\d{3,}))|(?P<simt>))"
 SPLIT_K = "adds up the parts of a split-K product"
 
 SCHEMES = (
     Scheme("cuBLAS", "GEMM", "matrix product (nvjet)", "nvjet_", rf"""
         nvjet_(?:{ARCH}_)?(?P<type>[a-z])[a-z]+_(?:mma_)?{SIDES}(?=[x_]\d)
-        _\d+x\d+_(?P<k>\d+)x(?P<stages>\d+)_(?P<cluster>\d+x\d+)_
-        _\d+x\d+x(?P<k>\d+)_(?P<stages>\d+)_
+        _\d+x\d+_(?P<k>\d+)x(?P<stages>\d+)(?:_(?P<cluster>\d+x\d+)_|$)
+        _\d+x\d+x(?P<k>\d+)(?:_(?P<stages>\d+)_|$)
         _(?P<layout>[NT]{{3,4}})$""", NVJET_TYPES, "yes"),
     Scheme("cuBLAS", "GEMM", "matrix product (xmma)", "_xmma_", rf"{ARCH}_xmma_(?:{PRODUCT})_" + XMMA),
     Scheme("cuDNN", "other", "convolution", "_xmma_", rf"{ARCH}_xmma_(?:{CONVOLUTION})_" + XMMA),
@@ -96,11 +94,11 @@ SCHEMES = (
         _stages_(?P<k>\d+)x(?P<stages>\d+)
         _(?P<layout>[ntc]{{2}})(?:_v\d)?$""", SPELLED),
     Scheme("cuDNN", "other", "convolution", "_", rf"""
-        {GENERATION}{CORES}(?:cudnn|(?:{CONVOLUTION}))(?:_(?P<type>[a-z]+\d+))?_
+        {GENERATION}{CORES}(?:cudnn|(?:{CONVOLUTION}))(?:_(?P<type>[a-z]+\d+)(?:x\d+)?)?_
         _{SIDES}_
         _stages_(?P<k>\d+)x(?P<stages>\d+)""", SPELLED),
     Scheme("cuBLAS", "GEMM", "matrix-vector or narrow product", "gem", r"""
-        (?:^|::)(?:gemv\w*|gemmSN_(?P<layout>[NT]{2})_kernel|gemmk1_kernel|gemm_kernel2x2_core|gemvx::kernel)\b
+        (?:^|::)(?:gemv\d?[NT]\w*|gemmSN_(?P<layout>[NT]{2})_kernel|gemmk1_kernel|gemm_kernel2x2_core|gemvx::kernel)\b
     """, None, "no"),
     Scheme("cuBLAS", "reduction", SPLIT_K, "splitKreduce_kernel", r"(?:^|::)splitKreduce_kernel", {}),
     Scheme("cuBLAS", "elementwise", "epilogue", "cublasLt::epilogue", r"cublasLt::epilogue", None),
@@ -120,7 +118,10 @@ SCHEMES = (
         _c(?P<cluster>{DIMS})_
         _rM_(?P<layout>[TNB]{{2}})_""", cores="yes"),
     Scheme("DeepGEMM", "GEMM", "matrix product", "deep_gemm::", r"::\w*?(?P<type>fp8|bf16|fp4)\w*gemm", cores="yes"),
-    Scheme("AITER", "GEMM", "matrix product (AMD)", "aiter::", r"\baiter::(?P<type>fp8|f4|i8|bf16)gemm", cores="yes"),
+    Scheme("AITER", "GEMM", "matrix product (AMD)", "aiter::", r"""
+        \baiter::(?P<type>fp8|f4|i8|bf16)gemm
+        _(?P<layout>[nt]{2})_
+        _(?P<tile>\d+x\d+)(?=_|$)""", cores="yes"),
     Scheme("Triton", "GEMM", "grouped matrix product", "matmul_ogs", rf"""
         ^_(?:p_)?matmul_ogs_(?P<layout>[NT]{{3}})_(?P<type>[a-z0-9]+?)x[a-z0-9]+?x[a-z0-9]+?_(?P<tile>{DIMS})"""),
     Scheme("Marlin", "GEMM", "matrix product, few-bit weights", "arlin", r"[Mm]arlin\w*::Marlin\w*$", None, "yes"),
@@ -128,7 +129,7 @@ SCHEMES = (
         ^kernel_cutlass_(?:[A-Za-z0-9]|_(?!object_at))*?[Gg]emm(?!a)
         tensorptr(?P<type>bf16|f16|f32|f8\w*?|f4\w*?)gmem""", cores="yes", generated=True),
     Scheme("CUTLASS", "GEMM", "matrix product", "ernel", r"""
-        ^(?:cutlass(?:_\w+)?::)?(?:device_kernel|Kernel2?)<.{0,400}?(?:Gemm|GEMM)
+        ^(?:cutlass(?:_\w+)?::)?(?:device_kernel|Kernel2?)<(?!cutlass::(?:transform|reduction)::).{0,400}?(?:Gemm|GEMM|_gemm)
         <(?:cute::)?C?<(?P<m>\d{2,})>, ?(?:cute::)?C?<(?P<n>\d+)>, ?(?:cute::)?C?<(?P<k>\d{2,})> ?>
         GemmShape<(?P<m>\d+), (?P<n>\d+), (?P<k>\d+)
         (?P<simt>Simt)

@@ -1,14 +1,14 @@
-"""A kernel's name made readable: demangled, and split into the function's own name, its template and its words."""
+"""Preparing a kernel's name: demangled, and split into the function's own name, its template and its words."""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
 
-#: Longer names are cut: what a name says stands at its front, and every step stays quick on untrusted text.
+#: Longer names are cut, so that untrusted text costs little; the front of a name states the most.
 LONGEST = 4096
 LONGEST_MANGLED = 2048
-#: Functions that only call what their template names.
+#: Wrappers: functions that only call what their template names.
 CALLERS = {"kernel", "Kernel", "Kernel2", "device_kernel", "kentry", "_kernel_agent", "globalKernel", "run"}
 CAST = re.compile(r"\((?:unsigned )?(?:int|long|bool|char)\)(?=-?\d)")
 BRACKET = re.compile(r"[<>()]")
@@ -16,7 +16,7 @@ WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 def readable(name: str) -> str:
-    """The name demangled, with Nsight's ``(int)4``, ``<unnamed>`` and AMD's ``.kd`` written as torch writes them."""
+    """The demangled name as torch writes it, without Nsight's ``(int)4`` and ``<unnamed>`` and AMD's ``.kd``."""
     text = name[:LONGEST].removesuffix(".kd")
     if text.startswith("_Z"):
         return demangled(text[:LONGEST_MANGLED]) or text
@@ -26,9 +26,10 @@ def readable(name: str) -> str:
 
 def head_and_template(text: str) -> tuple[str, str]:
     """The function's qualified name without return type and arguments, and the text of its template arguments."""
-    depth, kept, start, opened, end = 0, [], 0, 0, len(text)
-    for found in BRACKET.finditer(text):
-        sign, at = found.group(), found.start()
+    kept: list[str] = []
+    depth, start, opened, end = 0, 0, 0, len(text)
+    for bracket in BRACKET.finditer(text):
+        sign, at = bracket.group(), bracket.start()
         if sign == "<":
             if depth == 0:
                 kept.append(text[start:at])
@@ -65,23 +66,23 @@ CLOSING = {"I": ">", "Ul": ")}"}
 
 
 def demangled(name: str) -> str:
-    """An Itanium C++ name in readable form, without its call arguments; also of a name that was cut off.
+    """A C++ name mangled by the Itanium ABI, demangled enough to decode it; it may be cut off at the end.
 
-    Names, literals and built-in types are written out; references to earlier parts (``S1_``) and to template parameters
-    are left out: what they refer to stands in full where it comes first.
+    Names, literals and built-in types are written out, of the call arguments only the pointers. References to earlier
+    parts (``S1_``) and to template parameters are skipped: the part itself is in the name.
     """
     out: list[str] = []
-    frames: list[list] = [["", 0]]  # kind, parts so far
+    kinds, filled = [""], [False]  # of the open brackets, innermost last: kind, and whether a part is in it
 
     def add(part: str) -> None:
-        kind, parts = frames[-1]
-        out.append(("::" if kind == "N" else ", ") * bool(parts) + part)
-        frames[-1][1] += 1
+        separator = "::" if kinds[-1] == "N" else ", "
+        out.append(separator * filled[-1] + part)
+        filled[-1] = True
 
     at = 2
-    while (found := MANGLED.match(name, at)) and (len(frames) > 1 or not out or name[at] == "I"):
-        token, part, at = found.lastgroup, found.group(), found.end()
-        kind = frames[-1][0]
+    while (match := MANGLED.match(name, at)) and (len(kinds) > 1 or not out or name[at] == "I"):
+        token, part, at = match.lastgroup, match.group(), match.end()
+        kind = kinds[-1]
         if token == "length":
             add(name[at : at + int(part[:4])])
             at += int(part[:4])
@@ -94,13 +95,33 @@ def demangled(name: str) -> str:
                 out.append("<")
             else:
                 add("{lambda(" if part == "Ul" else "")
-            frames.append([part, 0])
-        elif token == "close" and len(frames) > 1:
-            out.append(CLOSING.get(frames.pop()[0], ""))
+            kinds.append(part)
+            filled.append(False)
+        elif token == "close" and len(kinds) > 1:
+            out.append(CLOSING.get(kinds.pop(), ""))
+            filled.pop()
             if kind == "Ul" and (number := LAMBDA_NUMBER.match(name, at)):
                 at = number.end()
-        if frames[-1][0] == "L" and (value := ENUM_VALUE.match(name, at)):
+        if kinds[-1] == "L" and (value := ENUM_VALUE.match(name, at)):
             add(value[1])
-            frames.pop()
+            kinds.pop()
+            filled.pop()
             at = value.end()
-    return "".join(out)
+    types = ", ".join(pointed(name, at))
+    return "".join(out) + (f"({types})" if types else "")
+
+
+def pointed(name: str, at: int) -> list[str]:
+    """``float*`` for each call argument from ``at`` on that points to a built-in or a named type."""
+    types: list[str] = []
+    pointer = False
+    while match := MANGLED.match(name, at):
+        part, at = match.group(), match.end()
+        if match.lastgroup == "length":
+            length = int(part[:4])
+            part = name[at : at + length]
+            at += length
+        if pointer and match.lastgroup in ("length", "type"):
+            types.append(BUILTIN.get(part, part) + "*")
+        pointer = part == "P" or (pointer and part in "KV")
+    return types

@@ -2,8 +2,8 @@
 
 Source of the scheme: ``torch/_inductor/codegen/triton.py``: ``triton_<kind>_fused_<ops joined by _>_<number>`` with the
 kinds poi (pointwise), red (reduction), per (persistent reduction), tem (template: products, convolution, flex
-attention) and ``for`` (several pointwise kernels in one). The ops are ATen names joined by ``_`` in sorted order and
-may themselves hold ``_``; they are read apart with a list of ATen names (the longest that fits, from the left).
+attention) and ``for`` (several pointwise kernels in one). The ops are ATen names in sorted order, joined by ``_``. As
+they may contain ``_`` too, they are split with a list of ATen names.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ KINDS = {
 INDUCTOR = re.compile(r"^triton_(?P<kind>poi|red|per|tem|for|split_scan)_fused(?:_(?P<ops>.*?))?_?(?P<number>\d+)$")
 OLD_INDUCTOR = re.compile(r"^triton__?(?:\d+d)+\w*$|^triton_\d*$|^triton__$")
 
-#: ATen names with an underscore inside (or in front), longest first when matched. A name that is not here is split at
-#: every underscore, which keeps the letters and loses only the grouping.
+#: ATen names with an underscore; the longest match wins. A name that is not listed is split at every underscore.
 OPS_WITH_UNDERSCORES = (
     "_adaptive_avg_pool2d", "_fused_rms_norm", "_log_softmax", "_native_batch_norm_legit",
     "_native_batch_norm_legit_functional", "_native_batch_norm_legit_no_training", "_safe_softmax",
@@ -52,7 +51,7 @@ VIEW_OPS = {
     "select", "as_strided", "detach", "alias", "split", "unbind",
 }  # fmt: skip
 
-#: Liger's Triton kernels, whose names say what they compute but not all of it: (family, what).
+#: Liger's kernels, whose names do not state all that they compute: (family, what).
 LIGER = {
     "_geglu_tanh_forward_kernel": ("elementwise", "GELU (tanh) of gate, times up, Liger"),
     "_geglu_tanh_backward_kernel": ("elementwise", "GELU (tanh) of gate, times up, backward, Liger"),
@@ -99,7 +98,7 @@ def _family(kind: str, ops: tuple[str, ...]) -> str:
         return "fill/mask"
     if work and work <= COPY_OPS | FILL_OPS:
         return "copy/cast"
-    return "copy/cast" if names and not work else "elementwise"  # only views: the data are laid out anew
+    return "copy/cast" if names and not work else "elementwise"  # only views: a change of layout
 
 
 def parse(text: str) -> KernelName | None:

@@ -1,9 +1,8 @@
-"""What the words of a kernel's own name say it does, whichever library it is from.
+"""What a kernel does by the words of its name, in any library.
 
-Libraries name most kernels after what they compute: ``fused_add_rms_norm_kernel``, ``silu_and_mul``, ``topk_softmax``.
-The rules are read from the top; the first that fits a name's words decides. What leads is what sets a kernel's cost or
-place: communication before what is fused with it, a product before its epilogue, a norm before the addition in front of
-it. A name without such a word, or with a word of several meanings only, stays unknown.
+Most kernels are named after what they compute: ``fused_add_rms_norm_kernel``, ``silu_and_mul``, ``topk_softmax``. The
+first rule that matches decides. Rules for the part that costs most come first: communication before what is fused with
+it, a product before its epilogue, a norm before the addition in front of it. A name without such a word stays unknown.
 """
 
 from __future__ import annotations
@@ -13,85 +12,96 @@ from functools import lru_cache
 
 from kernelbook.kernel_names.model import UNKNOWN
 
-#: A family and what is done (the words that fit, where nothing follows), then words: ``_`` stands for the space between
-#: two words, ``...`` for any words in between.
+#: ``family: what`` (the matched words, if it is empty), then the patterns of words: ``_`` is the space between two
+#: words, ``...`` up to six words.
 RULES = r"""
 communication: communication
     all_?reduce reduce_?scatter all_?gather all_?(?:2|to)_?all\w* cross_device_reduce send_?recv multi_?mem lamport
-    user_?buffers? sym_?mem nvls put_signal barrier_all push_kernel quick_?reduce symmetric_memory nvshmem\w*
+    user_?buffers? sym_?mem nvls put_signal barrier mscclpp a_2_a send recv push_kernel quick_?reduce
+    symmetric_memory nvshmem\w*
 other: random numbers
     distribution philox random rand_?perm rng uniform bernoulli multinomial poisson sampl(?:e|ing|er)\w* gumbel
     gen_sequenced generate_seed
 other: bookkeeping
     meta_?data scheduler prepare_varlen finalize_(?:moe|matmul|routing|kernel) fused_moe_pre\w+ pre_?compute
     gemm_starts problem_sizes tma_descriptors? expert_offsets preprocess_topk
-    (?:set|prepare|init|fill|clear)_...(?:ptrs?|pointers?|args|data|arrays|semaphores|offsets)
+    (?:set|compute|prepare|init|fill|clear)_...(?:ptrs?|pointers?|args|data|arrays|semaphores|offsets|descs?|lens|lengths|inputs|positions?)
+    (?:set|displace)_pointers? (?:adjust|setup)_(?:ipiv|pivinfo)
 copy/cast: writes a cache
-    (?:reshape|concat|append|insert|gather|store|write|save|copy|quant\w*|update)_...(?:kv|cache) concat_mla
+    (?:reshape|concat|append|insert|gather|store|write|save|copy|quant\w*)_...(?:kv|cache|kvcache)
+    (?:update|[gs]et|process|flatten|expand)_...(?:kv|cache|kvcache) concat_mla
     kv_cache_(?:copy|scatter|gather|store|update|insert) (?<!sin_)cache_kernel
 other: state-space model or linear attention
-    linear_attn linear_attention lightning_attn (?:gated_)?delta_(?:rule|net) retention recurrent gla kda gdn rwkv\d?
-    wkv_?\d? selective_scan mamba\w* ssm ssd (?<!bmm_)chunk_(?:scan|state|fwd|bwd|cumsum|local_cumsum) chunk_cumsum
-    recompute_w_u scaled_dot_kkt state_passing
+    linear_attn linear_attention lightning_attn (?:gated_)?delta_(?:rule|net) retention recurrent gla kda gdn
+    rwkv\d? wkv_?\d? selective_scan mamba\w* ssm ssd (?<!bmm_)chunk_(?:scan|state|fwd|bwd|cumsum|local_cumsum)
+    chunk_cumsum recompute_w_u scaled_dot_kkt state_passing
 softmax: softmax
     (?:attn|attention)_softmax
 attention: attention
     fmha flash_attn flash_attention flash_(?:fwd|bwd|decode|decoding) flash_mla attention attn [mg]qa mha sdpa
-    mla_(?:fwd|dec\w*|prefill|combine|merge|reduce|a_\d+) fwd_(?:grouped_)?kernel_stage
-    (?:prefill|decode)_with_(?:paged|ragged)_kv paged_(?:decode|prefill) xqa merge_(?:attn_)?states? dot_do_o
-    convert_dq variable_length_(?:merge|attention)_states
+    sparse_mla neighborhood lse_combine combine_lse mla_(?:fwd|dec\w*|prefill|combine|merge|reduce|a_\d+)
+    fwd_(?:grouped_)?kernel_stage (?:prefill|decode)_with_(?:paged|ragged)_kv paged_(?:decode|prefill) xqa
+    merge_(?:attn_)?states? dot_do_o convert_dq variable_length_(?:merge|attention)_states
 softmax: softmax
-    soft_?max\w* cross_entropy
+    soft_?max\w* sparse_?max cross_entropy parallel_ce
 copy/cast: lays weights out anew
-    (?:re|pre)pack\w* marlin_...preprocess act(?:ivation)?_quant\w* quant\w*_...deep_?gemm
-    ^per_(?:token|tensor)_...quant weight_reorder reorder deq?uant_mm swizzle_weight
+    (?:re|pre)pack\w* marlin_...preprocess structured_sparse_compressor act(?:ivation)?_quant\w*
+    quant\w*_...deep_?gemm ^per_(?:token|tensor)_...quant weight_reorder reorder deq?uant_mm swizzle_weight
 other: convolution
     conv conv\d?d? conv_\d_?d? convolution convolve fprop [dw]grad winograd\w* im_2_col\w* im_2_d_2_col vol_2_col
     vol_2_im col_2_im\w* implicit_gemm deconv\w* depthwise
 reduction: adds up the parts of a split-K product
-    split_?k_?reduc\w+ reduce_split_?k
+    split_?k_?reduc\w+ (?:reduce|combine)_...split_?k
 elementwise: activation
     (?:\w+_(?:and_)?mul|silu|gelu)_(?:\w+_){0,3}(?:quant|cvt) gated_act \w+_and_mul
+reduction: adds up partial results
+    partial_reduce stage_\d_reduce (?<!all_)(?<!all)reduce_(?:fp_\d+_|bf_\d+_)?(?:kernel_?\w*)?$
 GEMM: matrix product
-    \w*gem[mv](?!a)\w* mat_?mul\w* b?mm addmm ba?ddbmm mul_mat marlin machete fused_moe(?!_router) moe_stage f_?moe
-    lora_(?:shrink|expand) (?:do_)?shrink_kernel wv_?split_?k [sdcz]?(?:symm|hemm|trmm) sy(?:he)?(?:mm|r_?2?k|rk)
-    her_?2?k exl_?2 mat_?vec
+    (?!fbgemm)\w*gem[mv](?!a)\w* (?:sp)?(?:hp|sy|he|[gsh]b)mv mat_?mul\w* b?mm addmm ba?ddbmm mul_mat marlin machete
+    fused_moe(?!_router) moe_stage f_?moe moe_q_\d (?:fp_?\d+|w_\d_a_\d+)_linear lora_(?:shrink|expand|[ab]_kernel)
+    (?:do_)?shrink_kernel do_expand wv_?split_?k [sdcz]?(?:symm|hemm|trmm) sy(?:he)?(?:mm|r_?2?k|rk) her_?2?k mmv?q
+    einsum exl_?2 mat_?vec
 other: lays tokens out by expert
     moe_(?:align|permute|unpermute|sort\w*|lora_align|finalize|scatter|gather) finalize_moe expand_input_rows
     (?:count|shuffle|sort|expert)_...(?:tokens|rows)
 reduction: adds up the experts' outputs
     moe_(?:lora_)?sum moe_\w+_sum
 other: sort, scan or selection
-    top_?k top_?p grouped_topk routing router sort bitonic_\w+ radix scan prefix_sum cum_?(?:sum|prod|max|min)
-    histogram hist bin_?count unique non_?zero search_?sorted
+    \w*top_?k\w* top_?p reject\w* resampl\w* verify_tree beam greedy bad_words (?:moe|fused)_gate grouped_topk
+    routing router sort bitonic_\w+ radix scan prefix_sums? cum_?(?:sum|prod|max|min) histogram hist bin_?count
+    unique non_?zero search_?sorted
 reduction:
     (?:\w*rms|layer|group|batch|instance|l_?2|l_?1|qk|q|k|add|weight|renorm|lp)?_?norms? \w*rmsnorm\w*
     \w*layer_?norm\w* batch_?norm\w* group_?norm\w* rowwise_?norm\w* ln_(?:fwd|bwd) bn_(?:fw|bw) moments gamma_beta
-    welford reduce_tensor internal_gradients (?:backward_)?fused_params
+    welford bn_stats reduce_tensor internal_gradients (?:backward_)?fused_params
 elementwise: rotary embedding
     rope rotary mrope
 other:
-    compute_grad_weight embed\w* gather\w* scatter\w* index\w* take put pool\w* fft\w* rnn lstm gru interp\w*
-    upsampl\w* resize grid_sampl\w* nms roi\w* csr\w* coo\w* sp[mg]\w* trs[mv]
-    [sdcz]?(?:getf|getr[fsi]|geqrf?|potr[fs]|laswp|lar[ft]\w*|laed|lacpy|latrd|syev\w*|gesvd\w*|sytrd|hetrd) svd lu
-    nll class_nll ctc loss kl flip roll hash bucketize hadamard ngram adaptive\w* avg average unpool\w* [cp]dist lrn
-    binary_search semi_structured sparse_24 coalesce\w* krn ger[uc]? [sdcz]?ger[uc]? block_table slot_mapping
-    permute_pooled
+    compute_grad_weight embed\w* gather\w* scatter\w* ind(?:ex|ic)\w* page_table\w* sinkhorn take put pool\w* fft\w*
+    rnn lstm gru interp\w* upsampl\w* resize grid_sampl\w* nms roi\w* (?:sp)?[cb]sr\w* coo\w* sp[mg]\w* trs[mv]
+    [sdcz]?(?:getf|getr[fsi]|geqrf?|potr[fs]|laswp\w*|lar[ft]\w*|laed|lacpy|latrd|syev\w*|gesvd\w*|sytrd|hetrd) svd
+    lu householder jacobi sytd pivot\w* ipiv eigen\w* inverse gtsv\w* l[rfx]u_cache one_hot nll class_nll ctc loss
+    kl_?div jsd tvd kl flip roll hash bucketize hadamard ngram \w*adaptive\w* avg average unpool\w* [cp]dist lrn
+    binary_search semi_structured sparse_24 sparse_nm coalesce\w* krn ger[uc]? [sdcz]?ger[uc]? block_tables?
+    slot_mappings? permute_pooled
 elementwise:
     silu gelu relu swi_?glu swish gated_(?:fwd|bwd|forward|backward) ge_?glu glu_(?:fwd|bwd|forward|backward|kernel)
     scal_or_zero op_(?:\w+_)?tensor bin_bcast apply_\w*gemm_bias sigmoid tanh act(?:ivation)?_and_mul act_and_mul
-    activation dropout \w*adam\w* lamb sgd adagrad rmsprop lion optimizer\w* soft_?cap leaky mish \w+_element_?wise
-    element_?wise_\w+ point_?wise_\w+ elem_wise
+    activation dropout \w*adam\w* lamb sgd adagrad rmsprop lion optimizer\w* situ r_?relu temperature clip
+    [sdcz]lascl soft_?cap leaky mish \w+_element_?wise elem(?:ent)?_?wise_\w+ point_?wise_\w+ elem_wise
 copy/cast:
     \w*quant\w* (?:up|down)?cast casts cvt convert\w* reconstruct copy copies transpose\w* permute\w* unpermute
     nchw\w* nhwc\w* concat cat (?:un)?pack pad padding unpad mem_?cpy reorder swap_(?:blocks|dimension) swizzle
-    layout_transform transform_?filter deep_?copy
+    layout_transform transform_?filter deep_?copy [sdcz]transpose\w* [sdcz]swap shuffle_\d_?bit make_sequential
+    interleave \w*filter_reorder reorder_\w+_filter
+    (?:float|double|half|bf|fp|int)(?:_\d+)?_(?:2|to)_(?:float|double|half|bf|fp|int|\d+_bits)\w*
+    to_(?:float|half|bf_?(?:loat_)?16|fp_?16)
 reduction: reduces
-    arg_?(?:max|min) abs_?max amax asum nrm_?2 dot sum mean reduce_kernel reduction reduce_\w+_kernel
-    segment(?:ed)?_reduce logsumexp
+    renorm\w* (?:row_)?stats_kernel i?[sdcz]?amax arg_?(?:max|min) abs_?max asum nrm_?2 dot sum mean reduce_kernel
+    reduce_all reduction reduce_\w+_kernel segment(?:ed)?_reduce logsumexp
 fill/mask:
-    fill\w* mem_?set set_zeros? zeros? tri[lu] triu_tril arange iota eye masked_fill
-    init(?:ialize)?_(?:buffer|tensor|zero)\w*
+    fill\w* set_tensor\w* [sdcz]laset\w* mem_?set set_zeros? zeros? tri[lu] tril?u triu_tril \w*bit_?mask
+    mask_output arange iota eye masked_fill init(?:ialize)?_(?:buffer|tensor|zero)\w*
 elementwise:
     add mul sub div scal scale axpy axpby bias residual exp log pow sqrt neg clamp lerp abs penalt\w+ unary_\w+
     binary_\w+
@@ -103,22 +113,20 @@ def _pattern(listed: str) -> str:
 
 
 #: (family, what, pattern) of each rule.
-READ = tuple(
+PARSED = tuple(
     (family, what.strip(), _pattern(listed))
     for family, what, listed in re.findall(r"^(\S[^:\n]*):(.*)\n((?: .*\n)+)", RULES, re.MULTILINE)
 )
-#: At each word the first rule that fits there; what is looked for is the first of all.
-ANY = re.compile(
-    r"\b(?=" + "|".join(rf"(?P<rule{number}>(?:{pattern})\b)" for number, (*_, pattern) in enumerate(READ)) + ")"
-)
+#: One expression for all rules, for speed: at each word, the first rule that matches there.
+ANY = re.compile(r"\b(?=" + "|".join(rf"((?:{pattern})\b)" for *_, pattern in PARSED) + ")")
 
 
 @lru_cache(maxsize=8192)
 def by_words(text: str) -> tuple[str, str]:
-    """(family, what) by the words of a name; (``unknown``, "") where none says it."""
-    fitting = [(int(found.lastgroup.removeprefix("rule")), found) for found in ANY.finditer(text)]
-    if not fitting:
+    """(family, what) by the words of a name; (``unknown``, "") if no rule matches."""
+    matches = [(match.lastindex, match[match.lastindex]) for match in ANY.finditer(text) if match.lastindex]
+    if not matches:
         return UNKNOWN, ""
-    number, found = min(fitting, key=lambda each: each[0])
-    family, what, _ = READ[number]
-    return family, what or found[f"rule{number}"].strip()
+    rule, matched = min(matches, key=lambda each: each[0])
+    family, what, _ = PARSED[rule - 1]
+    return family, what or matched.strip()
