@@ -17,7 +17,7 @@ from pathlib import Path
 
 from kernelbook.command import run
 from kernelbook.containers.probe import utc_now
-from kernelbook.history.night_events import Judgement
+from kernelbook.history.night_events import NightVerdict
 from kernelbook.history.store import Store, write_json
 from kernelbook.history.verdicts import Rules, judge, rules_of
 
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return found.exit_status if args.exit_status else 0
 
 
-def judge_night(store: Store, night: str | None, rules: Rules) -> Judgement:
+def judge_night(store: Store, night: str | None, rules: Rules) -> NightVerdict:
     """Judge one night of the store; damaged files are set aside and named in what comes back.
 
     Raises ValueError for a night that is not there.
@@ -56,7 +56,7 @@ def judge_night(store: Store, night: str | None, rules: Rules) -> Judgement:
     return judge(history, night, judged, store.names, rules, damaged_events)
 
 
-def said(found: Judgement) -> Iterator[str]:
+def said(found: NightVerdict) -> Iterator[str]:
     """What was found, a line each."""
     yield f"{found.edition}: {found.compared} series compared, {found.insufficient} with too little history"
     for event in found.events:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kernelbook.history.night_events import Judgement
+from kernelbook.history.night_events import NightVerdict
 from kernelbook.history.schema import table_of
 from kernelbook.history.store import Store
 from kernelbook.history.verdicts import judge
@@ -23,7 +23,7 @@ SPIKES = {
 }
 
 
-def play(store: Store, dates: list[str], seed: int = 0) -> list[Judgement]:
+def play(store: Store, dates: list[str], seed: int = 0) -> list[NightVerdict]:
     rng = np.random.default_rng(seed)
     said = []
     for date in dates:
@@ -55,11 +55,11 @@ def play(store: Store, dates: list[str], seed: int = 0) -> list[Judgement]:
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory: pytest.TempPathFactory) -> list[Judgement]:
+def said(tmp_path_factory: pytest.TempPathFactory) -> list[NightVerdict]:
     return play(Store(tmp_path_factory.mktemp("history")), DATES)
 
 
-def test_each_event_is_found_once_and_nothing_else(said: list[Judgement]) -> None:
+def test_each_event_is_found_once_and_nothing_else(said: list[NightVerdict]) -> None:
     events = [event for judgement in said for event in judgement.events]
     assert [(event.kind, event.night, event.run, event.case) for event in events] == [
         ("gap", DATES[20], None, None),
@@ -70,7 +70,7 @@ def test_each_event_is_found_once_and_nothing_else(said: list[Judgement]) -> Non
     ]
 
 
-def test_the_step_is_found_by_the_third_night_with_its_size(said: list[Judgement]) -> None:
+def test_the_step_is_found_by_the_third_night_with_its_size(said: list[NightVerdict]) -> None:
     event = next(event for judgement in said for event in judgement.events if event.kind == "time")
     assert DATES.index(event.found) - DATES.index(STEP) <= 2
     assert event.change == pytest.approx(0.05, abs=0.015)
@@ -78,7 +78,7 @@ def test_the_step_is_found_by_the_third_night_with_its_size(said: list[Judgement
     assert event.causes == ("nothing but time: same kernels, versions and clocks",)
 
 
-def test_the_kernel_is_told_the_same_night_old_and_new_decoded(said: list[Judgement]) -> None:
+def test_the_kernel_is_told_the_same_night_old_and_new_decoded(said: list[NightVerdict]) -> None:
     event = next(event for judgement in said for event in judgement.events if event.kind == "kernels")
     assert event.found == event.night == REPLACED
     (cause,) = event.causes
@@ -89,7 +89,7 @@ def test_the_kernel_is_told_the_same_night_old_and_new_decoded(said: list[Judgem
     assert "256x128" in new or GEMM_2[:40] in new
 
 
-def test_a_new_driver_starts_new_series_and_says_so(said: list[Judgement]) -> None:
+def test_a_new_driver_starts_new_series_and_says_so(said: list[NightVerdict]) -> None:
     judgement = next(item for item in said if item.edition == DRIVER)
     (event,) = judgement.events
     assert event.causes == ("driver 580.95.05 → 590.10",)
@@ -98,13 +98,13 @@ def test_a_new_driver_starts_new_series_and_says_so(said: list[Judgement]) -> No
     assert judgement.exit_status == 0
 
 
-def test_exit_statuses_follow_from_changes_and_failures(said: list[Judgement]) -> None:
+def test_exit_statuses_follow_from_changes_and_failures(said: list[NightVerdict]) -> None:
     statuses = {item.edition: item.exit_status for item in said if item.exit_status}
     step_found = next(event.found for item in said for event in item.events if event.kind == "time")
     assert statuses == {LOST: 4, step_found: 3, REPLACED: 3}
 
 
-def test_spikes_are_suspects_of_their_night_and_no_alert(said: list[Judgement]) -> None:
+def test_spikes_are_suspects_of_their_night_and_no_alert(said: list[NightVerdict]) -> None:
     marked = {(item.edition, suspect.run, suspect.case) for item in said for suspect in item.suspects}
     assert set(SPIKES) <= marked
     assert (

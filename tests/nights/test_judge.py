@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import detect_changes
-from kernelbook.history.night_events import Event, Judgement, event_of, exit_status
+from kernelbook.history.night_events import Event, NightVerdict, event_of, exit_status
 from kernelbook.history.schema import table_of
 from kernelbook.history.store import Store
 from kernelbook.history.verdicts import Rules, judge, rules_of
@@ -26,7 +26,7 @@ class Nights:
         self.store, self.rng, self.noise = Store(folder), np.random.default_rng(11), noise
         self.dates = iter(editions(400))
 
-    def play(self, count: int, rules: Rules | None = None, skip: int = 0, **change: object) -> list[Judgement]:
+    def play(self, count: int, rules: Rules | None = None, skip: int = 0, **change: object) -> list[NightVerdict]:
         for _ in range(skip):
             next(self.dates)
         found = []
@@ -37,7 +37,7 @@ class Nights:
             found.append(self.judge(date, rules))
         return found
 
-    def judge(self, date: str, rules: Rules | None = None) -> Judgement:
+    def judge(self, date: str, rules: Rules | None = None) -> NightVerdict:
         judged, _ = self.store.read_events()
         found = judge(self.store.read(until=date), date, judged, self.store.names, rules)
         self.store.write_events(date, found.as_json("2026-01-01T00:00:00Z"))
@@ -49,7 +49,7 @@ def nights(tmp_path: Path) -> Nights:
     return Nights(tmp_path)
 
 
-def events(judgements: list[Judgement]) -> list[Event]:
+def events(judgements: list[NightVerdict]) -> list[Event]:
     return [event for judgement in judgements for event in judgement.events]
 
 

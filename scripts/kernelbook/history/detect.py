@@ -8,6 +8,8 @@ A step is kept only where it is large enough to matter and stands out of the noi
 from __future__ import annotations
 
 import itertools
+import math
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,7 +55,7 @@ def noise(values: np.ndarray) -> float:
     """Standard deviation of the noise around the levels, from the differences of neighbours; never 0."""
     differences = np.diff(values)
     mad = float(np.median(np.abs(differences - np.median(differences)))) if len(differences) else 0.0
-    return max(MAD_TO_SIGMA * mad / np.sqrt(2.0), NOISE_FLOOR * abs(float(np.median(values))), np.finfo(float).tiny)
+    return max(MAD_TO_SIGMA * mad / math.sqrt(2.0), NOISE_FLOOR * abs(float(np.median(values))), sys.float_info.min)
 
 
 def level_changes(values: np.ndarray, *, penalty: float = 5.0, min_change: float = 0.03) -> tuple[LevelChange, ...]:
@@ -126,5 +128,5 @@ def suspect_z(values: np.ndarray, *, nights: int = 20, least: int = 12) -> float
     if len(past) < least:
         return None
     middle = float(np.median(past))
-    mad = max(float(np.median(np.abs(past - middle))), NOISE_FLOOR * abs(middle) / MAD_TO_SIGMA, np.finfo(float).tiny)
+    mad = max(float(np.median(np.abs(past - middle))), NOISE_FLOOR * abs(middle) / MAD_TO_SIGMA, sys.float_info.min)
     return 0.6745 * (float(values[-1]) - middle) / mad

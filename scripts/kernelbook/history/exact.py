@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import date
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from kernelbook.history.night_events import Event, Failed
 from kernelbook.history.series import Histories, Series
 from kernelbook.text.formatting import visible
 
+Row = Mapping[str, Any]
 Names = Callable[[str, str, str], dict[str, tuple[str, ...]]]
 """(edition, run, "kernels" or "ops") -> names by their id."""
 PASSING_WARNINGS = frozenset({"slow_first", "uneven", "several_kinds", "shared_gpu", "unlocked_gpu", "few_samples"})
@@ -43,16 +45,17 @@ def _identity_event(histories: Histories, series: Series, at: int, names: Names,
     for column, noun in (("kernels", "kernel"), ("ops", "op")):
         if f"{column}_id" in changed:
             before = _known_before(series, f"{column}_id", at)
-            old, new = (_names(histories, series, position, names, column) for position in (before, at))
+            old = () if before is None else _names(histories, series, before, names, column)
+            new = _names(histories, series, at, names, column)
             why += causes.sequence_changes(old, new, noun)
             brief += causes.sequence_changes(old, new, noun, brief=True)
     why += causes.count_changes(series, at, ("memcpys", "memsets", "launches")) if kind != "warnings" else []
     if "warnings" in changed:
         before = _known_before(series, "warnings", at)
-        old, new = (_lasting(series.facts["warnings"][position]) for position in (before, at))
-        why += [f"warning gone: {code}" for code in sorted(old - new)] + [
-            f"new warning: {code}" for code in sorted(new - old)
-        ]
+        warned = set() if before is None else _lasting(series.facts["warnings"][before])
+        warns = _lasting(series.facts["warnings"][at])
+        why += [f"warning gone: {code}" for code in sorted(warned - warns)]
+        why += [f"new warning: {code}" for code in sorted(warns - warned)]
     versions = causes.version_changes(series, at)
     metric = "forward_time_us"
     past, now = series.before(metric, at, effect_nights), float(series.values[metric][at])
@@ -104,7 +107,7 @@ def _identity_text(why: Sequence[str], effect: float | None) -> str:
 
 def series_events(histories: Histories, first: int) -> list[Event]:
     """Series that began from night `first` on where the case had another: one event a run, night and difference."""
-    found: dict[tuple, list[Series]] = defaultdict(list)
+    found: dict[tuple[str, int, tuple[str, ...]], list[Series]] = defaultdict(list)
     for group in histories.by_subject.values():
         for old, new in itertools.pairwise(group):
             if new.nights[0] >= first:
@@ -137,8 +140,8 @@ def failures(table: pa.Table, edition: str) -> tuple[Failed, ...]:
     return _failures(own.select(["run", "case", "status", "reason"]).to_pylist())
 
 
-def _failures(rows: Sequence[dict]) -> tuple[Failed, ...]:
-    runs: dict[str, list[dict]] = defaultdict(list)
+def _failures(rows: Sequence[Row]) -> tuple[Failed, ...]:
+    runs: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         runs[row["run"]].append(row)
     found = []
@@ -147,14 +150,14 @@ def _failures(rows: Sequence[dict]) -> tuple[Failed, ...]:
         if bad and not any(row["status"] == "ok" for row in members):
             found.append(Failed(run, None, _reason(bad[0]), len(bad)))
             continue
-        cases: dict[str, list[dict]] = defaultdict(list)
+        cases: dict[str, list[Row]] = defaultdict(list)
         for row in bad:
             cases[row["case"]].append(row)
         found += [Failed(run, case, _reason(some[0]), len(some)) for case, some in sorted(cases.items())]
     return tuple(found)
 
 
-def _reason(row: dict) -> str:
+def _reason(row: Row) -> str:
     return visible(row["reason"] or "no reason given")
 
 

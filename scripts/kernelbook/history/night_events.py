@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kernelbook.history.schema import short_id
@@ -54,19 +54,18 @@ class Event:
 
 def event_of(found: Mapping[str, Any]) -> Event:
     """An event as read back; unknown keys (of later versions) are ignored, missing ones are None."""
-    names = Event.__dataclass_fields__
-    known = {name: found.get(name) for name in names if name in found}
-    base = dict.fromkeys(("kind", "night", "run", "case", "series", "text"))
-    return replace(Event(**base | known), causes=tuple(known.get("causes") or ()))
+    fields: dict[str, Any] = dict.fromkeys(("kind", "night", "run", "case", "series", "text"))
+    fields |= {name: value for name, value in found.items() if name in Event.__dataclass_fields__}
+    return Event(**fields | {"causes": tuple(fields.get("causes") or ())})
 
 
 @dataclass(frozen=True)
 class Suspect:
     """A night value that stands out; `z` is the modified z-score, None for what is not a matter of numbers."""
 
-    run: str
-    case: str
-    series: str
+    run: str | None
+    case: str | None
+    series: str | None
     text: str
     change: float | None = None
     z: float | None = None
@@ -83,7 +82,7 @@ class Failed:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class NightVerdict:
     """All that one night is told to say."""
 
     edition: str

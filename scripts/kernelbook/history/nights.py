@@ -32,7 +32,7 @@ def night_date(edition: str) -> str:
     return edition[:10]
 
 
-def night_order(edition: str) -> tuple:
+def night_order(edition: str) -> tuple[str, list[tuple[int, str]]]:
     """Sort key of a night: by date, the one without a suffix first, `-2` before `-10`."""
     parts = re.split(r"(\d+)", edition[10:])
     return edition[:10], [(int(part), "") if part.isdigit() else (-1, part) for part in parts if part]

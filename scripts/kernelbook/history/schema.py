@@ -126,7 +126,8 @@ def _distinct(table: pa.Table) -> list[dict[str, Any]]:
     columns = [*SERIES_KEY, "settings", "series"]
     numbered = table.select(columns).append_column("row", pa.array(range(len(table)), pa.int64()))
     found = numbered.group_by(columns, use_threads=False).aggregate([("row", "min")])
-    return found.sort_by("row_min").to_pylist()
+    rows: list[dict[str, Any]] = found.sort_by("row_min").to_pylist()
+    return rows
 
 
 def table_of(rows: Iterable[Mapping[str, object]]) -> pa.Table:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -51,7 +52,7 @@ class Series:
     driver: str | None
     nights: np.ndarray
     values: dict[str, np.ndarray]
-    facts: dict[str, list]
+    facts: dict[str, list[Any]]
     processes: np.ndarray
 
     @property
@@ -125,7 +126,7 @@ def _medians(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
     return np.where(count > 0, middle, np.nan)
 
 
-def _modes(column: pa.ChunkedArray, order: np.ndarray, starts: np.ndarray) -> list:
+def _modes(column: pa.ChunkedArray, order: np.ndarray, starts: np.ndarray) -> list[Any]:
     """What most rows of each group have, those that have nothing left out; the first of them on a tie."""
     coded = column.combine_chunks().dictionary_encode()
     words = [*coded.dictionary.to_pylist(), None]

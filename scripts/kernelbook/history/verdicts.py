@@ -11,7 +11,7 @@ import numpy as np
 from kernelbook.history import exact
 from kernelbook.history.causes import percent, time_causes
 from kernelbook.history.detect import MIN_SEGMENT, LevelChange, level_changes, suspect_z
-from kernelbook.history.night_events import ALERTS, Event, Judgement, Suspect, remembered
+from kernelbook.history.night_events import ALERTS, Event, NightVerdict, Suspect, remembered
 from kernelbook.history.series import METRICS, Histories, Series, make_series
 from kernelbook.history.store import Damaged, History
 
@@ -49,7 +49,7 @@ def judge(
     names: exact.Names,
     rules: Rules | None = None,
     damaged: Sequence[Damaged] = (),
-) -> Judgement:
+) -> NightVerdict:
     """What the night `edition` has to say, with `history` up to it.
 
     judged, damaged: what earlier nights said, and which files of it could not be read (Store.read_events); only nights
@@ -64,11 +64,7 @@ def judge(
         )
     histories = make_series(history.table, nights)
     first = max(0, len(nights) - rules.alert_window)
-    renamed = history.renamed
-    said = tuple(
-        replace(event, series=renamed.get((event.series, event.case), event.series))
-        for event in remembered(judged, nights[:-1])
-    )
+    said = tuple(_with_present_series(event, history) for event in remembered(judged, nights[:-1]))
     known = {event.id for event in said}
     fresh = [event for event in _exact(history, histories, names, first, rules) if event.id not in known]
     order = {night: at for at, night in enumerate(nights)}
@@ -79,7 +75,7 @@ def judge(
     fresh += times
     tonight = [series for series in histories.series if series.nights[-1] == len(nights) - 1]
     enough = [series for series in tonight if len(_known(series, METRICS[0])[1]) >= rules.min_nights]
-    return Judgement(
+    return NightVerdict(
         edition=edition,
         events=tuple(replace(event, found=edition) for event in sorted(fresh, key=_order)),
         suspects=(*flapping, *wavering, *_suspects(tonight, rules)),
@@ -91,6 +87,13 @@ def judge(
     )
 
 
+def _with_present_series(event: Event, history: History) -> Event:
+    """An event of an older schema with the series id that its series has now."""
+    if event.series is None or event.case is None:
+        return event
+    return replace(event, series=history.renamed.get((event.series, event.case), event.series))
+
+
 def _exact(history: History, histories: Histories, names: exact.Names, first: int, rules: Rules) -> list[Event]:
     return [
         *exact.identity_events(histories, names, first, rules.suspect_nights),
@@ -100,7 +103,7 @@ def _exact(history: History, histories: Histories, names: exact.Names, first: in
     ]
 
 
-def _order(event: Event) -> tuple:
+def _order(event: Event) -> tuple[str, str, str, str]:
     return event.night, event.run or "", event.case or "", event.kind
 
 
@@ -108,7 +111,8 @@ def _without_flapping(
     fresh: Sequence[Event], said: Sequence[Event], order: Mapping[str, int], rules: Rules
 ) -> tuple[list[Event], tuple[Suspect, ...]]:
     """Kernels that go back and forth alert twice within the window and are suspects of their night from then on."""
-    kept, flapping = [], []
+    kept: list[Event] = []
+    flapping = []
     for event in sorted(fresh, key=lambda event: order[event.night]):
         begin = order[event.night] - rules.alert_window
         same = [
@@ -118,7 +122,7 @@ def _without_flapping(
         if event.kind not in FLAPPING or len(earlier) < FLAPS:
             kept.append(event)
         elif order[event.night] == len(order) - 1:
-            flapping.append(Suspect(event.run, event.case, event.series, f"goes back and forth: {event.text}"))
+            flapping.append(_alternating(event, None))
     return kept, tuple(flapping)
 
 
@@ -132,14 +136,21 @@ def _without_wavering(
         month = [
             old for old in same if 0 <= order[event.night] - order.get(old.night, -WAVERING_NIGHTS) < WAVERING_NIGHTS
         ]
-        returns = any(abs(event.after / old.before - 1) < rules.min_change for old in month)
+        returns = any(_near(event.after, old.before, rules.min_change) for old in month)
         if len(month) >= FLAPS and returns:
-            wavering.append(
-                Suspect(event.run, event.case, event.series, f"goes back and forth: {event.text}", event.change)
-            )
+            wavering.append(_alternating(event, event.change))
         else:
             kept.append(event)
     return kept, tuple(wavering)
+
+
+def _alternating(event: Event, change: float | None) -> Suspect:
+    return Suspect(event.run, event.case, event.series, f"goes back and forth: {event.text}", change)
+
+
+def _near(value: float | None, reference: float | None, limit: float) -> bool:
+    """Whether the relative difference is below the limit; False where a value is missing."""
+    return bool(value is not None and reference and abs(value / reference - 1) < limit)
 
 
 def _known(series: Series, metric: str) -> tuple[np.ndarray, np.ndarray]:
@@ -189,8 +200,9 @@ def _stands_for(event: Event, metric: str, change: LevelChange, distance: int, r
         return distance <= 1 and abs(event.change - change.change) < slack
     if event.metric != metric:
         return distance <= 1 or (distance <= MIN_SEGMENT and abs(event.change - change.change) < slack)
-    apart = abs(change.after / event.after - 1)
-    return apart < slack if distance <= MIN_SEGMENT else apart < rules.min_change and distance <= rules.alert_window
+    if distance <= MIN_SEGMENT:
+        return _near(change.after, event.after, slack)
+    return distance <= rules.alert_window and _near(change.after, event.after, rules.min_change)
 
 
 def _time_event(histories: Histories, series: Series, at: int, metric: str, change: LevelChange) -> Event:

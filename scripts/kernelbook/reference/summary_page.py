@@ -43,12 +43,13 @@ def trace_page(scripts: Path) -> str:
 
 
 def _read(file: Path) -> Schema:
-    return json.loads(file.read_text(encoding="utf-8"))
+    schema: Schema = json.loads(file.read_text(encoding="utf-8"))
+    return schema
 
 
 def _keys(scripts: Path, schema: Schema) -> str:
     rows = _rows(Resolver(scripts, schema), "", schema)
-    return schema["description"] + "\n\n" + table(("key", "value", "meaning"), rows)
+    return str(schema["description"]) + "\n\n" + table(("key", "value", "meaning"), rows)
 
 
 def _rows(whole: Resolver, prefix: str, schema: Schema) -> Iterator[tuple[str, str, str]]:

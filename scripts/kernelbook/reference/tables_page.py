@@ -55,7 +55,8 @@ def _demand(known: Mapping[str, Any], found: Mapping[str, pa.Table]) -> None:
 
 def described() -> Mapping[str, Any]:
     """columns.yaml: what is written about each table and column."""
-    return yaml.safe_load((Path(__file__).parent / "columns.yaml").read_text(encoding="utf-8"))
+    columns: Mapping[str, Any] = yaml.safe_load((Path(__file__).parent / "columns.yaml").read_text(encoding="utf-8"))
+    return columns
 
 
 def edition_tables(home: Path) -> dict[str, pa.Table]:

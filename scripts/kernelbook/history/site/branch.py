@@ -130,7 +130,7 @@ class Git:
 
     def _own_identity(self) -> dict[str, str]:
         """The author that git is configured with here; `IDENTITY` is used without one."""
-        found = {}
+        found: dict[str, str] = {}
         for key, names in (
             ("user.name", ("AUTHOR_NAME", "COMMITTER_NAME")),
             ("user.email", ("AUTHOR_EMAIL", "COMMITTER_EMAIL")),

@@ -6,16 +6,18 @@ not scale: a dot is a line of no length with round ends.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup, escape
 
-from kernelbook.text.formatting import NOT_AVAILABLE, significant
+from kernelbook.text.units import NOT_AVAILABLE, significant
 
 WIDTH, HEIGHT = 1000.0, 100.0
+Scale = Callable[[Any], Any]  # a value, or an array of them, to drawing units
 DOTS_UP_TO = 150
 """Nights up to which each has a dot; more would be a smear."""
 
@@ -67,10 +69,10 @@ def draw(lines: Sequence[Line], marks: Sequence[Mark], label: str) -> Chart | No
     first, last = min(line.x[0] for line in lines), max(line.x[-1] for line in lines)
     span = max(last - first, 1.0)
 
-    def across(x: np.ndarray | float) -> np.ndarray | float:
+    def across(x: Any) -> Any:
         return 8 + (x - first) / span * (WIDTH - 16)
 
-    def down(y: np.ndarray | float) -> np.ndarray | float:
+    def down(y: Any) -> Any:
         return np.clip((high - y) / (high - low) * HEIGHT, 1.5, HEIGHT - 1.5)
 
     parts = [f'<path class="grid" d="{_rules([float(down(step)) for step in steps])}"/>']
@@ -87,7 +89,7 @@ def draw(lines: Sequence[Line], marks: Sequence[Mark], label: str) -> Chart | No
     )
 
 
-def _line(line: Line, across, down, dotted: bool) -> list[str]:
+def _line(line: Line, across: Scale, down: Scale, dotted: bool) -> list[str]:
     known = np.isfinite(line.y)
     xs, ys = across(line.x), down(np.where(known, line.y, 0.0))
     lifted = set(line.breaks)
@@ -126,7 +128,7 @@ def scale(values: np.ndarray) -> tuple[float, float, list[float]]:
     return low, high, [float(value) for value in np.arange(np.ceil(low / step) * step, high, step)]
 
 
-def _dates(first: float, last: float, across) -> tuple[Tick, ...]:
+def _dates(first: float, last: float, across: Scale) -> tuple[Tick, ...]:
     days = np.unique(np.linspace(first, last, 4).round().astype(int)) if last > first else np.array([int(first)])
     return tuple(Tick(float(across(day)) / 10, date.fromordinal(int(day)).isoformat()) for day in days)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Collection
+from typing import Any
 from xml.etree import ElementTree as Xml
 
 from kernelbook.history.night_events import Event
@@ -69,7 +70,7 @@ def xml_text(text: str) -> str:
 def latest_json(night: Night | None, reports: Collection[str]) -> str:
     """The last night for scripts: schema, edition, verdict, links, and all that was judged; null without a night."""
     if night is None:
-        found = {"schema": 1, "edition": None}
+        found: dict[str, Any] = {"schema": 1, "edition": None}
     else:
         report = f"nights/{night.edition}/report/index.html" if night.edition in reports else None
         found = {

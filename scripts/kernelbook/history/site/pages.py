@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
@@ -21,6 +21,7 @@ from kernelbook.text.formatting import csv_cell
 
 TEMPLATES = Path(__file__).parent / "templates"
 RECENT = 12
+Page = Callable[..., str]  # (template, path to the top, **values) -> text
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def pages(book: Book, site: Site, reports: Collection[str]) -> Iterator[tuple[st
         yield "latest.html", page("index.html", "", nights=[], recent=[])
 
 
-def _night_pages(nights: Sequence[Night], page) -> Iterator[tuple[str, str]]:
+def _night_pages(nights: Sequence[Night], page: Page) -> Iterator[tuple[str, str]]:
     for at, night in enumerate(nights):
         around = {"older": nights[at + 1] if at + 1 < len(nights) else None, "newer": nights[at - 1] if at else None}
         yield night.link, page("night.html", "../../", night=night, **around)
@@ -76,7 +77,7 @@ def _night_pages(nights: Sequence[Night], page) -> Iterator[tuple[str, str]]:
             yield "latest.html", page("night.html", "", night=night, **around)
 
 
-def _trend_pages(found: Sequence[Trend], page) -> Iterator[tuple[str, str]]:
+def _trend_pages(found: Sequence[Trend], page: Page) -> Iterator[tuple[str, str]]:
     lines = [(line, list(group)) for line, group in groupby(found, key=lambda trend: trend.line)]
     yield "trends/index.html", page("trends.html", "../", lines=lines, spark_nights=SPARK_NIGHTS)
     for trend in found:

@@ -27,6 +27,7 @@ STATUS = {
     None: ("quiet", "not judged"),
 }
 NOTEWORTHY = 0.03
+Rows = dict[int, dict[str, list[tuple[Series, int, float]]]]  # night -> run -> (series, position, change)
 
 
 @dataclass(frozen=True)
@@ -161,9 +162,9 @@ class Book:
             suspects = {(item["run"], item["case"]) for item in judged.get("suspects", ())}
             yield Night(edition, judged, events, tuple(self._run_tables(at, rows, others.get(edition, []), suspects)))
 
-    def _rows(self) -> dict[int, dict[str, list[tuple[Series, int, float]]]]:
+    def _rows(self) -> Rows:
         """By night and run: (series, position, change against the last nights' median or NaN)."""
-        found: dict[int, dict[str, list[tuple[Series, int, float]]]] = defaultdict(lambda: defaultdict(list))
+        found: Rows = defaultdict(lambda: defaultdict(list))
         for series in self.histories.series:
             deltas = against_last_nights(series.values[METRICS[0]], self.rules.suspect_nights)
             for position, night in enumerate(series.nights.tolist()):
@@ -174,18 +175,20 @@ class Book:
         """Rows that are not good, by night; one a case."""
         table = self.history.table
         bad = table.filter(pc.not_equal(table["status"], "ok")).select(["edition", "run", "case", "status", "reason"])
-        found: dict[str, dict[tuple, dict[str, Any]]] = defaultdict(dict)
+        found: dict[str, dict[tuple[str, str], dict[str, Any]]] = defaultdict(dict)
         for row in bad.to_pylist():
             found[row["edition"]].setdefault((row["run"], row["case"]), row)
         return {edition: list(rows.values()) for edition, rows in found.items()}
 
-    def _run_tables(self, at: int, rows, others: Sequence[dict[str, Any]], suspects: set) -> Iterator[RunTable]:
+    def _run_tables(
+        self, at: int, rows: Rows, others: Sequence[dict[str, Any]], suspects: set[tuple[str, str]]
+    ) -> Iterator[RunTable]:
         good = rows.get(at, {})
         for run in sorted({*good, *(row["run"] for row in others)}):
             mine = good.get(run, [])
             bad = [row for row in others if row["run"] == run]
             measured = {series.case for series, _, _ in mine}
-            cases = [_good_row(*item, (run, item[0].case) in suspects) for item in mine]
+            cases = [_good_row(*item, suspect=(run, item[0].case) in suspects) for item in mine]
             cases += [_bad_row(row, self._has_trend(row)) for row in bad if row["case"] and row["case"] not in measured]
             note = next((row["reason"] or "" for row in bad if not row["case"]), "")
             facts = run_facts(mine[0][0], mine[0][1]) if mine else ()
@@ -204,7 +207,8 @@ def against_last_nights(values: np.ndarray, nights: int) -> np.ndarray:
     medians = np.full(len(values), np.nan)
     medians[enough] = np.nanmedian(windows[enough], axis=1)
     medians[medians == 0] = np.nan
-    return values / medians - 1
+    changes: np.ndarray = values / medians - 1
+    return changes
 
 
 def signed(change: float) -> str:
@@ -219,7 +223,7 @@ def tone_of(change: float) -> str:
     return "slower" if change > 0 else "faster"
 
 
-def _good_row(series: Series, position: int, delta: float, suspect: bool) -> CaseRow:
+def _good_row(series: Series, position: int, delta: float, *, suspect: bool) -> CaseRow:
     return CaseRow(
         case=series.case,
         link=trend_link(series.line, series.case),

@@ -35,7 +35,7 @@ def message(judged: Mapping[str, Any], title: str, url: str | None) -> str | Non
 
 def _event_lines(events: list[Event]) -> list[str]:
     """A line a change; cases of a run that changed in one night for one cause share it. Failures are told apart."""
-    groups: dict[tuple, list[Event]] = {}
+    groups: dict[tuple[Any, ...], list[Event]] = {}
     for event in events:
         if event.kind != "failure":
             alone = event.id if event.case is None else None
