@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 from kernelbook.cases import Activity, CaseFacts
-from kernelbook.judge.comparisons import Comparison, compare, refusal, step_text
+from kernelbook.judge.alignment import Step
+from kernelbook.judge.comparisons import Comparison, compare, ratio_of, refusal, step_text
 from kernelbook.judge.findings.rules import Scene
 from kernelbook.judge.insight_tables import comparison_rows
-from kernelbook.judge.ratio import ratio_of
-from kernelbook.judge.steps import Step
 from tests.insight.insight_raw import device_time, time_of, usual
 
 Facts = dict[str, CaseFacts]

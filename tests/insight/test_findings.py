@@ -11,8 +11,7 @@ import pytest
 
 from kernelbook.cases import CaseFacts
 from kernelbook.judge.findings import find, find_in_run, rules
-from kernelbook.judge.findings.rules import Finding
-from kernelbook.judge.findings.together import together
+from kernelbook.judge.findings.rules import Finding, together
 from tests.insight.insight_findings import found, one, small
 from tests.insight.insight_traces import Trace
 

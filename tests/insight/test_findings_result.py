@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kernelbook.cases import CaseFacts
-from kernelbook.judge.findings.result import BOUNDS
+from kernelbook.judge.findings.reliability import BOUNDS
 from tests.insight.insight_findings import found, one
 
 

@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from kernelbook.cases import CaseFacts, Forward
+from kernelbook.judge.cost_model.forward import trade_off
 from kernelbook.judge.insight import Insight, judge_edition
 from kernelbook.judge.insight_tables import table
-from kernelbook.judge.trade_off import trade_off
 from tests.insight.insight_raw import device_time, usual
 
 HEADLINE = ("sdpa-math-eager", "attention-inplace-eager")

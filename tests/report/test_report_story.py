@@ -9,7 +9,7 @@ import pytest
 
 from kernelbook.cases import Activity
 from kernelbook.edition.read import read_edition
-from kernelbook.judge.trade_off import computed_in
+from kernelbook.judge.cost_model.forward import computed_in
 from kernelbook.report import story
 from kernelbook.report.rendering import render_report
 from tests.report import made_edition

@@ -1,4 +1,4 @@
-"""Two sequences of device activities, or of CPU ops, laid side by side: what was added, removed, replaced, fused."""
+"""Two sequences of device activities, or of CPU ops, aligned: which were added, removed, replaced or fused."""
 
 from __future__ import annotations
 
@@ -8,9 +8,102 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelbook.cases import Activity, Call
-from kernelbook.judge.fusions import Placed, fusions
-from kernelbook.judge.steps import Step, in_epilogues, moved
+from kernelbook.judge.fusions import Placed, base_op, fusions
 from kernelbook.judge.tensor_sizes import Sizes
+
+MOVED = ("elementwise", "softmax", "reduction")
+MOST_MOVED = 2
+#: Epilogues of a product's kernel that add something to it; "relu" in a name is no sign that one is applied.
+ADDING = {"beta add", "bias"}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One place of the alignment: activities of a, of b, and what became of them. Times in µs.
+
+    kind: same, changed (the same name, another time), replaced (also two by one of the same work, or one by two), fused
+    (several of a are one of b; or several, where it cannot be said which of a went into which), split (the other way
+    round), added, removed. ``words_a``, ``words_b``: what each is called in a sentence, where that was asked for.
+    """
+
+    kind: str
+    a: tuple[Activity, ...]
+    b: tuple[Activity, ...]
+    words_a: tuple[str, ...] = ()
+    words_b: tuple[str, ...] = ()
+
+    @property
+    def time_a_us(self) -> float:
+        """Time of the activities of a."""
+        return sum(activity.duration_us for activity in self.a)
+
+    @property
+    def time_b_us(self) -> float:
+        """Time of the activities of b."""
+        return sum(activity.duration_us for activity in self.b)
+
+    @property
+    def delta_us(self) -> float:
+        """What b takes more than a here."""
+        return self.time_b_us - self.time_a_us
+
+
+def rest_us(whole_us: float, steps: Sequence[Step]) -> float:
+    """What a difference of device times has beside the steps that are told, so that all of it adds up.
+
+    It is of the activities that are the same, and of medians: that of a sum is not the sum of those of its parts.
+    """
+    return whole_us - sum(step.delta_us for step in steps if step.kind != "same")
+
+
+def moved(steps: Sequence[Step]) -> list[Step]:
+    """A pointwise op, softmax or reduction that is gone in one place and new in another: told as replaced.
+
+    Only of one for one, or one for two (the scores are scaled, or both factors of them): of more it cannot be said.
+    """
+    loose: dict[str, dict[str, list[Step]]] = {}
+    for step in steps:
+        if step.kind in ("removed", "added") and (step.a or step.b)[0].family in MOVED:
+            word = _op_of((step.a or step.b)[0])
+            loose.setdefault(word, {"removed": [], "added": []})[step.kind].append(step)
+    found: dict[int, Step] = {}
+    dropped: set[int] = set()
+    for word, sides in loose.items():
+        numbers = sorted(map(len, sides.values()))
+        if word and numbers[0] == 1 and numbers[1] <= MOST_MOVED:
+            mine, theirs = (tuple(x for s in sides[kind] for x in (s.a or s.b)) for kind in ("removed", "added"))
+            found[id(sides["removed"][0])] = Step("replaced", mine, theirs)
+            dropped |= {id(step) for several in sides.values() for step in several}
+    return [found.get(id(step), step) for step in steps if id(step) in found or id(step) not in dropped]
+
+
+def _op_of(activity: Activity) -> str:
+    """The one op of an ATen kernel, by its name, else by the op that launched it."""
+    if activity.decoded.library != "ATen":
+        return ""
+    named = activity.decoded.fused_ops
+    return base_op(named[0]) if named else base_op(activity.op or "")
+
+
+def in_epilogues(steps: Sequence[Step]) -> list[Step]:
+    """A product and the add behind it, replaced by a product whose epilogue adds."""
+    kept: list[Step] = []
+    for step in steps:
+        before = kept[-1] if kept else None
+        if before and step.kind == "removed" and _op_of(step.a[0]) == "add" and _adds_instead(before):
+            kept[-1] = Step("replaced", (*before.a, *step.a), before.b)
+        else:
+            kept.append(step)
+    return kept
+
+
+def _adds_instead(step: Step) -> bool:
+    """Whether the kernel of b has an epilogue that adds, and that of a has none."""
+    if step.kind != "replaced" or len(step.a) != 1 or len(step.b) != 1 or step.b[0].family != "GEMM":
+        return False
+    had, has = (ADDING & set((side[0].decoded.epilogue or "").split(", ")) for side in (step.a, step.b))
+    return bool(has - had)
+
 
 #: Matched activities whose time differs by this share and this much are shown as changed.
 CHANGED_FROM = 0.1
@@ -108,8 +201,8 @@ def _steps(
         elif mine is not None or theirs is not None:
             steps.append(_step(a, b, mine, theirs))
         if j in group_at:
-            whole = [tuple(side[place] for place in places) for side, places in zip((a, b), group_at[j], strict=True)]
-            steps.append(Step("fused" if max(map(len, whole)) > 1 else "replaced", *whole))
+            parts, whole = (tuple(side[x] for x in at) for side, at in zip((a, b), group_at[j], strict=True))
+            steps.append(Step("fused" if max(len(parts), len(whole)) > 1 else "replaced", parts, whole))
     return steps
 
 
@@ -207,10 +300,10 @@ def _table(
     a: Sequence[Key], b: Sequence[Key], costs: dict[tuple[Key, Key], float], band: int
 ) -> list[dict[int, float]]:
     """best[i][j]: the least cost of aligning the first i of a with the first j of b, for j within the band."""
-    best = [{j: GAP * j for j in range(min(band, len(b)) + 1)}]
+    best: list[dict[int, float]] = [{j: GAP * j for j in range(min(band, len(b)) + 1)}]
     for i in range(1, len(a) + 1):
-        above, row, key = best[-1], {}, a[i - 1]
-        left = INFINITE
+        row: dict[int, float] = {}
+        above, key, left = best[-1], a[i - 1], INFINITE
         for j in range(max(0, i - band), min(len(b), i + band) + 1):
             left = min(above.get(j, INFINITE), left) + GAP
             if j:

@@ -107,9 +107,9 @@ def profiled_forward_us(facts: CaseFacts) -> float | None:
     distances = []
     for before, after in pairwise(facts.usual_forwards):
         follows = before.process == after.process and after.index == before.index + 1
-        ends = _end(before), _end(after)
-        if follows and None not in ends:
-            distances.append((after.process, ends[1] - ends[0]))
+        start, end = _end(before), _end(after)
+        if follows and start is not None and end is not None:
+            distances.append((after.process, end - start))
     return median_of_processes(distances)
 
 

@@ -80,9 +80,9 @@ def _by_word(removed: Sequence[Placed], added: Sequence[Placed]) -> Iterable[tup
     groups: dict[str, list[int]] = defaultdict(list)
     for i, gone in enumerate(removed):
         words = own_words(gone.activity) if gone.activity.category != "memset" else ()
-        word = next((w for w in words if any(_fits(gone, added[j]) for j in naming.get(w, ()))), None)
-        if word:
-            groups[word].append(i)
+        match = next((w for w in words if any(_fits(gone, added[j]) for j in naming.get(w, ()))), None)
+        if match:
+            groups[match].append(i)
     for word, places in groups.items():
         yield places, [j for j in naming[word] if any(_fits(removed[i], added[j]) for i in places)]
 

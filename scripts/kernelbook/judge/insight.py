@@ -23,6 +23,7 @@ from kernelbook.judge.cost_model import (
     kernel_costs,
     measured_ceilings,
 )
+from kernelbook.judge.cost_model.forward import trade_off
 from kernelbook.judge.expectations import Judgement, judge, words_for
 from kernelbook.judge.findings import Finding, find_in_run
 from kernelbook.judge.findings.rules import Scene
@@ -38,7 +39,6 @@ from kernelbook.judge.insight_tables import (
     table,
 )
 from kernelbook.judge.opening import Said, opening_words
-from kernelbook.judge.trade_off import trade_off
 
 Key = tuple[str, str]
 

@@ -1,4 +1,4 @@
-"""Occupancy: the share of a multiprocessor's warps that a kernel can keep there at once. In percent."""
+"""Occupancy: how many blocks of a kernel a multiprocessor can hold, and the waves that its grid makes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,45 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernelbook.cases import Activity
-from kernelbook.judge.cost_model import resident_blocks
 
 WARP = 32
+#: Blocks that one multiprocessor holds at once, and shared memory that each block takes for itself, by capability:
+#: CUDA C++ Programming Guide, table of technical specifications; 1 KiB a block is reserved from 8.0 on.
+MAX_BLOCKS = {(7, 5): 16, (8, 6): 16, (8, 7): 16, (8, 9): 24}
+USUAL_MAX_BLOCKS = 32
+RESERVED_SHARED = 1024
+
+
+def resident_blocks(activity: Activity, device: Mapping[str, Any]) -> int | None:
+    """Blocks of a kernel that registers, shared memory and block size let a multiprocessor hold at once.
+
+    Registers are given out to warps in units of 256, over four partitions of the multiprocessor (CUDA occupancy
+    calculator). None where the trace does not say enough.
+    """
+    needed = ("maxThreadsPerMultiprocessor", "regsPerMultiprocessor", "sharedMemPerMultiprocessor")
+    if not activity.block or any(not device.get(name) for name in needed):
+        return None
+    warps = -(-math.prod(activity.block) // WARP)
+    capability = (int(device.get("computeMajor") or 0), int(device.get("computeMinor") or 0))
+    limits: list[int] = [
+        device["maxThreadsPerMultiprocessor"] // WARP // warps,
+        MAX_BLOCKS.get(capability, USUAL_MAX_BLOCKS),
+    ]
+    if activity.registers_per_thread:
+        per_warp = -(-activity.registers_per_thread * WARP // 256) * 256
+        limits.append(device["regsPerMultiprocessor"] // per_warp // 4 * 4 // warps)
+    if activity.shared_memory_bytes:
+        reserved = RESERVED_SHARED if capability[0] >= 8 else 0
+        limits.append(device["sharedMemPerMultiprocessor"] // (activity.shared_memory_bytes + reserved))
+    return min(limits)
+
+
+def waves_of(activity: Activity, device: Mapping[str, Any]) -> float | None:
+    """Blocks of the grid over those that the whole device holds at once, as Nsight Compute counts waves."""
+    resident, processors = resident_blocks(activity, device), device.get("numSms")
+    if not activity.grid or not resident or not processors:
+        return None
+    return math.prod(activity.grid) / (int(processors) * resident)
 
 
 def theoretical_occupancy(activity: Activity, device: Mapping[str, Any]) -> float | None:
@@ -28,4 +64,4 @@ def achievable_occupancy(activity: Activity, device: Mapping[str, Any]) -> float
 
 def _percent(activity: Activity, blocks: float, device: Mapping[str, Any]) -> float:
     warps = -(-math.prod(activity.block or (0,)) // WARP)
-    return 100.0 * blocks * warps / (device["maxThreadsPerMultiprocessor"] // WARP)
+    return 100.0 * blocks * warps / (int(device["maxThreadsPerMultiprocessor"]) // WARP)

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 
 from kernelbook.cases import YARDSTICK, CaseFacts
 from kernelbook.cases.comparability import refusal
+from kernelbook.judge.alignment import Step
 from kernelbook.judge.clock import bounds_by_process
 from kernelbook.judge.comparisons import Comparison, step_text
 from kernelbook.judge.expectations import BROKEN, CONFIRMED, NOT_APPLICABLE, Judgement
 from kernelbook.judge.findings import Finding
 from kernelbook.judge.findings.rules import DEVICE
-from kernelbook.judge.steps import Step
 from kernelbook.text.units import at_border, duration, plural
 
 MOST_LINES = 6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -43,19 +43,17 @@ def backends_table(cases: pa.Table) -> pa.Table:
     cases: the table ``cases``, whose column ``sdpa_backends`` holds {backend: {usable, reasons}} as JSON. Each backend
     was tried on the case's own q, k and v, causal and without a mask.
     """
-    found: dict[tuple[Any, ...], dict[str, Inputs]] = {}
+    cases_of: dict[Answer, dict[str, Inputs]] = {}
     for row in cases.to_pylist():
-        for backend, told in json.loads(row.get("sdpa_backends") or "{}").items():
-            reason = " ".join(told.get("reasons") or ()) or None
-            key = row["run"], row.get("workload"), backend, bool(told.get("usable")), reason
-            found.setdefault(key, {}).setdefault(row["case"], _inputs(row))
-    ordered = sorted(found, key=lambda key: not key[3])  # what can be used comes first
-    runs = list(dict.fromkeys(key[:2] for key in found))
+        for backend, answer in json.loads(row.get("sdpa_backends") or "{}").items():
+            reason = " ".join(answer.get("reasons") or ()) or None
+            key = Answer(row["run"], row.get("workload"), backend, bool(answer.get("usable")), reason)
+            cases_of.setdefault(key, {}).setdefault(row["case"], _inputs(row))
+    order = {key: number for number, key in enumerate(dict.fromkeys((a.run, a.workload) for a in cases_of))}
+    answers = sorted(cases_of, key=lambda answer: (order[answer.run, answer.workload], not answer.usable))
     rows = [
-        asdict(Answer(*key, describe(found[key].values()), ", ".join(found[key])))
-        for run in runs
-        for key in ordered
-        if key[:2] == run
+        asdict(replace(answer, inputs=describe(cases_of[answer].values()), cases=", ".join(cases_of[answer])))
+        for answer in answers
     ]
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 

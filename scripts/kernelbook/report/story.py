@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from kernelbook.cases import FAILED_PROCESSES, Activity, CaseFacts, Note
 from kernelbook.cases.comparability import refusal
 from kernelbook.edition.model import Edition, Run
+from kernelbook.judge.cost_model.forward import computed_in
 from kernelbook.judge.expectations import Judgement
 from kernelbook.judge.findings import Finding
-from kernelbook.judge.trade_off import computed_in
 from kernelbook.text import formatting
 
 

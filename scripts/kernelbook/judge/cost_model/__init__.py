@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from kernelbook.judge.cost_model.ceilings import Ceiling, ceilings_of, measured_ceilings
 from kernelbook.judge.cost_model.forward import ForwardCost, forward_cost
-from kernelbook.judge.cost_model.gemm import GemmCost, gemm_costs
+from kernelbook.judge.cost_model.gemm import GemmCost, compulsory_bytes, dense_flops, gemm_costs, useful_flops
 from kernelbook.judge.cost_model.kernel_costs import KernelCost, kernel_costs
-from kernelbook.judge.cost_model.needs import compulsory_bytes, dense_flops, useful_flops
-from kernelbook.judge.cost_model.residency import resident_blocks, waves_of
 from kernelbook.judge.cost_model.roof import Ceilings
 from kernelbook.judge.cost_model.shapes import ELEMENT_BYTES, Launched, launched, shaped_calls
 
@@ -32,8 +30,6 @@ __all__ = [
     "kernel_costs",
     "launched",
     "measured_ceilings",
-    "resident_blocks",
     "shaped_calls",
     "useful_flops",
-    "waves_of",
 ]

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from kernelbook.cases import YARDSTICK, CaseFacts
 from kernelbook.judge.cost_model.data_sheets import DATA_SHEETS
-from kernelbook.judge.cost_model.gemm import gemm_costs
-from kernelbook.judge.cost_model.needs import compulsory_bytes, dense_flops
+from kernelbook.judge.cost_model.gemm import compulsory_bytes, dense_flops, gemm_costs
 from kernelbook.judge.cost_model.roof import Ceilings, per_second
 
 COMPUTE, MEMORY = "compute", "memory"
@@ -56,7 +55,7 @@ def measured_ceilings(cases: Mapping[str, CaseFacts]) -> list[Ceiling]:
     found = []
     own = per_second(dense_flops(matmul), matmul.device_time_us) if matmul else None
     if matmul and own:
-        rates = [(own, matmul, None)]
+        rates: list[tuple[float, CaseFacts, str | None]] = [(own, matmul, None)]
         rates += [rate for facts in good if facts.dtype == matmul.dtype for rate in _product_rates(facts)]
         best, of, kernel = max(rates, key=lambda rate: rate[0])
         found.append(_ceiling(COMPUTE, best, of, kernel))

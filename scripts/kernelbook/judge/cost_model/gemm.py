@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 
 from kernelbook.cases import Activity, CaseFacts, label
-from kernelbook.judge.cost_model.residency import waves_of
 from kernelbook.judge.cost_model.roof import Ceilings, per_second, roof_of
 from kernelbook.judge.cost_model.shapes import Launched, launched
 from kernelbook.judge.cost_model.traffic import FACTORS, sizes, traffic_of
+from kernelbook.judge.occupancy import waves_of
 
 #: Libraries that compute the transposed product (column-major), so that the tile's first side lies along n.
 COLUMN_MAJOR = {"cuBLAS", "CUTLASS"}
@@ -102,3 +102,23 @@ def _tiles(kernel: Activity, batch: int, m: int, n: int) -> int | None:
         return None
     along_m, along_n = sides[:2] if kernel.decoded.library not in COLUMN_MAJOR else (sides[1], sides[0])
     return batch * math.ceil(m / along_m) * math.ceil(n / along_n)
+
+
+def compulsory_bytes(facts: CaseFacts) -> int | None:
+    """Bytes that a forward must move: every input and weight read once, the output written once, as measured."""
+    if facts.input_bytes is None or facts.output_bytes is None:
+        return None
+    return facts.input_bytes + facts.output_bytes
+
+
+def dense_flops(facts: CaseFacts) -> int | None:
+    """FLOPs of a forward, of causal attention the masked half included: as measured, else the sum of its products."""
+    return facts.flops or sum(gemm.flops for gemm in gemm_costs(facts)) or None
+
+
+def useful_flops(facts: CaseFacts) -> int | None:
+    """FLOPs that the result needs: as the workload states them, else those of all its products.
+
+    Causal attention states them without the masked half, as FlashAttention's benchmarks count.
+    """
+    return facts.useful_flops or dense_flops(facts)

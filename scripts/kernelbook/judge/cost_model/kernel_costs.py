@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kernelbook.cases import Activity, CaseFacts
 from kernelbook.judge.cost_model.fused import fused_traffic
-from kernelbook.judge.cost_model.needs import compulsory_bytes, useful_flops
+from kernelbook.judge.cost_model.gemm import compulsory_bytes, useful_flops
 from kernelbook.judge.cost_model.roof import PROFILER_KINDS, Ceilings, per_second, roof_of, share_of, time_at
 from kernelbook.judge.cost_model.shapes import Launched, launched
 from kernelbook.judge.cost_model.traffic import Traffic, traffic_of

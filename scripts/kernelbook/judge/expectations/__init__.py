@@ -23,7 +23,7 @@ from kernelbook.judge.expectations.vocabulary import (
     DEVICE_KEYS,
     NOT_APPLICABLE,
     Judgement,
-    Seen,
+    Observation,
     Word,
     said,
     unknown_word,
@@ -72,15 +72,15 @@ def words_for(expect: Mapping[str, Any], facts: CaseFacts) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _seen(word: Word, value: Any, facts: CaseFacts, others: Mapping[str, CaseFacts]) -> Seen:
+def _seen(word: Word, value: Any, facts: CaseFacts, others: Mapping[str, CaseFacts]) -> Observation:
     if facts.status != "ok":
         what = "is unsupported" if facts.status == "unsupported" else facts.status
-        return Seen(None, f"the case {what}", f"the case {what}: {facts.reason or 'no reason given'}")
+        return Observation(None, f"the case {what}", f"the case {what}: {facts.reason or 'no reason given'}")
     if word.needs_device and not facts.on_device:
         where = "a CPU run" if facts.device_type == "cpu" else "the trace"
-        return Seen(None, "no device activities", f"{where} has no device activities")
+        return Observation(None, "no device activities", f"{where} has no device activities")
     if facts.representative is None:
-        return Seen(None, "no forward", "the trace has no forward of this case")
+        return Observation(None, "no forward", "the trace has no forward of this case")
     return word.look(value, facts, others)
 
 

@@ -12,7 +12,7 @@ from kernelbook.config.spans import span
 from kernelbook.judge.clock import bound_of
 from kernelbook.judge.expectations.kernel_guesses import listed
 from kernelbook.judge.expectations.ops import op_numbers
-from kernelbook.judge.expectations.vocabulary import FACTOR, FORWARDS_DIFFER, NAMES, Seen, agreed, names, word
+from kernelbook.judge.expectations.vocabulary import FACTOR, FORWARDS_DIFFER, NAMES, Observation, agreed, names, word
 from kernelbook.text.units import duration
 
 Others = Mapping[str, CaseFacts]
@@ -21,37 +21,37 @@ Others = Mapping[str, CaseFacts]
 NOTHING = "nothing to compare with"
 
 
-def _other(name: str, facts: CaseFacts, others: Others, needs_device: bool = True) -> CaseFacts | Seen:
+def _other(name: str, facts: CaseFacts, others: Others, needs_device: bool = True) -> CaseFacts | Observation:
     """The facts to compare with, or why there are none."""
     other = others.get(name)
     if name == facts.case:  # a sweep that names one of its own cases
-        return Seen(None, NOTHING, f"{name} is this very case")
+        return Observation(None, NOTHING, f"{name} is this very case")
     if other is None:
-        return Seen(None, NOTHING, f"{name} is not in this run")
+        return Observation(None, NOTHING, f"{name} is not in this run")
     if other.status != "ok":
         state = "is unsupported" if other.status == "unsupported" else other.status
-        return Seen(None, NOTHING, f"{name} {state}: {other.reason or 'no reason given'}")
+        return Observation(None, NOTHING, f"{name} {state}: {other.reason or 'no reason given'}")
     if needs_device and not other.on_device:
-        return Seen(None, NOTHING, f"{name} has no device activities")
+        return Observation(None, NOTHING, f"{name} has no device activities")
     if other.representative is None:
-        return Seen(None, NOTHING, f"the trace of {name} has no forward of it")
+        return Observation(None, NOTHING, f"the trace of {name} has no forward of it")
     return other
 
 
-def _all_of(seen: Sequence[Seen]) -> Seen:
+def _all_of(seen: Sequence[Observation]) -> Observation:
     """Several comparisons as one: broken where one is, open where one could not be made, else held."""
     verdicts = {each.held for each in seen}
     held = False if False in verdicts else None if None in verdicts else True
     shown = [each for each in seen if held or each.held is held]
     observed = "; ".join(dict.fromkeys(each.observed for each in shown))
-    return Seen(held, observed, "; ".join(dict.fromkeys(each.evidence for each in seen)))
+    return Observation(held, observed, "; ".join(dict.fromkeys(each.evidence for each in seen)))
 
 
 def _sequence(facts: CaseFacts, family: str | None) -> list[str]:
     return [a.name for a in facts.activities if a.category == "kernel" and family in (None, a.family)]
 
 
-def _same(value: Any, facts: CaseFacts, others: Others, family: str | None) -> Seen:
+def _same(value: Any, facts: CaseFacts, others: Others, family: str | None) -> Observation:
     """Held when one of the cases named runs kernels of the same names, equally often.
 
     Broken when none does; open when none of those that could be looked at does, and others could not.
@@ -59,20 +59,20 @@ def _same(value: Any, facts: CaseFacts, others: Others, family: str | None) -> S
     mine = [a for a in facts.activities if a.category == "kernel" and family in (None, a.family)]
     own = Counter(activity.name for activity in mine)
     if not mine:
-        return Seen(None, f"no {family} kernel" if family else "no kernel", "there is nothing to compare here")
+        return Observation(None, f"no {family} kernel" if family else "no kernel", "there is nothing to compare here")
     reasons, missing = [], False
     for name in names(value):
         other = _other(name, facts, others)
-        if isinstance(other, Seen):
+        if isinstance(other, Observation):
             reasons.append(other.evidence)
             missing = True
             continue
         theirs = Counter(_sequence(other, family))
         if own == theirs:
-            return Seen(True, f"the same as {name}", listed(mine))
+            return Observation(True, f"the same as {name}", listed(mine))
         here, there = list((own - theirs).elements()), list((theirs - own).elements())
         reasons.append(f"{name}: only here {_shown(here)}, only there {_shown(there)}")
-    return Seen(None if missing else False, NOTHING if missing else "different", "; ".join(reasons))
+    return Observation(None if missing else False, NOTHING if missing else "different", "; ".join(reasons))
 
 
 def _shown(kernels: list[str]) -> str:
@@ -80,29 +80,29 @@ def _shown(kernels: list[str]) -> str:
 
 
 @word("same_kernels_as", "Another case that runs the very same kernels; of a list, one of them.", NAMES)
-def same_kernels_as(value: Any, facts: CaseFacts, others: Others) -> Seen:
+def same_kernels_as(value: Any, facts: CaseFacts, others: Others) -> Observation:
     """By full name and number; order and times may differ."""
     return _same(value, facts, others, None)
 
 
 @word("same_gemms_as", "Another case that runs the very same GEMM kernels; of a list, one of them.", NAMES)
-def same_gemms_as(value: Any, facts: CaseFacts, others: Others) -> Seen:
+def same_gemms_as(value: Any, facts: CaseFacts, others: Others) -> Observation:
     """By full name and number; order and times may differ."""
     return _same(value, facts, others, "GEMM")
 
 
-def _counts(value: Any, facts: CaseFacts, others: Others, what: str, sign: int) -> Seen:
+def _counts(value: Any, facts: CaseFacts, others: Others, what: str, sign: int) -> Observation:
     return _all_of([_count(name, facts, others, what, sign) for name in names(value)])
 
 
-def _count(name: str, facts: CaseFacts, others: Others, what: str, sign: int) -> Seen:
+def _count(name: str, facts: CaseFacts, others: Others, what: str, sign: int) -> Observation:
     other = _other(name, facts, others, needs_device=what == "kernels")
-    if isinstance(other, Seen):
+    if isinstance(other, Observation):
         return other
     mine, theirs = (_numbers(f, what) for f in (facts, other))
     held = agreed({(a - b) * sign > 0 for a in mine for b in theirs})
     told = f"{_either(mine)} {what if mine != [1] else what[:-1]} here, {_either(theirs)} in {name}"
-    return Seen(held, FORWARDS_DIFFER if held is None else told, told)
+    return Observation(held, FORWARDS_DIFFER if held is None else told, told)
 
 
 def _numbers(facts: CaseFacts, what: str) -> list[int]:
@@ -120,7 +120,7 @@ def _register_counts() -> None:
     for what, needs_device in (("kernels", True), ("CPU ops", False)):
         for more, sign in (("more", 1), ("fewer", -1)):
 
-            def look(value: Any, facts: CaseFacts, others: Others, what: str = what, sign: int = sign) -> Seen:
+            def look(value: Any, facts: CaseFacts, others: Others, what: str = what, sign: int = sign) -> Observation:
                 return _counts(value, facts, others, what, sign)
 
             name = f"{more}_{what.lower().replace(' ', '_')}_than"
@@ -134,37 +134,37 @@ _register_counts()
 FIGURES = {"device_time_us": ("device time", ""), "cpu_time_us": ("CPU time", " under the profiler")}
 
 
-def _times(value: Any, facts: CaseFacts, others: Others, figure: str, slower: bool) -> Seen:
+def _times(value: Any, facts: CaseFacts, others: Others, figure: str, slower: bool) -> Observation:
     wanted = {value: 1} if isinstance(value, str) else value
     return _all_of([_time(name, factor, facts, others, figure, slower) for name, factor in wanted.items()])
 
 
-def _time(name: str, factor: Any, facts: CaseFacts, others: Others, figure: str, slower: bool) -> Seen:
+def _time(name: str, factor: Any, facts: CaseFacts, others: Others, figure: str, slower: bool) -> Observation:
     limit = span(factor, open_ended=True)
     other = _other(name, facts, others, needs_device=figure == "device_time_us")
-    if isinstance(other, Seen):
+    if isinstance(other, Observation):
         return other
     what, how = FIGURES[figure]
     mine, theirs = getattr(facts, figure), getattr(other, figure)
     if not mine or not theirs:
-        return Seen(None, "no time to compare", f"there is no {what} {'of ' + name if mine else 'here'}")
+        return Observation(None, "no time to compare", f"there is no {what} {'of ' + name if mine else 'here'}")
     refused = refusal(facts.setting, other.setting)
     if refused:
-        return Seen(None, "not comparable", f"{name}: {refused}")
+        return Observation(None, "not comparable", f"{name}: {refused}")
     ratio = mine / theirs if slower else theirs / mine
     told = f"{ratio:.2f} x the {what}" if slower else f"{ratio:.2f} x as fast"
     evidence = f"{told}: {what}{how} {duration(mine)} here, {duration(theirs)} in {name}"
-    return Seen(limit.holds(ratio) and ratio > 1, told, evidence)
+    return Observation(limit.holds(ratio) and ratio > 1, told, evidence)
 
 
 @word("slower_than", "Another case than which this one takes more device time, and by which factor.", FACTOR)
-def slower_than(value: Any, facts: CaseFacts, others: Others) -> Seen:
+def slower_than(value: Any, facts: CaseFacts, others: Others) -> Observation:
     """Device time per forward; a single factor is the least."""
     return _times(value, facts, others, "device_time_us", slower=True)
 
 
 @word("faster_than", "Another case than which this one takes less device time, and by which factor.", FACTOR)
-def faster_than(value: Any, facts: CaseFacts, others: Others) -> Seen:
+def faster_than(value: Any, facts: CaseFacts, others: Others) -> Observation:
     """Device time per forward; a single factor is the least."""
     return _times(value, facts, others, "device_time_us", slower=False)
 
@@ -175,7 +175,7 @@ def faster_than(value: Any, facts: CaseFacts, others: Others) -> Seen:
     FACTOR,
     needs_device=False,
 )
-def more_cpu_time_than(value: Any, facts: CaseFacts, others: Others) -> Seen:
+def more_cpu_time_than(value: Any, facts: CaseFacts, others: Others) -> Observation:
     """CPU time per profiled forward; a single factor is the least."""
     return _times(value, facts, others, "cpu_time_us", slower=True)
 
@@ -185,10 +185,10 @@ def more_cpu_time_than(value: Any, facts: CaseFacts, others: Others) -> Seen:
     "What limits an unprofiled forward: launches (the CPU cannot queue work fast enough) or gpu.",
     {"enum": ["launches", "gpu"], "must": "launches or gpu"},
 )
-def bound_by(value: str, facts: CaseFacts, _: Others) -> Seen:
+def bound_by(value: str, facts: CaseFacts, _: Others) -> Observation:
     """Cannot be said between the two limits, or without an unprofiled forward time."""
     verdict, why = bound_of(facts)
-    return Seen(None if verdict in ("unclear", "unknown") else verdict == value, verdict, why)
+    return Observation(None if verdict in ("unclear", "unknown") else verdict == value, verdict, why)
 
 
 @word(
@@ -197,9 +197,9 @@ def bound_by(value: str, facts: CaseFacts, _: Others) -> Seen:
     {"type": "number", "exclusiveMinimum": 0, "must": "a number above 0"},
     needs_device=False,
 )
-def error_below(value: float, facts: CaseFacts, _: Others) -> Seen:
+def error_below(value: float, facts: CaseFacts, _: Others) -> Observation:
     """Cannot be said where no error was measured."""
     error = facts.relative_error
     if error is None:
-        return Seen(None, "not measured", "no relative error was measured")
-    return Seen(error < value, f"{error:.3g}", f"relative error {error:.3g} against a float64 reference")
+        return Observation(None, "not measured", "no relative error was measured")
+    return Observation(error < value, f"{error:.3g}", f"relative error {error:.3g} against a float64 reference")

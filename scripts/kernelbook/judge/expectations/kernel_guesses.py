@@ -15,7 +15,7 @@ from kernelbook.judge.expectations.vocabulary import (
     NAMES,
     YES_NO,
     Look,
-    Seen,
+    Observation,
     agreed,
     counts_of,
     names,
@@ -35,23 +35,23 @@ def listed(activities: Iterable[Activity], limit: int = 12) -> str:
     return ", ".join(parts[:limit]) + more or "none"
 
 
-def counts_seen(counts: Sequence[int], wanted: Any, one: str, many: str, evidence: str) -> Seen:
+def counts_seen(counts: Sequence[int], wanted: Any, one: str, many: str, evidence: str) -> Observation:
     """A number in each forward, judged: it must lie in the range in all of them, or in none.
 
     counts: one a forward. Where the verdict differs between forwards, nothing can be said of a forward.
     """
     held = agreed(span(wanted).holds(count) for count in counts)
     if len(set(counts)) == 1:
-        return Seen(held, str(counts[0]), f"{plural(counts[0], one, many)} in a forward: {evidence}")
+        return Observation(held, str(counts[0]), f"{plural(counts[0], one, many)} in a forward: {evidence}")
     times = "; ".join(
         f"{plural(count, one, many)} in {plural(number, 'forward')}" for count, number in Counter(counts).items()
     )
     seen = FORWARDS_DIFFER if held is None else " or ".join(str(count) for count in sorted(set(counts)))
-    return Seen(held, seen, f"{times}; in the one that stands for the case: {evidence}")
+    return Observation(held, seen, f"{times}; in the one that stands for the case: {evidence}")
 
 
 def _counted(category: str, many: str) -> Look:
-    def look(value: Any, facts: CaseFacts, _: Others) -> Seen:
+    def look(value: Any, facts: CaseFacts, _: Others) -> Observation:
         counts = [sum(a.category == category for a in forward.activities) for forward in facts.forwards]
         return counts_seen(counts, value, category, many, listed(a for a in facts.activities if a.category == category))
 
@@ -63,7 +63,7 @@ for _category, _plural in (("kernel", "kernels"), ("memcpy", "memcpys"), ("memse
 
 
 @word("launches", "How many runtime or driver calls of one forward started something on the device.", COUNT)
-def launches(value: Any, facts: CaseFacts, _: Others) -> Seen:
+def launches(value: Any, facts: CaseFacts, _: Others) -> Observation:
     """Held when the number of launches lies in the range."""
     apis = Counter(activity.launch_api or "unknown" for activity in facts.activities)
     counts = [facts.launches or 0 if f.launches is None else f.launches for f in facts.forwards]
@@ -79,7 +79,7 @@ def _tally(counts: Mapping[str, int]) -> str:
     f"How many kernels of each family one forward runs; families: {', '.join(FAMILIES)}.",
     {**counts_of("kernel families"), "propertyNames": {"enum": list(FAMILIES)}},
 )
-def kernel_families(value: Mapping[str, Any], facts: CaseFacts, _: Others) -> Seen:
+def kernel_families(value: Mapping[str, Any], facts: CaseFacts, _: Others) -> Observation:
     """Held when every family named has as many kernels as said; other families may be there."""
     kernels = [a for a in facts.activities if a.category == "kernel"]
     there = dict.fromkeys(kernel.family for kernel in kernels)
@@ -88,21 +88,21 @@ def kernel_families(value: Mapping[str, Any], facts: CaseFacts, _: Others) -> Se
     return many_seen([Counter(k.family for k in f.kernels) for f in facts.forwards], value, evidence)
 
 
-def many_seen(forwards: Sequence[Mapping[str, int]], value: Mapping[str, Any], evidence: str) -> Seen:
+def many_seen(forwards: Sequence[Mapping[str, int]], value: Mapping[str, Any], evidence: str) -> Observation:
     """Several numbers in each forward, judged like one: all must lie in their ranges, in all forwards or in none."""
     counts = [tuple(counts.get(name, 0) for name in value) for counts in forwards]
     held = agreed(all(span(w).holds(n) for w, n in zip(value.values(), each, strict=True)) for each in counts)
     told = [", ".join(f"{name}: {n}" for name, n in zip(value, each, strict=True)) for each in dict.fromkeys(counts)]
     observed = " or ".join(told)
-    return Seen(held, *((FORWARDS_DIFFER, f"{observed}; {evidence}") if held is None else (observed, evidence)))
+    return Observation(held, *((FORWARDS_DIFFER, f"{observed}; {evidence}") if held is None else (observed, evidence)))
 
 
 @word("tensor_cores", "Whether every GEMM and fused attention kernel runs on tensor cores, by its name.", YES_NO)
-def tensor_cores(value: Any, facts: CaseFacts, _: Others) -> Seen:
+def tensor_cores(value: Any, facts: CaseFacts, _: Others) -> Observation:
     """Cannot be said where a kernel's name does not tell."""
     products = [a for a in facts.activities if a.category == "kernel" and a.family in ("GEMM", "attention")]
     if not products:
-        return Seen(None, "no GEMM and no attention kernel", "nothing here could run on tensor cores")
+        return Observation(None, "no GEMM and no attention kernel", "nothing here could run on tensor cores")
     found = {a.decoded.tensor_cores for a in products}
     evidence = _said_by_names(products, facts, "tensor_cores")
     return _by_name(found, "yes" if value in (True, "yes") else "no", evidence)
@@ -117,10 +117,10 @@ def _said_by_names(activities: Sequence[Activity], facts: CaseFacts, field: str)
     return "; ".join(dict.fromkeys(told))
 
 
-def _by_name(found: set[str], wanted: str, evidence: str) -> Seen:
+def _by_name(found: set[str], wanted: str, evidence: str) -> Observation:
     """What all names are to say, judged: another word breaks it, one that does not say leaves it open."""
     held = None if "unknown" in found and found <= {wanted, "unknown"} else found == {wanted}
-    return Seen(held, ", ".join(sorted(found)), evidence)
+    return Observation(held, ", ".join(sorted(found)), evidence)
 
 
 @word(
@@ -131,17 +131,17 @@ def _by_name(found: set[str], wanted: str, evidence: str) -> Seen:
         "must": "fp64, fp32, tf32, fp16, bf16, fp8 or int8",
     },
 )
-def gemm_type(value: str, facts: CaseFacts, _: Others) -> Seen:
+def gemm_type(value: str, facts: CaseFacts, _: Others) -> Observation:
     """Cannot be said where a name does not tell."""
     gemms = [a for a in facts.activities if a.category == "kernel" and a.family == "GEMM"]
     if not gemms:
-        return Seen(None, "no GEMM kernel", "nothing here is a matrix product by its name")
+        return Observation(None, "no GEMM kernel", "nothing here is a matrix product by its name")
     evidence = _said_by_names(gemms, facts, "element_type")
     return _by_name({a.decoded.element_type for a in gemms}, value, evidence)
 
 
 @word("different_gemms", "How many different GEMM kernels (by name) one forward uses.", COUNT)
-def different_gemms(value: Any, facts: CaseFacts, _: Others) -> Seen:
+def different_gemms(value: Any, facts: CaseFacts, _: Others) -> Observation:
     """Held when the number of distinct names lies in the range."""
     counts = [len({a.name for a in forward.of_family("GEMM")}) for forward in facts.forwards]
     gemms = [a for a in facts.activities if a.category == "kernel" and a.family == "GEMM"]
@@ -153,7 +153,7 @@ def different_gemms(value: Any, facts: CaseFacts, _: Others) -> Seen:
     "Patterns (* and ?), each of which must match the name of a kernel, memcpy or memset of one forward.",
     NAMES,
 )
-def activity_names(value: Any, facts: CaseFacts, _: Others) -> Seen:
+def activity_names(value: Any, facts: CaseFacts, _: Others) -> Observation:
     """Held when every pattern matches something."""
     found = {p: [a for a in facts.activities if fnmatch.fnmatchcase(a.name, p)] for p in names(value)}
     missing = [p for p, matched in found.items() if not matched]
@@ -161,19 +161,19 @@ def activity_names(value: Any, facts: CaseFacts, _: Others) -> Seen:
     evidence = [f"{pattern}: {listed(matched)}" for pattern, matched in found.items() if matched]
     if missing:
         evidence.append(f"there is: {listed(facts.activities)}")
-    return Seen(not missing, observed, "; ".join(evidence))
+    return Observation(not missing, observed, "; ".join(evidence))
 
 
 @word("activity_names_absent", "Patterns (* and ?) of which none may match a device activity of one forward.", NAMES)
-def activity_names_absent(value: Any, facts: CaseFacts, _: Others) -> Seen:
+def activity_names_absent(value: Any, facts: CaseFacts, _: Others) -> Observation:
     """Held when no pattern matches anything."""
     hits = [a for a in facts.activities if any(fnmatch.fnmatchcase(a.name, p) for p in names(value))]
     looked = f"none of {plural(len(facts.activities), 'device activity', 'device activities')}"
-    return Seen(not hits, listed(hits), listed(hits) if hits else looked)
+    return Observation(not hits, listed(hits), listed(hits) if hits else looked)
 
 
 @word("launch_api", "The call, or calls, by which every kernel of one forward is launched.", NAMES)
-def launch_api(value: Any, facts: CaseFacts, _: Others) -> Seen:
+def launch_api(value: Any, facts: CaseFacts, _: Others) -> Observation:
     """Held when no kernel was launched by another call."""
     apis = Counter(a.launch_api or "unknown" for a in facts.activities if a.category == "kernel")
-    return Seen(bool(apis) and set(apis) <= set(names(value)), ", ".join(apis) or "none", _tally(apis))
+    return Observation(bool(apis) and set(apis) <= set(names(value)), ", ".join(apis) or "none", _tally(apis))

@@ -10,7 +10,7 @@ from typing import Any
 
 from kernelbook.cases import Call, CaseFacts
 from kernelbook.judge.expectations.kernel_guesses import many_seen
-from kernelbook.judge.expectations.vocabulary import NAMES, Seen, counts_of, names, word
+from kernelbook.judge.expectations.vocabulary import NAMES, Observation, counts_of, names, word
 from kernelbook.text.units import plural
 
 Others = Mapping[str, CaseFacts]
@@ -55,13 +55,13 @@ def matching(calls: Sequence[Call], pattern: str) -> list[Call]:
 
 
 @word("ops_present", "Ops (or patterns) that one forward calls, each at least once.", NAMES, needs_device=False)
-def ops_present(value: Any, facts: CaseFacts, _: Others) -> Seen:
+def ops_present(value: Any, facts: CaseFacts, _: Others) -> Observation:
     """Held when each is there."""
     found = {pattern: matching(facts.ops, pattern) for pattern in names(value)}
     missing = [pattern for pattern, calls in found.items() if not calls]
     observed = f"missing: {', '.join(missing)}" if missing else "all there"
     evidence = seen_ops(_each_once(found), facts)
-    return Seen(not missing, observed, "; ".join([evidence, *(f"no {p}{nearest(p, facts)}" for p in missing)]))
+    return Observation(not missing, observed, "; ".join([evidence, *(f"no {p}{nearest(p, facts)}" for p in missing)]))
 
 
 def _each_once(found: Mapping[str, Sequence[Call]]) -> list[Call]:
@@ -74,10 +74,10 @@ def _position(call: Call) -> int:
 
 
 @word("ops_absent", "Ops (or patterns) that one forward does not call.", NAMES, needs_device=False)
-def ops_absent(value: Any, facts: CaseFacts, _: Others) -> Seen:
+def ops_absent(value: Any, facts: CaseFacts, _: Others) -> Observation:
     """Held when none is there."""
     hits = _each_once({pattern: matching(facts.ops, pattern) for pattern in names(value)})
-    return Seen(not hits, ", ".join(sorted({call.name for call in hits})) or "none there", seen_ops(hits, facts))
+    return Observation(not hits, ", ".join(sorted({call.name for call in hits})) or "none there", seen_ops(hits, facts))
 
 
 @word(
@@ -86,19 +86,20 @@ def ops_absent(value: Any, facts: CaseFacts, _: Others) -> Seen:
     NAMES,
     needs_device=False,
 )
-def ops_in_order(value: Any, facts: CaseFacts, _: Others) -> Seen:
+def ops_in_order(value: Any, facts: CaseFacts, _: Others) -> Observation:
     """Held when the list is found from front to back."""
-    at, told = 0, []
+    at = 0
+    told: list[str] = []
     for step in names(value):
         found = _find(facts, _path(step), at)
         if found is None:
             before = _find(facts, _path(step), 0) is not None
             there = f"{step} not found" + (" after what comes before it" if told else "")
             where = f"{step} only before" if before and told else f"no {step}{nearest(_path(step)[-1], facts)}"
-            return Seen(False, there, "; ".join([*([", then ".join(told)] if told else []), where]))
+            return Observation(False, there, "; ".join([*([", then ".join(told)] if told else []), where]))
         at = found + 1
         told.append(step)
-    return Seen(True, "in this order", ", then ".join(told))
+    return Observation(True, "in this order", ", then ".join(told))
 
 
 def _path(step: str) -> list[str]:
@@ -135,7 +136,7 @@ def ancestors(call: Call, by_position: Mapping[int, Call]) -> list[str]:
 
 
 @word("op_counts", "How often one forward calls each op.", counts_of("ops"), needs_device=False)
-def op_counts(value: Mapping[str, Any], facts: CaseFacts, _: Others) -> Seen:
+def op_counts(value: Mapping[str, Any], facts: CaseFacts, _: Others) -> Observation:
     """Held when each count lies in its range."""
     forwards = [
         {p: sum(count for name, count in counts.items() if fnmatch.fnmatchcase(name, p)) for p in value}
@@ -145,7 +146,7 @@ def op_counts(value: Mapping[str, Any], facts: CaseFacts, _: Others) -> Seen:
 
 
 @word("ops_without_kernels", "Ops (or patterns) that are called and start nothing on the device.", NAMES)
-def ops_without_kernels(value: Any, facts: CaseFacts, _: Others) -> Seen:
+def ops_without_kernels(value: Any, facts: CaseFacts, _: Others) -> Observation:
     """Held when each is there and no activity of the forward was launched inside it."""
     found = {p: matching(facts.ops, p) for p in names(value)}
     missing = [p for p, calls in found.items() if not calls]
@@ -157,4 +158,4 @@ def ops_without_kernels(value: Any, facts: CaseFacts, _: Others) -> Seen:
     if guilty:
         counts = Counter((a.label, inside[0]) for a, inside in launched if inside)
         evidence.append(", ".join(f"{n} x {label} inside {name}" for (label, name), n in counts.items()))
-    return Seen(not missing and not guilty, "; ".join(parts) or "all called, none launches", "; ".join(evidence))
+    return Observation(not missing and not guilty, "; ".join(parts) or "all called, none launches", "; ".join(evidence))

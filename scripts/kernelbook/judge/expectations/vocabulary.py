@@ -43,7 +43,7 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class Seen:
+class Observation:
     """What a word's function saw: whether the guess held (None: cannot be said), in words, and the evidence."""
 
     held: bool | None
@@ -60,7 +60,7 @@ def agreed(verdicts: Iterable[bool]) -> bool | None:
     return found.pop() if len(found) == 1 else None
 
 
-Look = Callable[[Any, CaseFacts, Mapping[str, CaseFacts]], Seen]
+Look = Callable[[Any, CaseFacts, Mapping[str, CaseFacts]], Observation]
 
 
 @dataclass(frozen=True)

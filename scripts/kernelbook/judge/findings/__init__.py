@@ -12,16 +12,22 @@ from kernelbook.judge.findings import (  # noqa: F401 - they define the rules
     compiled,
     copies,
     cpu_calls,
-    matmul,
+    device_fit,
     overhead,
     peers,
     pointwise,
-    profiler_window,
-    result,
-    shape,
+    reliability,
 )
-from kernelbook.judge.findings.rules import RECOVERABLE, SEVERITIES, Finding, Rule, Scene, rules
-from kernelbook.judge.findings.together import together, yardstick_cases
+from kernelbook.judge.findings.rules import (
+    RECOVERABLE,
+    SEVERITIES,
+    Finding,
+    Rule,
+    Scene,
+    rules,
+    together,
+    yardstick_cases,
+)
 
 __all__ = ["SEVERITIES", "Finding", "Rule", "find", "find_in_run", "rules"]
 

@@ -9,7 +9,7 @@ from kernelbook.cases import CallTotal, CaseFacts
 from kernelbook.judge.clock import bounds_by_process
 from kernelbook.judge.findings.costs import (
     CpuCost,
-    Span,
+    TimeRange,
     cpu_cost,
     cpu_note,
     cpu_paced,
@@ -22,9 +22,8 @@ from kernelbook.judge.findings.costs import (
     span_of,
 )
 from kernelbook.judge.findings.overhead import WRAPPER_RANGE, cpu_words, waits_in, wrapper_remedy
-from kernelbook.judge.findings.rules import CPU, FORWARD, RECOVERABLE, SPENT, Finding, Scene, rule
-from kernelbook.judge.findings.together import in_cases, times
-from kernelbook.judge.findings.twins import loses_for_nothing, loss_to_eager, unfused_twin
+from kernelbook.judge.findings.peers import loses_for_nothing, loss_to_eager, unfused_twin
+from kernelbook.judge.findings.rules import CPU, FORWARD, RECOVERABLE, SPENT, Finding, Scene, in_cases, rule, times
 from kernelbook.text.units import duration
 
 REGION = re.compile(r"Torch-Compiled Region: (\d+)/(\d+)")
@@ -70,7 +69,7 @@ def compile_overhead(scene: Scene) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _lost(facts: CaseFacts, cost: CpuCost) -> Span:
+def _lost(facts: CaseFacts, cost: CpuCost) -> TimeRange:
     """What an unprofiled forward can lose of it, over the processes."""
     idle = idle_by_process(facts) if facts.on_device else {}
     return span_of(min(time, idle.get(process, time)) for process, time in cost.by_process.items()) or cost.span

@@ -9,8 +9,7 @@ from itertools import pairwise
 from kernelbook.cases import Activity, Call
 from kernelbook.judge.cost_model.shapes import ELEMENT_BYTES, launched, operands
 from kernelbook.judge.findings.costs import described, device_finding, forward_span, part, positions, total
-from kernelbook.judge.findings.rules import DEVICE, SPENT, Finding, Scene, rule
-from kernelbook.judge.findings.together import in_cases, subjects, times
+from kernelbook.judge.findings.rules import DEVICE, SPENT, Finding, Scene, in_cases, rule, subjects, times
 from kernelbook.text.units import plural
 
 #: Ops by which a program asks for a copy in so many words.
@@ -43,9 +42,9 @@ def casts(scene: Scene) -> list[Cast]:
         given = operands(pair.op) if pair.op.name == COPY else None
         target, source = given[:2] if given and len(given) > 1 else (None, None)
         if target and source and target.kind != source.kind:
-            kinds = (TYPE_NAMES.get(operand.kind, operand.kind) for operand in (source, target))
+            before, after = (TYPE_NAMES.get(operand.kind, operand.kind) for operand in (source, target))
             widens = ELEMENT_BYTES[target.kind] > ELEMENT_BYTES[source.kind]
-            found.append(Cast(pair.activity.position, target.elements, *kinds, widens))
+            found.append(Cast(pair.activity.position, target.elements, before, after, widens))
     return found
 
 

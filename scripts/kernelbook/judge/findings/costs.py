@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kernelbook.cases import Activity, CallTotal, CaseFacts, median, medians_by_process
 from kernelbook.judge.clock import bound_of
-from kernelbook.judge.findings.rules import CPU, DEVICE, NOTE, RECOVERABLE, SPENT, Finding, Scene
+from kernelbook.judge.findings.rules import CPU, DEVICE, RECOVERABLE, SPENT, Finding, Scene
 from kernelbook.kernel_names import UNKNOWN
 from kernelbook.text.units import duration
 
@@ -36,7 +36,7 @@ def percent(share: float) -> str:
 
 
 @dataclass(frozen=True)
-class Span:
+class TimeRange:
     """A time over the processes of a case, in µs: the median of theirs, the least and the most."""
 
     time_us: float
@@ -64,29 +64,29 @@ class Span:
         return f" (over {self.processes} processes)" if self.apart else ""
 
 
-def span_of(times_us: Iterable[float | None]) -> Span | None:
+def span_of(times_us: Iterable[float | None]) -> TimeRange | None:
     """The span of those that are there; None of none."""
     known = [time for time in times_us if time is not None]
-    return Span(median(known) or 0.0, min(known), max(known), len(known)) if known else None
+    return TimeRange(median(known) or 0.0, min(known), max(known), len(known)) if known else None
 
 
-def forward_span(facts: CaseFacts) -> Span | None:
+def forward_span(facts: CaseFacts) -> TimeRange | None:
     """Unprofiled forward time over the merged processes."""
     return span_of(process.forward_time_us for process in facts.processes if process.merged)
 
 
-def cpu_span(facts: CaseFacts) -> Span | None:
+def cpu_span(facts: CaseFacts) -> TimeRange | None:
     """CPU time of a forward under the profiler, over the merged processes."""
     return span_of(medians_by_process((f.process, f.cpu_time_us) for f in facts.usual_forwards).values())
 
 
-def device_span(facts: CaseFacts) -> Span | None:
+def device_span(facts: CaseFacts) -> TimeRange | None:
     """Device time of a forward over the merged processes; the case's own where theirs are not known."""
     of_processes = [process.device_time_us for process in facts.processes if process.merged]
     return span_of(of_processes) or span_of([facts.device_time_us])
 
 
-def idle_span(facts: CaseFacts) -> Span | None:
+def idle_span(facts: CaseFacts) -> TimeRange | None:
     """How much longer an unprofiled forward takes than the device is busy in it, over the merged processes."""
     return span_of(idle_by_process(facts).values())
 
@@ -156,7 +156,7 @@ class CpuCost:
     ``parts``: name -> its own usual sum, the dearest first.
     """
 
-    span: Span
+    span: TimeRange
     by_process: Mapping[int, float]
     count: int
     parts: Mapping[str, float]
@@ -185,7 +185,7 @@ def cpu_cost(facts: CaseFacts, match: Callable[[CallTotal], bool], self_time: bo
         return total.self_us if self_time else total.cpu_time_us
 
     names = dict.fromkeys(total.name for total in facts.call_totals if match(total))
-    parts = {n: facts.cpu_cost(lambda total, n=n: total.name == n and match(total), time_of) for n in names}
+    parts = {name: facts.cpu_cost(_named(name, match), time_of) for name in names}
     ordered = dict(sorted(parts.items(), key=lambda item: -item[1]))
     sums = {(forward.process, forward.index): 0.0 for forward in facts.usual_forwards}
     for total in facts.call_totals:
@@ -194,6 +194,10 @@ def cpu_cost(facts: CaseFacts, match: Callable[[CallTotal], bool], self_time: bo
     by_process = process_medians(sums)
     span = span_of(by_process.values())
     return CpuCost(span, by_process, round(count), ordered) if span else None
+
+
+def _named(name: str, match: Callable[[CallTotal], bool]) -> Callable[[CallTotal], bool]:
+    return lambda total: total.name == name and match(total)
 
 
 def cpu_paced(facts: CaseFacts) -> bool:
@@ -206,18 +210,32 @@ def cpu_severity(facts: CaseFacts, share: float | None) -> str:
     return severity(share) if cpu_paced(facts) else "info"
 
 
-def cpu_note(scene: Scene, name: str, cost: CpuCost | None, text: str, remedy: str, **more: str) -> list[Finding]:
-    """A finding of CPU time that is worth knowing and no fault; none for none. ``more``: further fields of it."""
+def cpu_note(
+    scene: Scene, name: str, cost: CpuCost | None, text: str, remedy: str, theme: str | None = None, subject: str = ""
+) -> list[Finding]:
+    """An `info` finding with a CPU time; empty without a cost."""
     if cost is None:
         return []
     share = part(cost.time_us, scene.facts.cpu_time_us)
-    given = {"time_low_us": cost.span.low_us, "time_high_us": cost.span.high_us, **more}
-    return [Finding(name, "info", cost.time_us, share, cost.evidence, remedy, text, of=CPU, kind=SPENT, **given)]
+    return [
+        Finding(
+            name, "info", cost.time_us, share, cost.evidence, remedy, text, of=CPU, kind=SPENT,
+            time_low_us=cost.span.low_us, time_high_us=cost.span.high_us, theme=theme, subject=subject,
+        )
+    ]  # fmt: skip
 
 
-def note(name: str, evidence: str, remedy: str, text: str, where: tuple[int, ...] = (), **more: str) -> Finding:
-    """A finding without a claim about time. ``more``: further fields of it."""
-    return Finding(name, "info", None, None, evidence, remedy, text, where, kind=NOTE, **more)
+def note(
+    name: str,
+    evidence: str,
+    remedy: str,
+    text: str,
+    where: tuple[int, ...] = (),
+    theme: str | None = None,
+    subject: str = "",
+) -> Finding:
+    """A finding without a time."""
+    return Finding(name, "info", None, None, evidence, remedy, text, where, theme=theme, subject=subject)
 
 
 def short(name: str) -> str:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 from kernelbook.cases import CallTotal, CaseFacts
 from kernelbook.extraction.measurement import MeasurementError, load_measurement
 from kernelbook.judge.findings.costs import cpu_cost, cpu_note, part
-from kernelbook.judge.findings.rules import CPU, SPENT, Finding, Scene, rule
-from kernelbook.judge.findings.together import in_cases, shares, subjects, times
+from kernelbook.judge.findings.rules import CPU, SPENT, Finding, Scene, in_cases, rule, shares, subjects, times
 from kernelbook.text.units import duration, plural
 
 METADATA = {"aten::" + name for name in (
@@ -73,7 +72,7 @@ def library_call(scene: Scene) -> Iterator[Finding]:
     facts = scene.facts
     launching = {t.name for t in facts.call_totals if t.category == "op" and t.kernels and not t.name.startswith("##")}
     for name in [name for name in dict.fromkeys(op.name for op in facts.ops) if name in launching]:
-        cost = cpu_cost(facts, lambda total, name=name: total.category == "op" and total.name == name)
+        cost = cpu_cost(facts, partial(_is_op, name))
         if cost is None or cost.time_us < max(0.2 * (facts.cpu_time_us or float("inf")), 10.0):
             continue
         calls = f" over {cost.count} calls" if cost.count > 1 else ""
@@ -83,6 +82,10 @@ def library_call(scene: Scene) -> Iterator[Finding]:
         )
         remedy = _LIBRARY if name in LIBRARY_OPS else _OTHER if "::" in name else _PYTHON
         yield from cpu_note(scene, "library-call", cost, text, remedy, theme=remedy, subject=name)
+
+
+def _is_op(name: str, total: CallTotal) -> bool:
+    return total.category == "op" and total.name == name
 
 
 def _queries(group: Sequence[Finding]) -> str:

@@ -21,8 +21,8 @@ from kernelbook.judge.findings.costs import (
     process_medians,
     severity,
 )
+from kernelbook.judge.findings.peers import loses_for_nothing, loss_to_eager
 from kernelbook.judge.findings.rules import FORWARD, SPENT, Finding, Scene, rule
-from kernelbook.judge.findings.twins import loses_for_nothing, loss_to_eager
 from kernelbook.text.units import duration, plural
 
 #: Parts of a forward's CPU time, told apart by who spends it.

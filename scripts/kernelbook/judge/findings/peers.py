@@ -1,4 +1,4 @@
-"""A case whose work another case of the run does in much less device time."""
+"""A case compared with other cases of its run: a faster peer of the same workload, or its eager twin."""
 
 from __future__ import annotations
 
@@ -7,10 +7,52 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kernelbook.cases import YARDSTICK, CaseFacts
-from kernelbook.judge.findings.costs import device_span, forward_span, maker, part, severity
-from kernelbook.judge.findings.rules import DEVICE, RECOVERABLE, Finding, Scene, rule
-from kernelbook.judge.findings.together import in_cases
+from kernelbook.judge.findings.costs import TimeRange, device_span, forward_span, maker, part, severity
+from kernelbook.judge.findings.rules import DEVICE, RECOVERABLE, Finding, Scene, in_cases, rule
 from kernelbook.text.units import duration, error, significant
+
+#: A forward that is slower by less than this share of itself than its eager twin is not told as a cost.
+LEAST_LOSS = 0.02
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What a case loses to its eager twin: the unprofiled forwards of both, over their processes."""
+
+    twin: CaseFacts
+    mine: TimeRange
+    eager: TimeRange
+
+    @property
+    def time_us(self) -> float:
+        """By how much longer the case's own forward is, of medians."""
+        return self.mine.time_us - self.eager.time_us
+
+
+def loss_to_eager(scene: Scene) -> Loss | None:
+    """The loss to a comparable eager twin; None unless every process takes longer than every one of the twin."""
+    twin = scene.eager_twin()
+    mine = forward_span(scene.facts)
+    eager = forward_span(twin) if twin and scene.comparable(twin) else None
+    if twin is None or mine is None or eager is None or mine.low_us <= eager.high_us:
+        return None
+    loss = Loss(twin, mine, eager)
+    return loss if loss.time_us >= LEAST_LOSS * mine.time_us else None
+
+
+def unfused_twin(scene: Scene) -> CaseFacts | None:
+    """The eager twin of a compiled case that runs the very same kernels, by full name and number."""
+    twin = scene.eager_twin()
+    if twin is None or not twin.on_device or not scene.kernels or scene.facts.mode != "compile":
+        return None
+    own = Counter(k.name for k in scene.kernels)
+    return twin if own == Counter(k.name for k in twin.activities if k.category == "kernel") else None
+
+
+def loses_for_nothing(scene: Scene) -> bool:
+    """Whether torch.compile fused nothing and makes the forward longer: one finding tells that with all its reasons."""
+    return unfused_twin(scene) is not None and loss_to_eager(scene) is not None
+
 
 #: Told from this ratio of device times on, which every process of the two must reach.
 FASTER_FROM = 1.5
