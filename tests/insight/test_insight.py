@@ -137,8 +137,8 @@ def test_several_runs_are_counted_each_by_itself_and_last(recorded_facts: Facts)
 
 def test_tables_have_their_keys_and_one_type_a_column(insight: Insight) -> None:
     tables = insight.tables()
-    assert set(tables) == {"expectations", "findings", "comparisons", "costs", "ceilings", "clock"}
-    for name in ("expectations", "findings", "costs", "clock"):
+    assert set(tables) == {"expectations", "findings", "comparisons", "costs", "time_split", "ceilings", "clock"}
+    for name in ("expectations", "findings", "costs", "time_split", "clock"):
         assert tables[name].column_names[:2] == ["run", "case"]
     assert tables["comparisons"].column_names[:4] == ["run_a", "case_a", "run_b", "case_b"]
     assert tables["expectations"].column_names[2:] == ["word", "expected", "observed", "verdict", "evidence"]

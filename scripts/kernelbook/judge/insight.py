@@ -34,23 +34,27 @@ from kernelbook.judge.insight_tables import (
     COSTS,
     EXPECTATIONS,
     FINDINGS,
+    TIME_SPLIT,
     comparison_rows,
     cost_rows,
+    split_rows,
     table,
 )
 from kernelbook.judge.opening import Said, opening_words
+from kernelbook.judge.time_split import TimeSplit, time_split
 
 Key = tuple[str, str]
 
 
 @dataclass(frozen=True)
 class CaseCost:
-    """Cost and clock of one case."""
+    """Cost, clock and split of the time of one case; no split where there are no device activities."""
 
     forward: ForwardCost
     kernels: tuple[KernelCost, ...]
     gemms: tuple[GemmCost, ...]
     clock: Clock
+    split: TimeSplit | None
 
 
 @dataclass(frozen=True)
@@ -67,12 +71,14 @@ class Insight:
     def tables(self) -> dict[str, pa.Table]:
         """The tables of an edition that are made here, by name."""
         costs = (row for cost in self.costs.values() for row in cost_rows(cost.forward, cost.kernels, cost.gemms))
+        splits = (row for cost in self.costs.values() if cost.split for row in split_rows(cost.split))
         compared = (row for comparison in self.comparisons for row in comparison_rows(comparison))
         return {
             "expectations": table(map(asdict, self.expectations), EXPECTATIONS),
             "findings": table(map(asdict, self.findings), FINDINGS),
             "comparisons": table(compared, COMPARISONS),
             "costs": table(costs, COSTS),
+            "time_split": table(splits, TIME_SPLIT),
             "ceilings": table(map(asdict, self.ceilings), CEILINGS),
             "clock": table((asdict(cost.clock) for cost in self.costs.values()), CLOCK),
         }
@@ -114,11 +120,13 @@ def _by_run(cases: Mapping[Key, CaseFacts]) -> dict[str, dict[str, CaseFacts]]:
 
 def _cost(facts: CaseFacts, of_run: Mapping[str, CaseFacts], ceilings: Ceilings) -> CaseCost:
     buys = trade_off(facts, Scene(facts, of_run).peers()) if facts.on_device else None
+    kernels = tuple(kernel_costs(facts, ceilings))
     return CaseCost(
         forward=replace(forward_cost(facts, ceilings), trade_off=buys),
-        kernels=tuple(kernel_costs(facts, ceilings)),
+        kernels=kernels,
         gemms=tuple(gemm_costs(facts, ceilings)),
         clock=clock_of(facts),
+        split=time_split(facts, kernels),
     )
 
 

@@ -15,6 +15,7 @@ from kernelbook.judge.comparisons import Comparison, rest_text, step_text
 from kernelbook.judge.cost_model import Ceiling, ForwardCost, GemmCost, KernelCost
 from kernelbook.judge.expectations import Judgement
 from kernelbook.judge.findings import Finding
+from kernelbook.judge.time_split import Cause, TimeSplit
 
 Row = Mapping[str, Any]
 TYPES = {"str": pa.string(), "float": pa.float64(), "int": pa.int64()}
@@ -33,6 +34,13 @@ FINDINGS = pa.schema(_columns(Finding, "positions", "theme", "subject"))
 CLOCK = pa.schema(_columns(Clock))
 CEILINGS = pa.schema(_columns(Ceiling))
 COSTS = pa.schema([*_FORWARD[:2], ("scope", pa.string()), *_FORWARD[2:], *_KERNEL, *_PRODUCT])
+TIME_SPLIT = pa.schema(
+    [
+        *((name, pa.string()) for name in ("run", "case", "source")),
+        *_columns(Cause, "positions"),
+        ("share", pa.float64()),
+    ]
+)
 COMPARISONS = pa.schema(
     [
         *((name, pa.string()) for name in ("run_a", "case_a", "run_b", "case_b", "scope", "kind", "a", "b")),
@@ -54,6 +62,12 @@ def table(rows: Iterable[Row], schema: pa.Schema) -> pa.Table:
 def _stable(value: Any) -> Any:
     """A float to twelve digits: sum() adds with other rounding from Python 3.12 on, and tables are the same on all."""
     return float(f"{value:.12g}") if isinstance(value, float) else value
+
+
+def split_rows(split: TimeSplit) -> list[Row]:
+    """A row for each cause, longest first."""
+    case = {"run": split.run, "case": split.case, "source": split.source}
+    return [case | asdict(cause) | {"share": cause.time_us / split.time_us} for cause in split.causes]
 
 
 def cost_rows(forward: ForwardCost, kernels: Iterable[KernelCost], gemms: Iterable[GemmCost]) -> list[Row]:

@@ -22,7 +22,7 @@ class KernelCost:
     what it achieved over the lesser of the compute ceiling and intensity x memory ceiling; without FLOPs the same as
     share_of_memory. Both are None above 1.05, where bytes came from the L2 cache, and where the roof is below what any
     kernel takes; the latter also for a product in another element type than that of the compute ceiling.
-    ``roof``: memory or compute, the side that is lower.
+    ``roof``: memory or compute, the side that is lower. ``least_us``: the time at that ceiling.
     """
 
     position: int
@@ -36,6 +36,7 @@ class KernelCost:
     tflops: float | None
     share_of_roof: float | None
     roof: str | None
+    least_us: float | None
 
 
 def kernel_costs(facts: CaseFacts, ceilings: Ceilings | None = None) -> list[KernelCost]:
@@ -88,4 +89,5 @@ def _cost(activity: Activity, traffic: Traffic, ceilings: Ceilings) -> KernelCos
         tflops=computed / 1e12 if computed else None,
         share_of_roof=roof.share(time_us) if roof else None,
         roof=roof.side if roof else None,
+        least_us=roof.time_us if roof else None,
     )

@@ -1,0 +1,306 @@
+"""The time line of a forward: device work, and what the CPU does while the device is idle. All in µs.
+
+The time of the representative forward is cut where anything starts or ends. While one of its activities runs, the time
+belongs to that activity. While the device is idle, the time belongs to what delays the next activity:
+
+- its launch has returned: the device starts it (`launch latency`);
+- its launch has not returned: the innermost CPU event on the launching thread, or Python where no event is open;
+- the CPU waited for the device earlier in the forward: a `synchronization`. Without that wait the CPU would be ahead by
+  as long as it was blocked, so idle time after it belongs to it until that lead is used up.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from kernelbook.cases import Activity, Call, CaseFacts, Forward
+
+#: Kinds of device work. `compute` and `memory`: the ceiling that bounds the kernel; `device work`: it is not known.
+COMPUTE, MEMORY, WORK, COPY, COLLECTIVE = "compute", "memory", "device work", "copy", "collective"
+#: Kinds of idle time.
+SYNCHRONIZATION, ALLOCATION, BLOCKING_COPY, LOADING = "synchronization", "allocation", "blocking copy", "kernel loading"
+COMPILE, DATA, OPTIMIZER, LAUNCH, API = "torch.compile", "data loading", "optimizer", "launch", "CUDA API"
+OP, PYTHON, LATENCY, EARLIER = "op on the CPU", "Python", "launch latency", "earlier forwards"
+UNEXPLAINED = "unexplained"
+DEVICE_KINDS = (COMPUTE, MEMORY, WORK, COPY, COLLECTIVE)
+IDLE_KINDS = (
+    SYNCHRONIZATION, ALLOCATION, BLOCKING_COPY, LOADING, COMPILE, DATA, OPTIMIZER, LAUNCH, API, OP, PYTHON, LATENCY,
+    EARLIER, UNEXPLAINED,
+)  # fmt: skip
+
+#: A launch that takes this many times as long as the shortest of its name waits for room in the launch queue.
+LONG_LAUNCH = 10.0
+
+#: Names of runtime and driver calls, first match wins. HIP's names differ in the prefix alone.
+CALL_KINDS = (
+    (re.compile(r"(Stream|Device|Event|Ctx)Synchronize"), SYNCHRONIZATION),
+    (re.compile(r"(Malloc|Free|MemCreate|MemMap|MemUnmap|MemRelease|MemAddress|MemSetAccess)"), ALLOCATION),
+    (re.compile(r"Memcpy|Memset"), BLOCKING_COPY),
+    (re.compile(r"Module|Library|GetProcAddress|FuncGetAttributes|FuncSetAttribute|Loading"), LOADING),
+    (re.compile(r"Launch"), LAUNCH),
+)
+#: Ranges and ops of frameworks, first match wins.
+RANGE_KINDS = (
+    (re.compile(r"DataLoader"), DATA),
+    (re.compile(r"^Optimizer\."), OPTIMIZER),
+    (
+        re.compile(
+            r"TorchDynamo|Torch-Compiled Region|AOTDispatcher|CompiledFunction|CompiledFxGraph|Inductor|_compile\b"
+            r"|Pregraph bytecode|compile_fx|dynamo"
+        ),
+        COMPILE,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Calls of one name that block the CPU, from one op: in how many calls of a forward, for how long together."""
+
+    name: str
+    kind: str
+    op: str | None
+    time_us: float
+    count: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """A stretch of time with one cause."""
+
+    kind: str
+    name: str
+    op: str | None
+    time_us: float
+    activity: Activity | None = None
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A device activity of the forward, in µs from the start of its range."""
+
+    start: float
+    end: float
+    activity: Activity
+
+
+class TimeLine:
+    """The representative forward in µs from the start of its range."""
+
+    def __init__(self, facts: CaseFacts, forward: Forward) -> None:
+        origin = forward.start_us or 0.0
+        self.calls = facts.calls
+        self.placed = sorted(_placed(forward, origin), key=lambda p: (p.start, p.end))
+        others = (f for f in facts.forwards if f.process == forward.process and f.index != forward.index)
+        self.busy_elsewhere = _union((p.start, p.end) for other in others for p in _placed(other, origin))
+        self.end = max([forward.cpu_time_us, *(p.end for p in self.placed)])
+        self.origin = origin
+        self.threads = {thread: _segments(calls) for thread, calls in _by_thread(facts.calls).items()}
+        self.done = {p.activity.correlation: p.end for p in self.placed if p.activity.correlation is not None}
+        self.launch_threads = {c.correlation: c.thread or 0 for c in facts.calls if c.correlation is not None}
+
+    def parts(self) -> Iterator[Part]:
+        """The whole time line, in order."""
+        lead = _Lead(call for call in self.calls if call_kind(call) == SYNCHRONIZATION)
+        cursor = 0.0
+        for placed in self.placed:
+            if placed.start > cursor:
+                yield from self._idle(cursor, placed.start, placed.activity, lead)
+            if placed.end > (start := max(cursor, placed.start)):
+                yield _device_part(placed.activity, placed.end - start)
+            cursor = max(cursor, placed.end)
+        if self.end > cursor:
+            yield from self._idle(cursor, self.end, None, lead)
+
+    def waits(self) -> tuple[Wait, ...]:
+        """Calls that block the CPU: synchronizations, allocations, copies, and launches into a full queue."""
+        sums: dict[tuple[str, str, str | None], list[float]] = {}
+        usual: dict[str, float] = {}
+        for call in self.calls:
+            usual[call.name] = min(call.duration_us, usual.get(call.name, call.duration_us))
+        for call in self.calls:
+            kind = self._call_kind(call)
+            blocks = kind in (SYNCHRONIZATION, ALLOCATION, BLOCKING_COPY, LOADING)
+            if blocks or (kind == LAUNCH and call.duration_us > LONG_LAUNCH * usual[call.name]):
+                sums.setdefault((call.name, kind or API, self._op_of(call)), []).append(call.duration_us)
+        waits = (Wait(name, kind, op, sum(times), len(times)) for (name, kind, op), times in sums.items())
+        return tuple(sorted(waits, key=lambda wait: -wait.time_us))
+
+    def _idle(self, start: float, end: float, following: Activity | None, lead: _Lead) -> Iterator[Part]:
+        """Idle time before an activity, None at the end of the forward."""
+        launched = end
+        if following is not None and following.launch_start_us is not None:
+            launched = following.launch_start_us - self.origin + (following.launch_duration_us or 0.0)
+        for left, right, elsewhere in _cut(start, end, self.busy_elsewhere):
+            if elsewhere:
+                yield Part(EARLIER, "kernels of other forwards", None, right - left)
+                continue
+            middle = min(max(launched, left), right)
+            if middle > left:
+                yield from self._cpu(left, middle, following, lead)
+            if right > middle and following is not None:
+                yield Part(LATENCY, following.label, following.op, right - middle, None)
+
+    def _cpu(self, start: float, end: float, following: Activity | None, lead: _Lead) -> Iterator[Part]:
+        """Idle time in which the next launch has not returned: first what earlier waits explain, then CPU events."""
+        for call, time_us in lead.explain(start, end):
+            yield Part(SYNCHRONIZATION, call.name, self._op_of(call), time_us)
+            start += time_us
+        launch = following.correlation if following else None
+        thread = 0 if launch is None else self.launch_threads.get(launch, 0)
+        for left, right, event in _between(self.threads.get(thread, []), start, end):
+            yield self._cpu_part(event, right - left)
+
+    def _cpu_part(self, call: Call | None, time_us: float) -> Part:
+        if call is None:
+            kind = UNEXPLAINED if not self.calls else PYTHON
+            return Part(kind, "Python between ops" if self.calls else "no CPU events were recorded", None, time_us)
+        return Part(self._kind_of(call), call.name, self._op_of(call), time_us)
+
+    def _call_kind(self, call: Call) -> str | None:
+        """As `call_kind`; a copy or memset that returns before the device has done it is a launch."""
+        kind = call_kind(call)
+        done = self.done.get(call.correlation) if call.correlation is not None else None
+        asynchronous = done is not None and call.start_us + call.duration_us < done
+        return LAUNCH if kind == BLOCKING_COPY and asynchronous else kind
+
+    def _kind_of(self, call: Call) -> str:
+        own = self._call_kind(call)
+        if own is not None:
+            return own
+        for around in self._with_ancestors(call):
+            for pattern, kind in RANGE_KINDS:
+                if around.category != "runtime" and pattern.search(around.name):
+                    return kind if around is call or kind != COMPILE else OP
+        return OP
+
+    def _with_ancestors(self, call: Call) -> Iterator[Call]:
+        at: Call | None = call
+        while at is not None:
+            yield at
+            at = self.calls[at.parent] if at.parent is not None and at.parent < len(self.calls) else None
+
+    def _op_of(self, call: Call) -> str | None:
+        """The innermost op around a runtime call; the outermost ATen op would hide which one waits."""
+        return next((around.name for around in self._with_ancestors(call) if around.category == "op"), None)
+
+
+class _Lead:
+    """By how much the CPU would be ahead had it not waited, and because of which wait."""
+
+    def __init__(self, waits: Iterable[Call]) -> None:
+        self._waits = sorted(waits, key=lambda wait: wait.start_us, reverse=True)
+        self._left = {wait.position: wait.duration_us for wait in self._waits}
+
+    def explain(self, start: float, end: float) -> Iterator[tuple[Call, float]]:
+        """Idle time from `start` on that the waits begun by then explain, the last wait first."""
+        need = end - start
+        for wait in self._waits:
+            taken = min(self._left[wait.position], need)
+            if wait.start_us <= start and taken > 0:
+                self._left[wait.position] -= taken
+                need -= taken
+                yield wait, taken
+
+
+def call_kind(call: Call) -> str | None:
+    """What kind of idle time a runtime or driver call stands for; None for ops and ranges."""
+    if call.category != "runtime":
+        return None
+    return next((kind for pattern, kind in CALL_KINDS if pattern.search(call.name)), API)
+
+
+def _device_part(activity: Activity, time_us: float) -> Part:
+    kind = WORK
+    if activity.category == "memcpy":
+        kind = COPY
+    elif activity.family == "communication":
+        kind = COLLECTIVE
+    return Part(kind, activity.label, activity.op, time_us, activity)
+
+
+def _placed(forward: Forward, origin: float) -> Iterator[_Placed]:
+    for activity in forward.activities:
+        if activity.start_us is not None:
+            start = activity.start_us - origin
+            yield _Placed(start, start + activity.duration_us, activity)
+
+
+def _union(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Overlapping spans joined, in order."""
+    joined: list[tuple[float, float]] = []
+    for start, end in sorted(spans):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _cut(start: float, end: float, spans: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float, bool]]:
+    """(start, end, inside a span?) of the pieces into which the spans cut the time from `start` to `end`."""
+    at = start
+    for left, right in spans[max(bisect_right(spans, (start, start)) - 1, 0) :]:
+        if left >= end:
+            break
+        if right <= at:
+            continue
+        if left > at:
+            yield at, left, False
+            at = left
+        yield at, min(right, end), True
+        at = min(right, end)
+    if at < end:
+        yield at, end, False
+
+
+def _by_thread(calls: Iterable[Call]) -> dict[int, list[Call]]:
+    threads: dict[int, list[Call]] = {}
+    for call in calls:
+        threads.setdefault(call.thread or 0, []).append(call)
+    return threads
+
+
+def _segments(calls: Sequence[Call]) -> list[tuple[float, float, Call]]:
+    """(start, end, innermost event) of one thread, in order; time that no event covers is left out."""
+    segments: list[tuple[float, float, Call]] = []
+    open_calls: list[Call] = []
+    cursor = 0.0
+
+    def advance(to: float) -> None:
+        nonlocal cursor
+        if open_calls and to > cursor:
+            segments.append((cursor, to, open_calls[-1]))
+        cursor = max(cursor, to)
+
+    def close(until: float) -> None:
+        while open_calls and (end := open_calls[-1].start_us + open_calls[-1].duration_us) <= until:
+            advance(end)
+            open_calls.pop()
+
+    for call in sorted(calls, key=lambda c: (c.start_us, -c.duration_us, c.position)):
+        close(call.start_us)
+        advance(call.start_us)
+        cursor = max(cursor, call.start_us)
+        open_calls.append(call)
+    close(float("inf"))
+    return segments
+
+
+def _between(
+    segments: Sequence[tuple[float, float, Call]], start: float, end: float
+) -> Iterator[tuple[float, float, Call | None]]:
+    """The segments from `start` to `end`, and the time between them with None."""
+    at = start
+    for left, right, call in segments[bisect_right(segments, start, key=lambda s: s[1]) :]:
+        if left >= end:
+            break
+        if left > at:
+            yield at, left, None
+        yield max(left, at), min(right, end), call
+        at = min(right, end)
+    if at < end:
+        yield at, end, None

@@ -1,0 +1,124 @@
+"""Where the time of a forward goes: the causes that add up to it, longest first. All in µs.
+
+The causes are those of the time line of the representative forward (`time_line`). Where forwards were measured without
+the profiler, the idle parts of the trace are scaled to their idle time, since the profiler lengthens the work of the
+CPU, not that of the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kernelbook.cases import CaseFacts
+from kernelbook.judge.cost_model import KernelCost
+from kernelbook.judge.time_line import EARLIER, IDLE_KINDS, UNEXPLAINED, WORK, Part, TimeLine, Wait
+
+UNPROFILED, TRACE = "unprofiled forward", "trace"
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One part of a forward's time.
+
+    kind: one of DEVICE_KINDS or IDLE_KINDS. name: the kernel, CPU event or call. op: the innermost op around it, None
+    where there is none. count: activities, or stretches of idle time. least_us: what the work must take at the
+    ceilings, None where its traffic is unknown. positions: the device activities.
+    """
+
+    kind: str
+    name: str
+    op: str | None
+    time_us: float
+    count: int
+    least_us: float | None = None
+    positions: tuple[int, ...] = ()
+
+    @property
+    def idle(self) -> bool:
+        """Whether the device is idle meanwhile."""
+        return self.kind in IDLE_KINDS
+
+
+@dataclass(frozen=True)
+class TimeSplit:
+    """The time of one forward and its causes, longest first, which add up to it.
+
+    source: `unprofiled forward`, or `trace` where none was measured: then the time from the start of the forward's
+    range to the end of its range and its device work. waits: calls of the trace that block the CPU, longest first.
+    """
+
+    run: str
+    case: str
+    source: str
+    time_us: float
+    causes: tuple[Cause, ...]
+    waits: tuple[Wait, ...]
+
+    def of_kind(self, *kinds: str) -> float:
+        """Time of these kinds together."""
+        return sum(cause.time_us for cause in self.causes if cause.kind in kinds)
+
+
+def time_split(facts: CaseFacts, costs: Iterable[KernelCost] = ()) -> TimeSplit | None:
+    """The split of a case's representative forward; None without device activities that have times.
+
+    costs: its kernels of known traffic, for what bounds them and the least that they need.
+    """
+    forward = facts.representative
+    if forward is None or forward.start_us is None or not facts.on_device:
+        return None
+    line = TimeLine(facts, forward)
+    if not line.placed:
+        return None
+    parts = list(line.parts())
+    time_us, source = line.end, TRACE
+    if facts.forward_time_us is not None:
+        time_us, source = facts.forward_time_us, UNPROFILED
+        parts = _scaled(parts, facts, time_us)
+    causes = _grouped(parts, {cost.position: cost for cost in costs})
+    return TimeSplit(facts.run, facts.case, source, time_us, causes, line.waits())
+
+
+def _scaled(parts: Sequence[Part], facts: CaseFacts, time_us: float) -> list[Part]:
+    """The parts with device work and idle time as in an unprofiled forward; what is left is unexplained."""
+    work = [part for part in parts if part.activity is not None]
+    idle = [part for part in parts if part.activity is None and part.kind != EARLIER]
+    in_trace, idle_in_trace = sum(part.time_us for part in work), sum(part.time_us for part in idle)
+    busy = min(facts.device_busy_us or in_trace, time_us)
+    left = time_us - busy
+    scaled = [_resized(part, busy / in_trace) for part in work] if in_trace else []
+    if idle_in_trace:
+        scaled += [_resized(part, left / idle_in_trace) for part in idle if left]
+    elif left:
+        scaled.append(Part(UNEXPLAINED, "idle in unprofiled forwards, not in the trace", None, left))
+    return scaled
+
+
+def _resized(part: Part, factor: float) -> Part:
+    return Part(part.kind, part.name, part.op, part.time_us * factor, part.activity)
+
+
+def _grouped(parts: Iterable[Part], costs: Mapping[int, KernelCost]) -> tuple[Cause, ...]:
+    """Parts of one kind, name and op together, longest first."""
+    groups: dict[tuple[str, str, str | None], list[Part]] = {}
+    for part in parts:
+        cost = costs.get(part.activity.position) if part.activity and part.kind == WORK else None
+        kind = (cost and cost.roof) or part.kind
+        groups.setdefault((kind, part.name, part.op), []).append(part)
+    causes = []
+    for (kind, name, op), group in groups.items():
+        positions = tuple(dict.fromkeys(part.activity.position for part in group if part.activity))
+        least = [costs[position].least_us if position in costs else None for position in positions]
+        causes.append(
+            Cause(
+                kind=kind,
+                name=name,
+                op=op,
+                time_us=sum(part.time_us for part in group),
+                count=len(positions) or len(group),
+                least_us=sum(value for value in least if value) if least and None not in least else None,
+                positions=positions,
+            )
+        )
+    return tuple(sorted(causes, key=lambda cause: -cause.time_us))
