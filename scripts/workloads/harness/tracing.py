@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import json
 import os
 import re
 import tempfile
@@ -95,12 +94,8 @@ def _export(profiler: profile, scrub: Callable[[str], str]) -> str:
     # torch names the machine and the file it first wrote.
     text = re.sub(r'^\s*"host_name":.*\n', "", text, flags=re.M)
     text = scrub(text.replace(name, "trace.json"))
-    try:
-        # strict=False: names from elsewhere may hold raw control characters; whoever reads the file copes.
-        json.loads(text, strict=False)
-    except ValueError as error:
-        if not text.rstrip().endswith("}"):
-            raise OSError(28, "No space left on device: the trace was cut short", tempfile.gettempdir()) from error
+    if not text.rstrip().endswith("}"):
+        raise OSError(28, "No space left on device: the trace was cut short", tempfile.gettempdir())
     return text
 
 
@@ -108,8 +103,9 @@ def _write_gzip(target: Path, text: str) -> None:
     temporary = target.with_name(f".{target.name}")
     target.parent.mkdir(parents=True, exist_ok=True)  # a workload may have removed it
     try:
-        # No time stamp and no name inside: the same trace gives the same bytes.
-        with open(temporary, "wb") as raw, gzip.GzipFile("", "wb", 9, raw, mtime=0) as packed:
+        # No time stamp and no name inside: the same trace gives the same bytes. Level 6 takes a third of the time of
+        # level 9 for files that are 7 % larger.
+        with open(temporary, "wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
             packed.write(text.encode("utf-8"))
         os.replace(temporary, target)
     except OSError:
