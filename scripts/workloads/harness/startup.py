@@ -1,0 +1,73 @@
+"""What makes the import of torch cheap: no garbage collection meanwhile, and compiled bytecode that is kept."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import hashlib
+import importlib.util
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from workloads.harness import spaces
+
+
+@contextlib.contextmanager
+def without_collection() -> Iterator[None]:
+    """Import with the garbage collector off, and let it skip in future what was imported.
+
+    Imports leave hardly any garbage, yet the collector goes through all modules again and again: a quarter of the time
+    of `import torch`, and 0.3 s for each full collection once torch.compile is loaded.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
+def bytecode_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Environment variables by which Python keeps the bytecode of torch, where it otherwise would not.
+
+    Some images come without bytecode and are read-only, or forbid Python to write it (PYTHONDONTWRITEBYTECODE): then
+    each process compiles up to 2,500 files anew, two thirds of its imports. The bytecode goes to a folder of this user
+    in the temporary folder, one for each set of installed packages. {} where none of this is needed, or no such folder
+    can be had.
+    """
+    packages = spaces.packages_of_torch()
+    if packages is None or "PYTHONPYCACHEPREFIX" in environ:
+        return {}
+    torch = packages / "torch"
+    beside = Path(importlib.util.cache_from_source(str(torch / "__init__.py")))
+    if beside.is_file() or (os.access(torch, os.W_OK) and not environ.get("PYTHONDONTWRITEBYTECODE")):
+        return {}
+    folder = Path(tempfile.gettempdir()) / f"kernelbook-{os.getuid()}-bytecode-{_packages_digest(packages)}"
+    return {"PYTHONPYCACHEPREFIX": str(folder), "PYTHONDONTWRITEBYTECODE": ""} if _is_private(folder) else {}
+
+
+def _packages_digest(packages: Path) -> str:
+    """Changes with Python and with the version of any package beside torch.
+
+    Python itself checks each file by size and time alone, which two builds of an image may share.
+    """
+    digest = hashlib.sha256(sys.version.encode())
+    with contextlib.suppress(OSError):
+        digest.update("\n".join(sorted(os.listdir(packages))).encode("utf-8", "surrogateescape"))
+        digest.update((packages / "torch" / "version.py").read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _is_private(folder: Path) -> bool:
+    """Make the folder; whether it is one that only this user can write to, since Python runs what lies there."""
+    try:
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        found = os.lstat(folder)
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
