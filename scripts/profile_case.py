@@ -17,6 +17,7 @@ from workloads.harness.old_python import refuse_old_python
 
 refuse_old_python(sys.argv[1:])  # before what an old Python cannot read
 
+from workloads.harness.attempt import Setting  # noqa: E402
 from workloads.harness.case_file import CaseError, load_case  # noqa: E402
 from workloads.harness.files import held, restored  # noqa: E402
 from workloads.harness.gpu import LOCKS  # noqa: E402
@@ -32,13 +33,20 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--cache-dir", type=Path, help="folder of torch.compile's and Triton's caches, shared by cases")
     parser.add_argument("--require-container", metavar="IMAGE", help="refuse to measure outside this image (file name)")
     parser.add_argument("--lock-dir", type=Path, default=LOCKS, help="where GPUs are locked, for all of this machine")
+    parser.add_argument("--one-gpu", action="store_true", help="use one GPU, any that is free and like the first")
     arguments = parser.parse_args(argv)
     try:
         given, case = load_case(arguments.case_file)
-        output = arguments.output.absolute()
-        where = (output, arguments.cache_dir, arguments.require_container, arguments.lock_dir)
-        with held(output, say), restored(arguments.case_file.absolute()):
-            return supervise(given, case, arguments.device, *where)
+        setting = Setting(
+            device=arguments.device,
+            output=arguments.output.absolute(),
+            cache=arguments.cache_dir,
+            image=arguments.require_container,
+            locks=arguments.lock_dir,
+            one_gpu=arguments.one_gpu,
+        )
+        with held(setting.output, say), restored(arguments.case_file.absolute()):
+            return supervise(given, case, setting)
     except CaseError as error:
         say(str(error))
         return 2

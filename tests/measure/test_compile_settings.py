@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from workloads.harness import compile_cache, supervisor
+from workloads.harness import compile_cache
+from workloads.harness.child_environment import child_environment
 
 SPARING = {"TORCHINDUCTOR_COMPILE_THREADS": "1", "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0"}
 
@@ -19,7 +20,7 @@ def unset(monkeypatch):
 
 
 def test_nothing_is_compiled_ahead_or_beside(tmp_path):
-    environment = supervisor._environment(tmp_path, compiled=True)
+    environment = child_environment(tmp_path, compiled=True)
     assert {name: environment[name] for name in SPARING} == SPARING
     assert environment["TORCHINDUCTOR_CACHE_DIR"] == str(tmp_path / "inductor")
     assert environment["TRITON_CACHE_DIR"] == str(tmp_path / "triton")
@@ -28,8 +29,8 @@ def test_nothing_is_compiled_ahead_or_beside(tmp_path):
 @pytest.mark.parametrize("name", SPARING)
 def test_what_is_set_already_stands(name, monkeypatch):
     monkeypatch.setenv(name, "7")
-    assert supervisor._environment(None, compiled=True)[name] == "7"
-    assert "TRITON_CACHE_DIR" not in supervisor._environment(None, compiled=True)
+    assert child_environment(None, compiled=True)[name] == "7"
+    assert "TRITON_CACHE_DIR" not in child_environment(None, compiled=True)
 
 
 @pytest.mark.torch

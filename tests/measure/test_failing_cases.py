@@ -13,7 +13,7 @@ import pytest
 
 from tests.helpers.patience import LONG
 from workloads import Context, Unsupported, Workload, gpu_remedy
-from workloads.harness import supervisor
+from workloads.harness import attempt
 
 pytestmark = pytest.mark.torch
 
@@ -124,7 +124,7 @@ def test_time_limit_ends_the_whole_group_and_says_where_it_hung(measure, monkeyp
         return wait(process, timeout)
 
     monkeypatch.setattr(subprocess.Popen, "wait", until_it_hangs)
-    monkeypatch.setattr(supervisor, "ANSWER_S", LONG)
+    monkeypatch.setattr(attempt, "ANSWER_S", LONG)
     got = measure.here(":hangs_with_a_child", params={"pid_file": str(pid_file)}, timeout_s=60, retries=0)
     assert got.status == 0
     assert got.measurement["reason"].startswith("stopped at its time limit of 60 s during first call: raise timeout_s")

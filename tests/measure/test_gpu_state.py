@@ -160,16 +160,16 @@ def told_nothing(_):
 
 
 def test_a_lock_that_cannot_be_had_is_told(tmp_path):
-    with gpu.lock("GPU-1", told_nothing, tmp_path / "absent") as held:
-        assert held is False
+    with gpu.lock(["GPU-1"], told_nothing, tmp_path / "absent") as held:
+        assert held is None
 
 
 def test_the_lock_is_in_one_place_whatever_the_temporary_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)  # read anew
     name = f"GPU-test-{os.getpid()}"
-    with gpu.lock(name, told_nothing) as held:
-        assert held is True
+    with gpu.lock([name], told_nothing) as held:
+        assert held == name
         found = Path("/tmp") / f"kernelbook-{name}.lock"
         assert found.is_file()
         found.unlink()
@@ -192,7 +192,7 @@ def taken(folder: Path) -> bool:
 
 
 def test_a_lock_is_held_and_let_go(tmp_path):
-    with gpu.lock("GPU-1", told_nothing, tmp_path):
+    with gpu.lock(["GPU-1"], told_nothing, tmp_path):
         assert taken(tmp_path)
     assert not taken(tmp_path)
 
@@ -200,7 +200,7 @@ def test_a_lock_is_held_and_let_go(tmp_path):
 def test_every_user_can_open_the_lock_whatever_the_umask_of_the_first(tmp_path):
     before = os.umask(0o077)
     try:
-        with gpu.lock("GPU-1", told_nothing, tmp_path):
+        with gpu.lock(["GPU-1"], told_nothing, tmp_path):
             assert (tmp_path / "kernelbook-GPU-1.lock").stat().st_mode & 0o777 == 0o666
     finally:
         os.umask(before)
@@ -212,12 +212,12 @@ def test_another_users_lock_is_taken_as_it_is():
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
         folder = Path(name)
         folder.chmod(0o1777)  # as /tmp: whoever does not own the file can neither remove it nor create it anew
-        with gpu.lock("GPU-1", told_nothing, folder):
+        with gpu.lock(["GPU-1"], told_nothing, folder):
             pass
         os.seteuid(65534)
         try:
-            with gpu.lock("GPU-1", told_nothing, folder) as held:
-                assert held is True
+            with gpu.lock(["GPU-1"], told_nothing, folder) as held:
+                assert held == "GPU-1"
                 assert taken(folder)
         finally:
             os.seteuid(0)
@@ -236,8 +236,8 @@ def test_a_lock_that_was_cleaned_away_meanwhile_is_not_taken_for_one(tmp_path):
 
     old = path.open("w")
     fcntl.flock(old, fcntl.LOCK_EX)
-    with gpu.lock("GPU-1", cleaned, tmp_path) as held:
-        assert held is True
+    with gpu.lock(["GPU-1"], cleaned, tmp_path) as held:
+        assert held == "GPU-1"
         assert handles
         assert taken(tmp_path)
     handles[0].close()
@@ -245,6 +245,6 @@ def test_a_lock_that_was_cleaned_away_meanwhile_is_not_taken_for_one(tmp_path):
 
 def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path):
     (tmp_path / "kernelbook-GPU-1.lock").symlink_to(tmp_path / "elsewhere")
-    with gpu.lock("GPU-1", told_nothing, tmp_path) as held:
-        assert held is False
+    with gpu.lock(["GPU-1"], told_nothing, tmp_path) as held:
+        assert held is None
     assert not (tmp_path / "elsewhere").exists()

@@ -15,7 +15,7 @@ import pytest
 
 from tests.helpers.patience import LONG
 from tests.measure.test_failing_cases import ended, wait_for
-from workloads.harness import guard, notebook, old_python, supervisor
+from workloads.harness import attempt, guard, notebook, old_python
 
 pytestmark = pytest.mark.torch
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
@@ -121,19 +121,19 @@ class Endless(io.RawIOBase):
 
 
 def test_a_line_without_end_is_not_held_in_memory():
-    lines: deque[str] = deque(maxlen=supervisor.LOG_LINES)
+    lines: deque[str] = deque(maxlen=attempt.LOG_LINES)
     tracemalloc.start()
-    supervisor._read_log(io.BufferedReader(Endless(64 * 2**20)), lines)
+    attempt._read_log(io.BufferedReader(Endless(64 * 2**20)), lines)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 2**20
-    assert list(lines) == ["x" * supervisor.LINE_BYTES, "last"]
+    assert list(lines) == ["x" * attempt.LINE_BYTES, "last"]
 
 
 def test_a_long_line_does_not_hide_the_reason(measure):
     got = measure(FILE + "prints_one_long_line")
     assert got.measurement["reason"] == "RuntimeError during first call: after the line"
-    assert max(map(len, got.measurement["log_tail"])) <= supervisor.LINE_BYTES
+    assert max(map(len, got.measurement["log_tail"])) <= attempt.LINE_BYTES
 
 
 def test_output_that_is_no_utf8(measure):

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from workloads.harness import failures, guard
+from workloads.harness import failures, guard, startup
 from workloads.harness.files import Scrubber
 from workloads.harness.notebook import Notebook, unheard
 
@@ -22,17 +22,23 @@ LONGEST_MESSAGE = 10_000  # of an exception
 
 
 def main(arguments: list[str]) -> int:
-    """Measure the case given as JSON on stdin. arguments: device, output folder, cache folder (or empty)."""
+    """Measure the case given as one line of JSON on stdin.
+
+    arguments: device, output folder, cache folder or empty, identity of the GPU or empty.
+    """
     guard.die_with_parent(signal.SIGKILL, os.getppid())
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1)  # the supervisor asks where a hung child is
-    asked, output, cache = arguments
-    case = json.load(sys.stdin)
+    asked, output, cache, card = arguments
+    case = json.loads(sys.stdin.readline())
     notebook = Notebook(Path(output) / ".child.json", case["case"])
     status = 0
     try:
         notebook.stage("import of torch")
-        _measure(case, asked, Path(output), cache, notebook)
+        with startup.without_collection():
+            import torch  # noqa: F401
+        sys.stdin.read()  # until the supervisor, which looks at the GPU, lets this process use it
+        _measure(case, asked, Path(output), cache, card or None, notebook)
     except BaseException as error:  # noqa: BLE001 - whatever ends the child must reach the supervisor as a reason
         with unheard():
             traceback.print_exc()
@@ -49,7 +55,7 @@ def main(arguments: list[str]) -> int:
     os._exit(status)
 
 
-def _measure(case: dict[str, Any], asked: str, output: Path, cache: str, notebook: Notebook) -> None:
+def _measure(case: dict[str, Any], asked: str, output: Path, cache: str, card: str | None, notebook: Notebook) -> None:
     import torch
 
     from workloads.harness import building, environment
@@ -70,15 +76,14 @@ def _measure(case: dict[str, Any], asked: str, output: Path, cache: str, noteboo
         workload = building.build(case, record["params_used"], device)
         with torch.set_grad_enabled(workload.grad), workload.pinned or contextlib.nullcontext():
             try:
-                _run(case, workload, device, output, scrub, notebook)
+                _run(case, workload, device, card, output, scrub, notebook)
             except RuntimeError as error:
                 if failures.is_refusal(error):  # after any other error the device may be past use
                     _add_facts(workload, notebook)
                 raise
             notebook.stage("further facts")
             _add_facts(workload, notebook)
-    record["stage"] = None
-    notebook.save()
+    notebook.close()
 
 
 def _add_facts(workload: Any, notebook: Notebook) -> None:
@@ -86,18 +91,30 @@ def _add_facts(workload: Any, notebook: Notebook) -> None:
         notebook.attempt("further facts", lambda: notebook.add_facts(workload.facts()))
 
 
-def _run(case: dict[str, Any], workload: Any, device: Any, output: Path, scrub: Scrubber, notebook: Notebook) -> None:
+def _run(
+    case: dict[str, Any],
+    workload: Any,
+    device: Any,
+    card: str | None,
+    output: Path,
+    scrub: Scrubber,
+    notebook: Notebook,
+) -> None:
     """The order of measuring: see the stages. A cold case profiles first."""
     from workloads.harness import building, compile_cache, dynamo, judging, timing
 
     record = notebook.record
-    forward = building.in_mode(case, workload, device)
+    compiled = case["mode"] == "compile"
+    if compiled:
+        notebook.stage("import of torch.compile")
+    with startup.without_collection() if compiled else contextlib.nullcontext():
+        forward = building.in_mode(case, workload, device)
     inputs = workload.inputs
 
     def step() -> Any:
         return forward(*inputs)
 
-    compiled = case["mode"] == "compile"
+    notebook.stage("copies of the inputs")
     originals = judging.keep_originals(workload, notebook)
     _warn_of_profilers("before the first call", notebook)
     if compiled:
@@ -115,7 +132,7 @@ def _run(case: dict[str, Any], workload: Any, device: Any, output: Path, scrub: 
             timing.synchronize(device)
         if compiled:
             record["inductor_cache"] = compile_cache.after_compiling(record["inductor_cache"])
-        _time(case, step, device, notebook)
+        _time(case, step, device, card, notebook)
         if case["warmup"] > 0:
             _profile(case, step, device, output, scrub, notebook)
     if compiled:
@@ -140,13 +157,12 @@ def _warn_of_profilers(when: str, notebook: Notebook) -> None:
         notebook.warn("profiler_running", len(running), f"{text}; stop it, or profile without Kernelbook")
 
 
-def _time(case: dict[str, Any], step: Callable[[], Any], device: Any, notebook: Notebook) -> None:
+def _time(case: dict[str, Any], step: Callable[[], Any], device: Any, card: str | None, notebook: Notebook) -> None:
     from workloads.harness import gpu, timing
 
     record = notebook.record
     notebook.stage("timing without the profiler")
     _warn_of_profilers("while the forwards were timed", notebook)
-    card = gpu.visible_gpu() if device.type == "cuda" else None
     record["clocks"] = {"before": gpu.clocks(card), "after": None}
     scratch = timing.l2_scratch(device) if case["flush_l2"] else None
     timing.reset_peak(device)

@@ -89,10 +89,13 @@ def describe_environment(device: torch.device | None) -> dict[str, Any]:
 
 
 def _variables() -> dict[str, str]:
-    """Environment variables that can change a figure or name a cache; folders of users and secrets are left out."""
+    """Environment variables that can change a figure or name a cache.
+
+    Folders of users and secrets are left out, and the UUID of a GPU is replaced by its `gpu_id`.
+    """
     scrub = Scrubber()
     return {
-        name: PRIVATE_PATH.sub("<path>", scrub(value))[:LONGEST_VALUE]
+        name: PRIVATE_PATH.sub("<path>", gpu.without_uuids(scrub(value)))[:LONGEST_VALUE]
         for name, value in sorted(os.environ.items())
         if READ.fullmatch(name) and not SECRET.search(name)
     }

@@ -5,17 +5,19 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import itertools
 import os
 import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 LOCKS = Path("/tmp")  # not TMPDIR: one place for all users, jobs and containers (Apptainer shows the host's /tmp)
 SMI_S = 20.0  # seconds after which nvidia-smi is taken to hang
+SAY_AGAIN_S = 30.0  # seconds between two lines about waiting for a GPU
 # Bits of nvidia-smi's clocks_event_reasons.active (nvml.h, nvmlClocksEventReasons).
 THROTTLE_BITS = {
     0x1: "idle",
@@ -68,6 +70,33 @@ def visible_gpu() -> str | None:
     return f"index-{index}" if os.path.exists(f"/dev/nvidia{index}") else None
 
 
+def gpus_of_one_model() -> list[str]:
+    """The GPUs that a process started now would see, as far as they are of the first one's model: their UUIDs.
+
+    The first one alone where nvidia-smi, or CUDA_VISIBLE_DEVICES by numbers and whole UUIDs, does not tell the others.
+    """
+    rows = query("--query-gpu=uuid,name") or []
+    models = {row[0]: row[1] for row in rows if len(row) == 2}
+    order = list(models)
+    wanted = os.environ.get("CUDA_VISIBLE_DEVICES")
+    named = order if wanted is None else [_by_number(word.strip(), order) for word in wanted.split(",")]
+    seen = list(itertools.takewhile(models.__contains__, named))  # CUDA too stops at the first that is none
+    if not seen:
+        first = visible_gpu()
+        return [first] if first else []
+    return [gpu for gpu in dict.fromkeys(seen) if models[gpu] == models[seen[0]]]
+
+
+def _by_number(word: str, order: list[str]) -> str:
+    """The UUID behind a number of CUDA_VISIBLE_DEVICES; anything else as it is."""
+    return order[int(word)] if word.isdigit() and int(word) < len(order) else word
+
+
+def is_uuid(gpu: str | None) -> bool:
+    """Whether CUDA_VISIBLE_DEVICES can name it so: a GPU or a MIG slice by its UUID, not a bare device file."""
+    return gpu is not None and gpu.startswith(("GPU-", "MIG-"))
+
+
 def gpu_id(uuid: str | None) -> str | None:
     """What tells one GPU from another without naming it: 8 hex digits of the SHA-256 of its UUID, None where unknown.
 
@@ -75,6 +104,11 @@ def gpu_id(uuid: str | None) -> str | None:
     """
     found = UUID.fullmatch(uuid or "")
     return hashlib.sha256(f"GPU-{found[1].lower()}".encode()).hexdigest()[:8] if found else None
+
+
+def without_uuids(text: str) -> str:
+    """The text with the `gpu_id` of each GPU in place of its UUID, such as `GPU e9f48345`."""
+    return UUID.sub(lambda found: f"GPU {gpu_id(found[0])}", text)
 
 
 def driver_version() -> str | None:
@@ -133,11 +167,12 @@ def other_processes(gpu: str | None) -> list[dict[str, Any]] | None:
     ]
 
 
-def seen_together(before: list[dict[str, Any]] | None, after: list[dict[str, Any]] | None) -> list[Any] | None:
-    """The processes of two looks, each once; None where neither look could be had."""
-    if before is None and after is None:
+def seen_together(looks: Iterable[list[dict[str, Any]] | None]) -> list[dict[str, Any]] | None:
+    """The processes of several looks, each once, by pid; None where no look could be had."""
+    had = [look for look in looks if look is not None]
+    if not had:
         return None
-    found = {process["pid"]: process for look in (after, before) for process in look or []}
+    found = {process["pid"]: process for look in reversed(had) for process in look}
     return sorted(found.values(), key=lambda process: process["pid"])
 
 
@@ -148,34 +183,61 @@ def container() -> str | None:
 
 
 @contextlib.contextmanager
-def lock(gpu: str | None, say: Callable[[str], None], folder: Path = LOCKS) -> Iterator[bool]:
-    """Hold the GPU against other measurements on this machine; yields False where no lock can be had.
+def lock(gpus: Sequence[str], say: Callable[[str], None], folder: Path = LOCKS) -> Iterator[str | None]:
+    """Hold one of these GPUs, the first that is free, against other measurements on this machine; yields which.
 
-    The lock is the kernel's (flock): it ends with its holder, however that ends. Whoever comes takes the same file,
-    whatever their user, TMPDIR or container.
+    Waits while all are held; yields None where no lock can be had. The lock is the kernel's (flock): it ends with its
+    holder, however that ends. Whoever comes takes the same file, whatever their user, TMPDIR or container.
     """
-    path = folder / f"kernelbook-{re.sub(r'[^A-Za-z0-9-]', '_', gpu or 'none')}.lock"
-    handle = _locked(path, say) if gpu else None
+    gpu, handle = _first_free(gpus, say, folder)
     try:
-        yield handle is not None
+        yield gpu
     finally:
         if handle is not None:
             os.close(handle)
 
 
-def _locked(path: Path, say: Callable[[str], None]) -> int | None:
-    """A handle that holds the lock; None where the file can be neither made nor opened."""
-    while (handle := _open_lock(path)) is not None:
-        try:
-            _wait(handle, say)
-            # What cleans the folder may have taken the file away meanwhile: a lock on it would keep nobody out.
-            if _is_still(path, handle):
-                return handle
-        except BaseException:
-            os.close(handle)
-            raise
+def _first_free(gpus: Sequence[str], say: Callable[[str], None], folder: Path) -> tuple[str | None, int | None]:
+    """A GPU and the handle that holds its lock; None and None where the files can be neither made nor opened."""
+    said = -SAY_AGAIN_S
+    while True:
+        held_by_others = False
+        for gpu in gpus:
+            try:
+                handle = _locked(folder / f"kernelbook-{re.sub(r'[^A-Za-z0-9-]', '_', gpu)}.lock")
+            except BlockingIOError:
+                held_by_others = True
+                continue
+            if handle is not None:
+                return gpu, handle
+        if not held_by_others:
+            return None, None
+        if time.monotonic() - said >= SAY_AGAIN_S:
+            said = time.monotonic()
+            say(
+                "another measurement holds "
+                + ("this GPU; waiting for it" if len(gpus) == 1 else "each GPU; waiting for one")
+            )
+        time.sleep(0.1)
+
+
+def _locked(path: Path) -> int | None:
+    """A handle that holds the lock; None where the file can be neither made nor opened.
+
+    Raises BlockingIOError if somebody else holds it.
+    """
+    handle = _open_lock(path)
+    if handle is None:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Something that cleans the folder may have removed the file meanwhile: a lock on it keeps nobody out.
+        if not _is_still(path, handle):
+            raise BlockingIOError
+    except BaseException:
         os.close(handle)
-    return None
+        raise
+    return handle
 
 
 def _is_still(path: Path, handle: int) -> bool:
@@ -195,16 +257,3 @@ def _open_lock(path: Path) -> int | None:
     with contextlib.suppress(OSError):
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     return None
-
-
-def _wait(handle: int, say: Callable[[str], None]) -> None:
-    told = 0.0
-    while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() - told > 30:
-                told = time.monotonic()
-                say("another measurement holds this GPU; waiting for it")
-            time.sleep(0.2)

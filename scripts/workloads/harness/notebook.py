@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from workloads.harness.files import finite, write_json
+from workloads.harness.stopwatch import Stopwatch
 
 PROGRESS = "profile_case: "  # the supervisor shows lines that begin so to people
 FACTS = ("sdpa_backends",)  # the keys of measurement.json that a workload's own facts may fill
@@ -28,16 +29,30 @@ class Notebook:
     def __init__(self, path: Path, case: str) -> None:
         self.path = path
         self.case = case
-        self.record: dict[str, Any] = {"stage": None, "warnings": [], "notes": []}
         self.started = time.monotonic()
+        self._watch = Stopwatch()
+        self.record: dict[str, Any] = {
+            "stage": None,
+            "warnings": [],
+            "notes": [],
+            "seconds": self._watch.seconds,
+            "began": self.started,
+        }
 
     def stage(self, name: str) -> None:
         """Begin a stage; its name is what a failure will be reported with."""
+        self._watch.phase(name)
         self.record["stage"] = name
         self.save()
         with unheard():
             passed = time.monotonic() - self.started
             print(f"{PROGRESS}{self.case}: {name} ({passed:.1f} s)", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Write the record of a case that has come to its end."""
+        self._watch.phase(None)
+        self.record["stage"] = None
+        self.save()
 
     def save(self) -> None:
         """Write the record."""
