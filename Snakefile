@@ -26,6 +26,7 @@ from kernelbook.history.nights import finished, for_target
 from kernelbook.containers.images import ImageError
 from kernelbook.sources.places import Places
 from kernelbook.plan.planning import TABLES, host_python, make_plan
+from kernelbook.plan.side_by_side import measurements_at_once
 
 refuse_bad_yaml("config.yaml", *workflow.configfiles)
 

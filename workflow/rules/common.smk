@@ -5,6 +5,8 @@ REPORT = f"reports/{EDITION}"
 LOGS = f"logs/{EDITION}"
 PYTHON = host_python()
 SCRIPTS = PLAN.ours("scripts")
+CORES = workflow.resource_settings.cores
+AT_ONCE = measurements_at_once(CORES, CONFIG.device, os.environ.get("CUDA_VISIBLE_DEVICES"))
 HISTORY = CONFIG.nights.get("history", {}).get("folder", "history")
 
 

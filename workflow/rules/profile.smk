@@ -35,8 +35,8 @@ rule profile_case:
     retries: 2
     conda:
         "../envs/host.yaml"
-    # the machine is the measurement's alone
-    threads: workflow.resource_settings.cores or 1
+    # the machine is the measurement's alone, or is shared by measurements on a GPU each
+    threads: (CORES or 1) // AT_ONCE
     resources:
         gpu=int(CONFIG.device != "cpu"),
         runtime=lambda wildcards: minutes_of(wildcards.case),
@@ -52,6 +52,7 @@ rule profile_case:
         start=container_start,
         host_python=lambda wildcards, output: PYTHON,
         finish=lambda wildcards, output: f"{SCRIPTS}/finish_measurement.py",
+        one_gpu=lambda wildcards, output: "--one-gpu" if AT_ONCE > 1 else "",
         cache=lambda wildcards: f"{RESULTS}/{wildcards.run}/cache",
         folder=subpath(output.measurement, parent=True),
     message:
@@ -65,7 +66,7 @@ rule profile_case:
         "  printf '%s' {params.spec:q} > {output.case:q}\n"
         "  ended='--status 0'\n"
         "  {params.start} {params.python} {input.script:q} --case-file {output.case:q} --device {params.device}"
-        ' --output {params.folder:q} --cache-dir {params.cache:q} {params.only_in} 2> {log:q} || ended="--status $?"\n'
+        ' --output {params.folder:q} --cache-dir {params.cache:q} {params.only_in} {params.one_gpu} 2> {log:q} || ended="--status $?"\n'
         "fi\n"
         "{params.host_python:q} {params.finish:q} --case-spec {params.spec:q} $ended --log {log:q}"
         " --output {params.folder:q}"

@@ -75,16 +75,20 @@ def gpu(visible: str | None) -> str | None:
     """
     if visible is not None and visible.split(",")[0].strip() in ("", "-1"):
         return None
-    models = [found for file in sorted(NVIDIA.glob("gpus/*/information")) if (found := _value(file, r"Model:\s*(.+)"))]
-    driver = _value(NVIDIA / "version", r"Kernel Module.*?\s(\d+\.\d+(?:\.\d+)?)\s")
-    if not (models and driver):
-        models, driver = _by_smi()
+    models, driver = models_and_driver()
     if not models:
         return None
     first = (visible or "").split(",")[0].strip()
     if first.isdigit() and int(first) < len(models):
         models = [models[int(first)]]
     return f"{', '.join(sorted(set(models)))}, driver {driver}"
+
+
+def models_and_driver() -> tuple[list[str], str | None]:
+    """The model of each GPU, in the order of their numbers, and the driver's version; nothing without a GPU."""
+    models = [found for file in sorted(NVIDIA.glob("gpus/*/information")) if (found := _value(file, r"Model:\s*(.+)"))]
+    driver = _value(NVIDIA / "version", r"Kernel Module.*?\s(\d+\.\d+(?:\.\d+)?)\s")
+    return (models, driver) if models and driver else _by_smi()
 
 
 def _value(file: Path, pattern: str) -> str | None:
