@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from patience import LONG
 
 from kernelbook.plan import side_by_side, surroundings
 from kernelbook.plan.side_by_side import measurements_at_once
+from tests.helpers.patience import LONG
 
 TWO_AND_ANOTHER = ["NVIDIA H200", "NVIDIA H200", "NVIDIA T400"]
 
