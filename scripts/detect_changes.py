@@ -16,10 +16,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kernelbook.command import run
-from kernelbook.containers.probe import utc_now
 from kernelbook.history.night_events import NightVerdict
 from kernelbook.history.store import Store, write_json
 from kernelbook.history.verdicts import Rules, judge, rules_of
+from kernelbook.text.timestamps import utc_now
 
 
 def main(argv: Sequence[str] | None = None) -> int:

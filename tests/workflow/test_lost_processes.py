@@ -1,6 +1,7 @@
 """Processes that lose their supervisor, their shell or their folder: each is a failed row, and the others are well."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -101,3 +102,11 @@ def test_the_reason_is_read_off_the_exit_status(tmp_path, status, words):
 def test_a_log_that_is_missing_or_empty_has_no_last_lines(tmp_path):
     assert log_tail(tmp_path / "none") == []
     assert reason_of("it", 2, tmp_path / "none") == f"it ended with status 2 (it said nothing): see {tmp_path}/none"
+
+
+def test_what_runs_after_each_measurement_starts_light(root):
+    """It only looks for a file: what reads traces and tables would take it three times as long."""
+    code = "import sys, finish_measurement; print(*{'numpy', 'pyarrow', 'pandas', 'yaml'} & set(sys.modules))"
+    environment = {**os.environ, "PYTHONPATH": str(root / "scripts")}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""

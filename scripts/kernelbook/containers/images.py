@@ -22,6 +22,7 @@ from pathlib import Path
 from kernelbook.containers.registry import pinned_address
 from kernelbook.sources.fingerprint import folder_stamp
 from kernelbook.text.credentials import passwords_in, without_secrets
+from kernelbook.text.last_words import last_words
 
 PULL_LIMIT_S = 3 * 3600
 IMAGE_SUFFIX = ".sif"
@@ -216,14 +217,6 @@ def _why(image: Image, key: str, lines: Sequence[str]) -> str:
         if re.search(pattern, text, re.IGNORECASE):
             return f"{image.where} cannot be pulled: {fact} ({last}): {remedy.format(key=key)}"
     return f"{image.where} cannot be pulled ({last}): correct {key}, or pull it by hand to {image.file}"
-
-
-def last_words(lines: Sequence[str]) -> str:
-    """What a container runtime said last, without its prefixes."""
-    prefixes = (
-        r"^(FATAL|ERROR)\s*:\s*|While [a-z ]+: (?=.)|error fetching image to cache: |failed to get checksum for \S+: "
-    )
-    return re.sub(prefixes, "", lines[-1]) if lines else "it said nothing"
 
 
 def _note_file(image: Image) -> Path:

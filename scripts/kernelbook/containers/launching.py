@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kernelbook.containers.images import ImageError, last_words, runtime
+from kernelbook.containers.images import ImageError, runtime
 from kernelbook.text.credentials import without_secrets
+from kernelbook.text.last_words import last_words
 
 START_LIMIT_S = 900  # the first import of torch from a network file system takes minutes
 MARK = "kernelbook: "

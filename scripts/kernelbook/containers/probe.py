@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from kernelbook.containers.images import Image, ImageError, image_of, obtain, stamp_of
 from kernelbook.containers.launching import look_inside, prepare_environment
+from kernelbook.text.timestamps import utc_now
 from kernelbook.trace.recorded import recorded_cases
 
 SCHEMA = 1
@@ -31,11 +31,6 @@ def probe(spec: Mapping[str, Any], root: Path) -> dict[str, Any]:
         return found | {"status": "ok", "reason": None} | _LOOKS[spec["kind"]](root, spec)
     except (Lost, ImageError, OSError) as obstacle:
         return found | {"status": "lost", "reason": str(obstacle)}
-
-
-def utc_now() -> str:
-    """This second as 2026-11-29T15:00:00Z."""
-    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _nothing_to_check(root: Path, spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kernelbook.cases import CaseFacts, call_totals, case_facts
-from kernelbook.containers.probe import utc_now
 from kernelbook.edition.paths import SCHEMA, EditionFiles
 from kernelbook.extraction.process_tables import CASE_SCHEMA
 from kernelbook.judge.insight import Insight, judge_edition
@@ -22,6 +21,7 @@ from kernelbook.judge.trust import trust_table
 from kernelbook.plan.planning import TABLES
 from kernelbook.plan.published import Published, case_rows, figure_rows, load_published
 from kernelbook.text.scrubbing import Scrubber, edition_scrubber
+from kernelbook.text.timestamps import utc_now
 
 FIGURE_SCHEMA = pa.schema(
     [

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from kernelbook.containers.images import last_words
-from kernelbook.containers.probe import utc_now
 from kernelbook.extraction.measurement import SCHEMA
+from kernelbook.text.last_words import last_words
+from kernelbook.text.timestamps import utc_now
 
 STOPPED = {128 + number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)}
 """Exit statuses of what the user or the cluster stopped: not the fault of the case, and no row is made of it."""
