@@ -131,4 +131,4 @@ def test_a_mask_of_sdpa_is_not_to_be_built_by_its_caller(recorded_facts: Facts, 
     assert one(small(tmp_path, trace), "mask-rebuilt").remedy == "Build the mask once, outside the forward."
     remedy = one(recorded_facts["sdpa-math-eager"], "mask-rebuilt", recorded_facts).remedy
     assert "Build the mask once" not in remedy
-    assert "attn_mask spares no more than these kernels, and rules out FLASH_ATTENTION" in remedy
+    assert "attn_mask only avoids these kernels, and excludes FLASH_ATTENTION" in remedy

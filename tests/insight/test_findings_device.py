@@ -59,7 +59,7 @@ def test_a_copy_of_a_forward_that_is_shorter_than_eager_is_told_so(recorded_fact
     case, twin = "matmul-add-4096-compile", "matmul-add-4096-eager"
     mine, eager = (unprofiled(recorded_h200 / name) for name in (case, twin))
     assert max(mine) < min(eager)
-    said = f"All the same, an unprofiled forward takes {duration(median(mine))} against {duration(median(eager))}"
+    said = f"Despite the copy, an unprofiled forward takes {duration(median(mine))} against {duration(median(eager))}"
     assert said in one(recorded_facts[case], "bias-memcpy", recorded_facts).text
     slow = replace(recorded_facts[case].processes[0], forward_times_us=(200.0,))
     slower = replace(recorded_facts[case], processes=(slow, *recorded_facts[case].processes[1:]))
@@ -122,7 +122,7 @@ def test_a_grid_too_small_for_the_device_achieves_no_theoretical_occupancy() -> 
 
 def test_zero_occupancy_of_a_cublas_kernel_is_a_gap(facts_of: Look) -> None:
     finding = one(facts_of("linear-eager"), "occupancy-gap")
-    assert "gap in the measurement" in finding.text
+    assert "assumes at most 48 KiB of shared memory" in finding.text
     assert "opts in to 160 KiB" in finding.text
     assert "18.8 % is possible" in finding.text
     assert "cuLaunchKernelEx" in finding.evidence
@@ -171,7 +171,7 @@ def test_unequal_products_are_told_with_sizes_tiles_and_how_they_fill_the_device
     finding = one(recorded_facts["mlp-eager"], "unequal-gemms")
     # 2 x 8192 x 3072 x 768 FLOP; cuBLAS is column-major, so the names' 256x128 and 192x128 are n x m: 64 x 12 and
     # 64 x 4 tiles of m x n, over grids of 132 blocks.
-    assert "3 products of 38.7 GFLOP each run on 2 kernels and take unlike times. n and k differ." in finding.text
+    assert "3 products of 38.7 GFLOP each run on 2 kernels and take different times. n and k differ." in finding.text
     assert "8192 x 3072 x 768: tile 128x256x64, persistent, 5.82 tiles a block" in finding.text
     assert "8192 x 768 x 3072: tile 128x192x64, persistent, 1.94 tiles a block" in finding.text
     assert (finding.kind, finding.time_us) == ("note", None)

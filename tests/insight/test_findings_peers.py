@@ -27,7 +27,8 @@ def test_a_case_is_set_against_the_one_of_least_device_time(recorded_facts: Fact
     own, least = (on_device(recorded_h200, case) for case in ("sdpa-flash-eager", "sdpa-auto-eager"))
     mine, theirs = (median(unprofiled(recorded_h200 / case)) for case in ("sdpa-flash-eager", "sdpa-auto-eager"))
     assert finding.text.startswith(
-        f"sdpa-auto-eager does the same in {duration(least)} of device time; here it is {own / least:.2f} x that, and "
+        f"sdpa-auto-eager does the same in {duration(least)} of device time; this case takes {own / least:.2f} x as "
+        f"long, and "
         f"an unprofiled forward takes {duration(mine)} against {duration(theirs)}."
     )
     assert finding.time_us == pytest.approx(own - least)

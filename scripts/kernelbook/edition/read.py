@@ -48,7 +48,7 @@ def edition_of(files: EditionFiles) -> Edition:
         judged=_made(Judgement, tables, "expectations"),
         findings=_made(Finding, tables, "findings"),
         words=tuple(str(line) for line in about.get("words") or ()),
-        costs=tuple(cost for cost in _made(ForwardCost, tables, "costs", "forward") if cost.told),
+        costs=tuple(cost for cost in _made(ForwardCost, tables, "costs", "forward") if cost.has_figures),
         kernel_costs=_kernel_costs(tables["costs"]),
         products=_made(GemmCost, tables, "costs", "GEMM"),
         ceilings=_made(Ceiling, tables, "ceilings"),

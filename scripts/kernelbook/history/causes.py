@@ -21,11 +21,11 @@ _SHORT = 70
 
 def describe(name: str) -> str:
     """A kernel name in a few words (`GEMM, bf16, tile 128x128, cuBLAS`), or shortened where no scheme fits."""
-    found = decode(name)
-    tile = f"tile {found.tile}" if found.tile else None
-    words = [found.family, found.element_type, tile, found.library]
-    known = [word for word in words if word and word != "unknown"]
-    return ", ".join(known) if len(known) > 1 else shorten(name)
+    decoded = decode(name)
+    tile = f"tile {decoded.tile}" if decoded.tile else None
+    words = [decoded.family, decoded.element_type, tile, decoded.library]
+    stated = [word for word in words if word and word != "unknown"]
+    return ", ".join(stated) if len(stated) > 1 else shorten(name)
 
 
 def percent(change: float, sign: str = "") -> str:
@@ -44,17 +44,17 @@ def sequence_changes(before: Sequence[str], after: Sequence[str], noun: str, *, 
 
     Kernels are decoded, with the name behind in brackets unless `brief`; where both decode alike the names tell.
     """
-    say = shorten if noun != "kernel" else describe if brief else _kernel
+    describe_name = shorten if noun != "kernel" else describe if brief else _kernel
     lines = []
     for kind, a, b, c, d in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if kind == "equal":
             continue
         pairs = min(b - a, d - c)
         for old, new in zip(before[a:b], after[c:d], strict=False):
-            told = shorten if say(old) == say(new) else say
-            lines.append(f"{noun} replaced: {told(old)} → {told(new)}")
-        lines += [f"{noun} removed: {say(name)}" for name in before[a + pairs : b]]
-        lines += [f"{noun} added: {say(name)}" for name in after[c + pairs : d]]
+            describe_pair = shorten if describe_name(old) == describe_name(new) else describe_name
+            lines.append(f"{noun} replaced: {describe_pair(old)} → {describe_pair(new)}")
+        lines += [f"{noun} removed: {describe_name(name)}" for name in before[a + pairs : b]]
+        lines += [f"{noun} added: {describe_name(name)}" for name in after[c + pairs : d]]
     if lines and sorted(before) == sorted(after):
         return [f"the same {noun}s in another order"]
     return list(dict.fromkeys(lines))
@@ -68,7 +68,7 @@ def _kernel(name: str) -> str:
 def count_changes(series: Series, position: int, names: Sequence[str]) -> list[str]:
     """Counts per forward that differ from the night before (`memcpys 0 → 1`)."""
     pairs = ((name, series.facts[name][position - 1], series.facts[name][position]) for name in names)
-    return [f"{name} {_shown(old)} → {_shown(new)}" for name, old, new in pairs if old != new]
+    return [f"{name} {_value_text(old)} → {_value_text(new)}" for name, old, new in pairs if old != new]
 
 
 def version_changes(series: Series, position: int) -> list[str]:
@@ -80,9 +80,9 @@ def _versions_around(series: Series, position: int) -> list[str]:
     """Versions that changed at a step, or else the night after or before: a step can be placed a night off."""
     for offset, when in ((0, ""), (1, " (the night after)"), (-1, " (the night before)")):
         if 0 < position + offset < len(series.nights):
-            found = version_changes(series, position + offset)
-            if found:
-                return [change + when for change in found]
+            changes = version_changes(series, position + offset)
+            if changes:
+                return [change + when for change in changes]
     return []
 
 
@@ -114,17 +114,17 @@ def level_step(series: Series, metric: str, position: int, around: int = 7) -> f
 
 def time_causes(series: Series, position: int) -> tuple[str, ...]:
     """Probable causes of a new level of time from a position on, the surest first."""
-    found = _versions_around(series, position)
+    causes = _versions_around(series, position)
     clock = level_step(series, "sm_clock_mhz", position)
     if clock is not None and abs(clock) >= CLOCK_DROP:
-        found.append(f"SM clock {'lower' if clock < 0 else 'higher'} by {percent(abs(clock))}")
+        causes.append(f"SM clock {'lower' if clock < 0 else 'higher'} by {percent(abs(clock))}")
     if "shared_gpu" in (series.facts["warnings"][position] or ()):
-        found.append("other processes used the GPU")
+        causes.append("other processes used the GPU")
     device, forward = (level_step(series, metric, position) for metric in ("device_time_us", "forward_time_us"))
     if device is not None and forward is not None and abs(device) < STEADY <= abs(forward):
-        found.append("only CPU time changed: the device works as long as before")
-    return tuple(found) or ("nothing but time: same kernels, versions and clocks",)
+        causes.append("only CPU time changed: the device works as long as before")
+    return tuple(causes) or ("nothing but time: same kernels, versions and clocks",)
 
 
-def _shown(value: object) -> str:
+def _value_text(value: object) -> str:
     return "n/a" if value is None else str(value)

@@ -100,12 +100,12 @@ def _strengths(bounds: list[int], values: np.ndarray, sigma: float, min_change: 
     segments = [values[a:b] for a, b in itertools.pairwise(bounds)]
     left = np.concatenate([segment - np.median(segment) for segment in segments])
     sigma = max(sigma, float(np.std(left)))
-    found = []
+    strengths = []
     for one, two in itertools.pairwise(segments):
         before, after = float(np.median(one)), float(np.median(two))
         z = abs(after - before) / (sigma * np.sqrt(1 / len(one) + 1 / len(two)))
-        found.append(min(abs(after / before - 1.0) / min_change, z / LEAST_Z))
-    return found
+        strengths.append(min(abs(after / before - 1.0) / min_change, z / LEAST_Z))
+    return strengths
 
 
 def _sharpen(values: np.ndarray, left: int, middle: int, right: int) -> int:

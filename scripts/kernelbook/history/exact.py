@@ -30,9 +30,9 @@ def identity_events(histories: Histories, names: Names, first: int, effect_night
     for series in histories.series:
         for at in range(1, len(series.nights)):
             if series.nights[at] >= first:
-                found = _identity_event(histories, series, at, names, effect_nights)
-                if found:
-                    yield found
+                event = _identity_event(histories, series, at, names, effect_nights)
+                if event:
+                    yield event
 
 
 def _identity_event(histories: Histories, series: Series, at: int, names: Names, effect_nights: int) -> Event | None:
@@ -44,14 +44,14 @@ def _identity_event(histories: Histories, series: Series, at: int, names: Names,
     brief: list[str] = []
     for column, noun in (("kernels", "kernel"), ("ops", "op")):
         if f"{column}_id" in changed:
-            before = _known_before(series, f"{column}_id", at)
+            before = _last_recorded(series, f"{column}_id", at)
             old = () if before is None else _names(histories, series, before, names, column)
             new = _names(histories, series, at, names, column)
             why += causes.sequence_changes(old, new, noun)
             brief += causes.sequence_changes(old, new, noun, brief=True)
     why += causes.count_changes(series, at, ("memcpys", "memsets", "launches")) if kind != "warnings" else []
     if "warnings" in changed:
-        before = _known_before(series, "warnings", at)
+        before = _last_recorded(series, "warnings", at)
         warned = set() if before is None else _lasting(series.facts["warnings"][before])
         warns = _lasting(series.facts["warnings"][at])
         why += [f"warning gone: {code}" for code in sorted(warned - warns)]
@@ -78,7 +78,7 @@ def _identity_event(histories: Histories, series: Series, at: int, names: Names,
 
 def _differs(series: Series, name: str, at: int) -> bool:
     """Whether a night has another value than the last night that has one; missing values are no change."""
-    new, before = series.facts[name][at], _known_before(series, name, at)
+    new, before = series.facts[name][at], _last_recorded(series, name, at)
     if before is None or new is None:
         return False
     old = series.facts[name][before]
@@ -89,30 +89,30 @@ def _lasting(warnings: Collection[str]) -> set[str]:
     return set(warnings) - PASSING_WARNINGS
 
 
-def _known_before(series: Series, name: str, at: int) -> int | None:
+def _last_recorded(series: Series, name: str, at: int) -> int | None:
     """The last position before `at` where the fact is known."""
     return next((position for position in range(at - 1, -1, -1) if series.facts[name][position] is not None), None)
 
 
 def _names(histories: Histories, series: Series, at: int, names: Names, column: str) -> tuple[str, ...]:
-    found = names(histories.nights[series.nights[at]], series.run, column)
-    return found.get(series.facts[f"{column}_id"][at], ())
+    by_id = names(histories.nights[series.nights[at]], series.run, column)
+    return by_id.get(series.facts[f"{column}_id"][at], ())
 
 
 def _identity_text(why: Sequence[str], effect: float | None) -> str:
     more = f", and {len(why) - 1} more" if len(why) > 1 else ""
-    told = "" if effect is None else f"; forward time {causes.percent(effect, '+')} that night"
-    return f"{why[0]}{more}{told}"
+    effect_text = "" if effect is None else f"; forward time {causes.percent(effect, '+')} that night"
+    return f"{why[0]}{more}{effect_text}"
 
 
 def series_events(histories: Histories, first: int) -> list[Event]:
     """Series that began from night `first` on where the case had another: one event a run, night and difference."""
-    found: dict[tuple[str, int, tuple[str, ...]], list[Series]] = defaultdict(list)
+    groups: dict[tuple[str, int, tuple[str, ...]], list[Series]] = defaultdict(list)
     for group in histories.by_subject.values():
         for old, new in itertools.pairwise(group):
             if new.nights[0] >= first:
-                found[new.run, int(new.nights[0]), _key_changes(old, new)].append(new)
-    return [_series_event(histories, run, at, changes, group) for (run, at, changes), group in found.items()]
+                groups[new.run, int(new.nights[0]), _key_changes(old, new)].append(new)
+    return [_series_event(histories, run, at, changes, group) for (run, at, changes), group in groups.items()]
 
 
 def _key_changes(old: Series, new: Series) -> tuple[str, ...]:
@@ -144,17 +144,17 @@ def _failures(rows: Sequence[Row]) -> tuple[Failed, ...]:
     runs: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         runs[row["run"]].append(row)
-    found = []
+    failed = []
     for run, members in sorted(runs.items()):
         bad = [row for row in members if row["status"] == "failed"]
         if bad and not any(row["status"] == "ok" for row in members):
-            found.append(Failed(run, None, _reason(bad[0]), len(bad)))
+            failed.append(Failed(run, None, _reason(bad[0]), len(bad)))
             continue
         cases: dict[str, list[Row]] = defaultdict(list)
         for row in bad:
             cases[row["case"]].append(row)
-        found += [Failed(run, case, _reason(some[0]), len(some)) for case, some in sorted(cases.items())]
-    return tuple(found)
+        failed += [Failed(run, case, _reason(some[0]), len(some)) for case, some in sorted(cases.items())]
+    return tuple(failed)
 
 
 def _reason(row: Row) -> str:
@@ -168,14 +168,14 @@ def failure_events(table: pa.Table, nights: Sequence[str], first: int) -> list[E
     bad = table.filter(pc.is_in(table["edition"], pa.array(recent, pa.string())))
     for row in bad.select(["edition", "run", "case", "status", "reason"]).to_pylist():
         rows[row["edition"]].append(row)
-    found = {night: {(item.run, item.case): item for item in _failures(rows[night])} for night in recent}
+    failed_by_night = {night: {(item.run, item.case): item for item in _failures(rows[night])} for night in recent}
     events = []
     for at, night in enumerate(recent):
         if first == 0 or at > 0:
-            earlier = found[recent[at - 1]] if at else {}
+            earlier = failed_by_night[recent[at - 1]] if at else {}
             events += [
                 Event("failure", night, item.run, item.case, None, f"failed: {item.reason}")
-                for key, item in found[night].items()
+                for key, item in failed_by_night[night].items()
                 if key not in earlier
             ]
     return events

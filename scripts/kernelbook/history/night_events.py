@@ -52,10 +52,10 @@ class Event:
         return {"id": self.id, "direction": self.direction, **asdict(self), "causes": list(self.causes)}
 
 
-def event_of(found: Mapping[str, Any]) -> Event:
+def event_of(record: Mapping[str, Any]) -> Event:
     """An event as read back; unknown keys (of later versions) are ignored, missing ones are None."""
     fields: dict[str, Any] = dict.fromkeys(("kind", "night", "run", "case", "series", "text"))
-    fields |= {name: value for name, value in found.items() if name in Event.__dataclass_fields__}
+    fields |= {name: value for name, value in record.items() if name in Event.__dataclass_fields__}
     return Event(**fields | {"causes": tuple(fields.get("causes") or ())})
 
 

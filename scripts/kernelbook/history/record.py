@@ -88,12 +88,12 @@ def night_tables(edition: Recorded, lines: Mapping[str, str] | None = None) -> d
             rows[case["run"]].append(_row(case, edition, configured.get(case["case"], {})))
     for left in edition.about["left_out"]:
         rows[left["run"]] = [{"status": "left out", "reason": left["reason"]}]
-    for run, found in rows.items():
-        for row in found:
+    for run, run_rows in rows.items():
+        for row in run_rows:
             row |= {"edition": name, "night": night, "run": run, "line": (lines or {}).get(run, run)}
             row["series"] = series_id(row) if row["status"] == "ok" else None
-    _refuse_shared_series(row for found in rows.values() for row in found if row["series"])
-    return {run: table_of(found) for run, found in rows.items()}
+    _refuse_shared_series(row for run_rows in rows.values() for row in run_rows if row["series"])
+    return {run: table_of(run_rows) for run, run_rows in rows.items()}
 
 
 def _refuse_shared_series(rows: Iterable[Mapping[str, Any]]) -> None:
@@ -137,5 +137,5 @@ def _parsed(text: str | None, default: Any) -> Any:
 
 def sm_clock(clocks: Mapping[str, Any]) -> float | None:
     """The SM clock in MHz, the higher of before and after (an idle GPU lowers it); None where it was not readable."""
-    found = [moment.get("sm_mhz") for moment in clocks.values() if isinstance(moment, Mapping)]
-    return max((float(clock) for clock in found if clock), default=None)
+    readings = [moment.get("sm_mhz") for moment in clocks.values() if isinstance(moment, Mapping)]
+    return max((float(clock) for clock in readings if clock), default=None)

@@ -92,8 +92,8 @@ def series_id(row: Mapping[str, object]) -> str:
 def settings_of(case: Mapping[str, object]) -> str:
     """The column `settings` of a case as configured: JSON, keys sorted, without what has its default."""
     defaults = {**MEASURE_DEFAULTS, "compile_options": {}}
-    found = {key: value for key, value in case.items() if key not in NO_SETTINGS and value != defaults.get(key)}
-    return json.dumps(found, sort_keys=True)
+    settings = {key: value for key, value in case.items() if key not in NO_SETTINGS and value != defaults.get(key)}
+    return json.dumps(settings, sort_keys=True)
 
 
 def with_series(table: pa.Table) -> tuple[pa.Table, dict[tuple[str, str], str]]:
@@ -111,8 +111,8 @@ def with_series(table: pa.Table) -> tuple[pa.Table, dict[tuple[str, str], str]]:
             later.setdefault(series_id(row | {"settings": None}), row["series"])
     renamed = {}
     for row in _distinct(table.filter(old)):
-        found = series_id(row)
-        renamed[row["series"], row["case"]] = later.get(found, found)
+        computed_id = series_id(row)
+        renamed[row["series"], row["case"]] = later.get(computed_id, computed_id)
     keys = pc.binary_join_element_wise(table["series"], table["case"], "\0").combine_chunks().dictionary_encode()
     names = [renamed.get(tuple(key.split("\0"))) if key else None for key in keys.dictionary.to_pylist()]
     computed = pa.array(names, pa.string()).take(keys.indices)
@@ -125,8 +125,8 @@ def _distinct(table: pa.Table) -> list[dict[str, Any]]:
     """Different combinations of what makes a series, in the order in which they are first seen."""
     columns = [*SERIES_KEY, "settings", "series"]
     numbered = table.select(columns).append_column("row", pa.array(range(len(table)), pa.int64()))
-    found = numbered.group_by(columns, use_threads=False).aggregate([("row", "min")])
-    rows: list[dict[str, Any]] = found.sort_by("row_min").to_pylist()
+    grouped = numbered.group_by(columns, use_threads=False).aggregate([("row", "min")])
+    rows: list[dict[str, Any]] = grouped.sort_by("row_min").to_pylist()
     return rows
 
 
@@ -144,8 +144,8 @@ def upgrade(table: pa.Table, version: int, columns: list[str]) -> pa.Table:
         raise ValueError(
             f"history schema {version}, but this Kernelbook reads up to {VERSION}: update Kernelbook to read this night"
         )
-    wanted = pa.schema([SCHEMA.field(name) for name in columns])
-    if table.column_names == columns and table.schema.equals(wanted):
+    schema = pa.schema([SCHEMA.field(name) for name in columns])
+    if table.column_names == columns and table.schema.equals(schema):
         return table.replace_schema_metadata(None)
     arrays = [
         table[name].cast(SCHEMA.field(name).type)
@@ -153,4 +153,4 @@ def upgrade(table: pa.Table, version: int, columns: list[str]) -> pa.Table:
         else pa.nulls(len(table), SCHEMA.field(name).type)
         for name in columns
     ]
-    return pa.table(arrays, schema=wanted)
+    return pa.table(arrays, schema=schema)

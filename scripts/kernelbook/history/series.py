@@ -76,10 +76,10 @@ class Histories:
     @cached_property
     def by_subject(self) -> dict[tuple[str, str], list[Series]]:
         """The series of each line and case, the one that began first in front."""
-        found: dict[tuple[str, str], list[Series]] = {}
+        groups: dict[tuple[str, str], list[Series]] = {}
         for series in sorted(self.series, key=lambda item: (int(item.nights[0]), item.id)):
-            found.setdefault(series.subject, []).append(series)
-        return found
+            groups.setdefault(series.subject, []).append(series)
+        return groups
 
 
 def make_series(table: pa.Table, nights: Sequence[str]) -> Histories:
@@ -134,12 +134,12 @@ def _modes(column: pa.ChunkedArray, order: np.ndarray, starts: np.ndarray) -> li
     codes = pc.fill_null(coded.indices, missing).to_numpy()[order]
     lows = np.minimum.reduceat(codes, starts)
     highs = np.maximum.reduceat(np.where(codes == missing, -1, codes), starts)
-    found = lows.tolist()
+    result = lows.tolist()
     ends = np.r_[starts[1:], len(codes)]
     for group in np.flatnonzero(lows < highs).tolist():
         members = codes[starts[group] : ends[group]]
-        found[group] = Counter(members[members != missing].tolist()).most_common(1)[0][0]
-    return [words[code] for code in found]
+        result[group] = Counter(members[members != missing].tolist()).most_common(1)[0][0]
+    return [words[code] for code in result]
 
 
 def _common_warnings(column: pa.ChunkedArray, order: np.ndarray, starts: np.ndarray) -> list[tuple[str, ...] | None]:
@@ -148,13 +148,13 @@ def _common_warnings(column: pa.ChunkedArray, order: np.ndarray, starts: np.ndar
     if rows.null_count == len(rows):
         return [None] * len(starts)
     quiet = (pc.fill_null(pc.list_value_length(rows), 0).to_numpy() == 0)[order]
-    known = rows.is_valid().to_numpy(zero_copy_only=False)[order]
+    is_recorded = rows.is_valid().to_numpy(zero_copy_only=False)[order]
     silent = np.logical_and.reduceat(quiet, starts)
-    any_known = np.logical_or.reduceat(known, starts)
+    any_recorded = np.logical_or.reduceat(is_recorded, starts)
     ends = np.r_[starts[1:], len(order)]
-    found: list[tuple[str, ...] | None] = [() if known_here else None for known_here in any_known.tolist()]
+    result: list[tuple[str, ...] | None] = [() if recorded else None for recorded in any_recorded.tolist()]
     for group in np.flatnonzero(~silent).tolist():
         members = order[starts[group] : ends[group]]
         counts = Counter(code for row in members.tolist() for code in rows[row].as_py() or ())
-        found[group] = tuple(sorted(code for code, n in counts.items() if 2 * n > len(members)))
-    return found
+        result[group] = tuple(sorted(code for code, n in counts.items() if 2 * n > len(members)))
+    return result

@@ -96,8 +96,8 @@ class Store:
         """All nights, oldest first."""
         if not self.nights_folder.is_dir():
             return ()
-        found = [path.name for path in self.nights_folder.iterdir() if path.is_dir() and is_night(path.name)]
-        return tuple(sorted(found, key=night_order))
+        names = [path.name for path in self.nights_folder.iterdir() if path.is_dir() and is_night(path.name)]
+        return tuple(sorted(names, key=night_order))
 
     def add_night(self, edition: str, tables: Mapping[str, pa.Table]) -> None:
         """Write one night whole; one of the same name is replaced whole. A full disk: OSError, nothing changed."""
@@ -131,9 +131,9 @@ class Store:
         nights = [name for name in self.nights() if until is None or night_order(name) <= night_order(until)]
         paths = [path for night in nights for path in sorted((self.nights_folder / night).glob("[!._]*.parquet"))]
         with ThreadPoolExecutor(READERS) as pool:
-            found = list(pool.map(lambda path: self._read_one(path, columns), paths))
-        tables = [item for item in found if isinstance(item, pa.Table)]
-        damaged = tuple(item for item in found if isinstance(item, Damaged))
+            results = list(pool.map(lambda path: self._read_one(path, columns), paths))
+        tables = [item for item in results if isinstance(item, pa.Table)]
+        damaged = tuple(item for item in results if isinstance(item, Damaged))
         empty = pa.schema([SCHEMA.field(name) for name in columns]).empty_table()
         table, renamed = with_series(pa.concat_tables([empty, *tables]).combine_chunks())
         return History(table, tuple(nights), damaged, renamed)
@@ -173,17 +173,17 @@ class Store:
 
     def read_events(self) -> tuple[dict[str, dict[str, Any]], tuple[Damaged, ...]]:
         """What was found, by night, oldest first; and the files that could not be read."""
-        found, damaged = {}, []
+        by_night, damaged = {}, []
         paths = [path for path in self.events_folder.glob("*.json") if is_night(path.stem)]
         for path in sorted(paths, key=lambda path: night_order(path.stem)):
             try:
                 judged = json.loads(path.read_text(encoding="utf-8"))
                 if not isinstance(judged, dict) or not isinstance(judged.get("events"), list):
                     raise ValueError("no list of events in it")
-                found[path.stem] = judged
+                by_night[path.stem] = judged
             except (OSError, ValueError) as error:
                 damaged.append(Damaged(str(path.relative_to(self.folder)), _one_line(error)))
-        return found, tuple(damaged)
+        return by_night, tuple(damaged)
 
 
 def _one_line(error: Exception) -> str:

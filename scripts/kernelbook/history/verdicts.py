@@ -38,8 +38,8 @@ class Rules:
 
 def rules_of(config: Mapping[str, Any]) -> Rules:
     """The rules among the keys of a `history` section; other keys are ignored, missing ones have their defaults."""
-    given = {key: value for key, value in config.items() if key in Rules.__dataclass_fields__}
-    return Rules(**given | {"alert_on": tuple(given.get("alert_on", ALERTS))})
+    values = {key: value for key, value in config.items() if key in Rules.__dataclass_fields__}
+    return Rules(**values | {"alert_on": tuple(values.get("alert_on", ALERTS))})
 
 
 def judge(
@@ -64,17 +64,17 @@ def judge(
         )
     histories = make_series(history.table, nights)
     first = max(0, len(nights) - rules.alert_window)
-    said = tuple(_with_present_series(event, history) for event in remembered(judged, nights[:-1]))
-    known = {event.id for event in said}
-    fresh = [event for event in _exact(history, histories, names, first, rules) if event.id not in known]
+    reported = tuple(_with_present_series(event, history) for event in remembered(judged, nights[:-1]))
+    reported_ids = {event.id for event in reported}
+    fresh = [event for event in _exact(history, histories, names, first, rules) if event.id not in reported_ids]
     order = {night: at for at, night in enumerate(nights)}
-    fresh, flapping = _without_flapping(fresh, said, order, rules)
+    fresh, flapping = _without_flapping(fresh, reported, order, rules)
     times, wavering = _without_wavering(
-        _time_events(histories, (*said, *fresh), order, first, rules), said, order, rules
+        _time_events(histories, (*reported, *fresh), order, first, rules), reported, order, rules
     )
     fresh += times
     tonight = [series for series in histories.series if series.nights[-1] == len(nights) - 1]
-    enough = [series for series in tonight if len(_known(series, METRICS[0])[1]) >= rules.min_nights]
+    enough = [series for series in tonight if len(_positive(series, METRICS[0])[1]) >= rules.min_nights]
     return NightVerdict(
         edition=edition,
         events=tuple(replace(event, found=edition) for event in sorted(fresh, key=_order)),
@@ -108,16 +108,15 @@ def _order(event: Event) -> tuple[str, str, str, str]:
 
 
 def _without_flapping(
-    fresh: Sequence[Event], said: Sequence[Event], order: Mapping[str, int], rules: Rules
+    fresh: Sequence[Event], reported: Sequence[Event], order: Mapping[str, int], rules: Rules
 ) -> tuple[list[Event], tuple[Suspect, ...]]:
     """Kernels that go back and forth alert twice within the window and are suspects of their night from then on."""
     kept: list[Event] = []
     flapping = []
     for event in sorted(fresh, key=lambda event: order[event.night]):
         begin = order[event.night] - rules.alert_window
-        same = [
-            old for old in (*said, *kept) if (old.kind, old.run, old.series) == (event.kind, event.run, event.series)
-        ]
+        key = event.kind, event.run, event.series
+        same = [old for old in (*reported, *kept) if (old.kind, old.run, old.series) == key]
         earlier = [old for old in same if begin <= order.get(old.night, -1) < order[event.night]]
         if event.kind not in FLAPPING or len(earlier) < FLAPS:
             kept.append(event)
@@ -127,12 +126,13 @@ def _without_flapping(
 
 
 def _without_wavering(
-    fresh: Sequence[Event], said: Sequence[Event], order: Mapping[str, int], rules: Rules
+    fresh: Sequence[Event], reported: Sequence[Event], order: Mapping[str, int], rules: Rules
 ) -> tuple[list[Event], tuple[Suspect, ...]]:
     """Times that return to a level they had left alert twice a month, then they are suspects; new levels alert."""
     kept, wavering = [], []
     for event in fresh:
-        same = [old for old in said if old.kind == "time" and (old.series, old.metric) == (event.series, event.metric)]
+        key = "time", event.series, event.metric
+        same = [old for old in reported if (old.kind, old.series, old.metric) == key]
         month = [
             old for old in same if 0 <= order[event.night] - order.get(old.night, -WAVERING_NIGHTS) < WAVERING_NIGHTS
         ]
@@ -153,7 +153,7 @@ def _near(value: float | None, reference: float | None, limit: float) -> bool:
     return bool(value is not None and reference and abs(value / reference - 1) < limit)
 
 
-def _known(series: Series, metric: str) -> tuple[np.ndarray, np.ndarray]:
+def _positive(series: Series, metric: str) -> tuple[np.ndarray, np.ndarray]:
     """Positions and values where the metric is there and more than 0; shapes (m,), (m,)."""
     at = np.flatnonzero(series.values[metric] > 0)
     return at, series.values[metric][at]
@@ -161,34 +161,34 @@ def _known(series: Series, metric: str) -> tuple[np.ndarray, np.ndarray]:
 
 def metric_changes(series: Series, metric: str, rules: Rules) -> list[tuple[int, LevelChange]]:
     """All level changes of one metric, each with its position in the series; none with too little history."""
-    at, values = _known(series, metric)
+    at, values = _positive(series, metric)
     if len(values) < rules.min_nights:
         return []
-    found = level_changes(values, penalty=rules.penalty, min_change=rules.min_change)
-    return [(int(at[change.index]), change) for change in found]
+    changes = level_changes(values, penalty=rules.penalty, min_change=rules.min_change)
+    return [(int(at[change.index]), change) for change in changes]
 
 
 def _time_events(
-    histories: Histories, said: Sequence[Event], order: Mapping[str, int], first: int, rules: Rules
+    histories: Histories, reported: Sequence[Event], order: Mapping[str, int], first: int, rules: Rules
 ) -> list[Event]:
     by_series: dict[str, list[Event]] = {}
-    for event in said:
+    for event in reported:
         if event.series and event.case:
             by_series.setdefault(event.series, []).append(event)
-    found = []
+    events = []
     for series in histories.series:
         if series.nights[-1] < first:
             continue
         mine = [event for event in by_series.get(series.id, ()) if event.night in order]
-        told = [(int(np.searchsorted(series.nights, order[event.night])), event) for event in mine]
+        placed = [(int(np.searchsorted(series.nights, order[event.night])), event) for event in mine]
         for metric in METRICS:
             for at, change in metric_changes(series, metric, rules):
                 if series.nights[at] >= first and not any(
-                    _stands_for(event, metric, change, abs(position - at), rules) for position, event in told
+                    _stands_for(event, metric, change, abs(position - at), rules) for position, event in placed
                 ):
-                    found.append(_time_event(histories, series, at, metric, change))
-                    told.append((at, found[-1]))
-    return found
+                    events.append(_time_event(histories, series, at, metric, change))
+                    placed.append((at, events[-1]))
+    return events
 
 
 def _stands_for(event: Event, metric: str, change: LevelChange, distance: int, rules: Rules) -> bool:
@@ -224,10 +224,10 @@ def _time_event(histories: Histories, series: Series, at: int, metric: str, chan
 
 def _suspects(tonight: Sequence[Series], rules: Rules) -> list[Suspect]:
     """Values of this very night that stand out from the last ones; a first hint that never fails a night."""
-    found = []
+    suspects = []
     for series in tonight:
         for metric in METRICS:
-            _, values = _known(series, metric)
+            _, values = _positive(series, metric)
             if not len(values) or not series.values[metric][-1] > 0:
                 continue
             z = suspect_z(values, nights=rules.suspect_nights, least=rules.min_nights - 1)
@@ -236,6 +236,6 @@ def _suspects(tonight: Sequence[Series], rules: Rules) -> list[Suspect]:
             change = float(values[-1] / np.median(values[:-1][-rules.suspect_nights :]) - 1)
             if abs(change) >= rules.suspect_change:
                 text = f"{NAMES[metric]} {percent(change, '+')} against the last nights' median"
-                found.append(Suspect(series.run, series.case, series.id, text, change, z))
+                suspects.append(Suspect(series.run, series.case, series.id, text, change, z))
                 break
-    return found
+    return suspects

@@ -1,5 +1,5 @@
-"""Judgement: what is concluded from the figures of all cases of an edition.
+"""Judgement: conclusions from the figures of all cases of an edition.
 
-In: `CaseFacts` and the guesses of the configuration. Out: an `Insight`: judged guesses, findings with remedies, costs
-against ceilings, comparisons, clock checks, trust, and the opening sentences of the report.
+In: `CaseFacts` and the guesses of the configuration. Out: an `Insight` with judged guesses, findings and remedies,
+costs against ceilings, comparisons, clock checks, trust, and the opening sentences of the report.
 """

@@ -13,17 +13,17 @@ from kernelbook.judge.tensor_sizes import Sizes
 
 MOVED = ("elementwise", "softmax", "reduction")
 MOST_MOVED = 2
-#: Epilogues of a product's kernel that add something to it; "relu" in a name is no sign that one is applied.
+#: Epilogues of a product's kernel that add a term; "relu" in a name does not mean that one is applied.
 ADDING = {"beta add", "bias"}
 
 
 @dataclass(frozen=True)
 class Step:
-    """One place of the alignment: activities of a, of b, and what became of them. Times in µs.
+    """One step of an alignment: activities of a, activities of b, and the kind of difference. Times in µs.
 
-    kind: same, changed (the same name, another time), replaced (also two by one of the same work, or one by two), fused
-    (several of a are one of b; or several, where it cannot be said which of a went into which), split (the other way
-    round), added, removed. ``words_a``, ``words_b``: what each is called in a sentence, where that was asked for.
+    ``kind``: same; changed (same name, another time); replaced (one by one, or one by two of the same work); fused
+    (several of a into one of b, or into several if the assignment is ambiguous); split (the reverse); added; removed.
+    ``words_a``, ``words_b``: short names for sentences, set by `comparisons.compare`.
     """
 
     kind: str
@@ -34,59 +34,57 @@ class Step:
 
     @property
     def time_a_us(self) -> float:
-        """Time of the activities of a."""
         return sum(activity.duration_us for activity in self.a)
 
     @property
     def time_b_us(self) -> float:
-        """Time of the activities of b."""
         return sum(activity.duration_us for activity in self.b)
 
     @property
     def delta_us(self) -> float:
-        """What b takes more than a here."""
+        """Time of b minus time of a."""
         return self.time_b_us - self.time_a_us
 
 
 def rest_us(whole_us: float, steps: Sequence[Step]) -> float:
-    """What a difference of device times has beside the steps that are told, so that all of it adds up.
+    """The part of the difference in device time that no step other than `same` explains.
 
-    It is of the activities that are the same, and of medians: that of a sum is not the sum of those of its parts.
+    It comes from activities of kind same and from medians: the median of a sum is not the sum of the medians.
     """
     return whole_us - sum(step.delta_us for step in steps if step.kind != "same")
 
 
 def moved(steps: Sequence[Step]) -> list[Step]:
-    """A pointwise op, softmax or reduction that is gone in one place and new in another: told as replaced.
+    """Merge a pointwise op, softmax or reduction that is removed in one place and added in another into `replaced`.
 
-    Only of one for one, or one for two (the scores are scaled, or both factors of them): of more it cannot be said.
+    Only one for one, or one for two (for example both factors scaled instead of the scores); otherwise it is ambiguous.
     """
     loose: dict[str, dict[str, list[Step]]] = {}
     for step in steps:
         if step.kind in ("removed", "added") and (step.a or step.b)[0].family in MOVED:
             word = _op_of((step.a or step.b)[0])
             loose.setdefault(word, {"removed": [], "added": []})[step.kind].append(step)
-    found: dict[int, Step] = {}
+    replaced: dict[int, Step] = {}
     dropped: set[int] = set()
     for word, sides in loose.items():
         numbers = sorted(map(len, sides.values()))
         if word and numbers[0] == 1 and numbers[1] <= MOST_MOVED:
             mine, theirs = (tuple(x for s in sides[kind] for x in (s.a or s.b)) for kind in ("removed", "added"))
-            found[id(sides["removed"][0])] = Step("replaced", mine, theirs)
+            replaced[id(sides["removed"][0])] = Step("replaced", mine, theirs)
             dropped |= {id(step) for several in sides.values() for step in several}
-    return [found.get(id(step), step) for step in steps if id(step) in found or id(step) not in dropped]
+    return [replaced.get(id(step), step) for step in steps if id(step) in replaced or id(step) not in dropped]
 
 
 def _op_of(activity: Activity) -> str:
-    """The one op of an ATen kernel, by its name, else by the op that launched it."""
+    """The single op of an ATen kernel, from its name or from the op that launched it; empty for other libraries."""
     if activity.decoded.library != "ATen":
         return ""
-    named = activity.decoded.fused_ops
-    return base_op(named[0]) if named else base_op(activity.op or "")
+    fused_ops = activity.decoded.fused_ops
+    return base_op(fused_ops[0]) if fused_ops else base_op(activity.op or "")
 
 
 def in_epilogues(steps: Sequence[Step]) -> list[Step]:
-    """A product and the add behind it, replaced by a product whose epilogue adds."""
+    """Merge a product followed by a removed add into `replaced` if the new product adds in its epilogue."""
     kept: list[Step] = []
     for step in steps:
         before = kept[-1] if kept else None
@@ -98,14 +96,14 @@ def in_epilogues(steps: Sequence[Step]) -> list[Step]:
 
 
 def _adds_instead(step: Step) -> bool:
-    """Whether the kernel of b has an epilogue that adds, and that of a has none."""
+    """Whether the kernel of b adds in its epilogue and the kernel of a does not."""
     if step.kind != "replaced" or len(step.a) != 1 or len(step.b) != 1 or step.b[0].family != "GEMM":
         return False
     had, has = (ADDING & set((side[0].decoded.epilogue or "").split(", ")) for side in (step.a, step.b))
     return bool(has - had)
 
 
-#: Matched activities whose time differs by this share and this much are shown as changed.
+#: Matched activities are `changed` if their times differ by this share and by this time.
 CHANGED_FROM = 0.1
 CHANGED_FROM_US = 1.0
 Pair = tuple[int | None, int | None]
@@ -127,7 +125,7 @@ POINTWISE = {"elementwise", "fill/mask"}
 
 @dataclass(frozen=True)
 class OpStep:
-    """Ops that only one of the two calls, in a row; ``kind``: added or removed."""
+    """Consecutive ops that only one side calls; ``kind``: added or removed."""
 
     kind: str
     names: tuple[str, ...]
@@ -139,8 +137,8 @@ def align(
 ) -> list[Step]:
     """The alignment of least cost: equal names match, activities of one family may replace each other.
 
-    A Triton kernel takes in all that is gone of the ops that its name lists (see ``fusions``); what such a kernel
-    replaces by its family alone is looked at so first. sizes_a, sizes_b: as ``tensor_sizes`` gives them.
+    A Triton kernel takes in every removed activity of the ops that its name lists (see `fusions`); pairs that only the
+    family of a Triton kernel explains are tried for that first. sizes_a, sizes_b: from `tensor_sizes`.
     """
     if _fused(a) and not _fused(b):
         return [_mirrored(step) for step in align(b, a, sizes_b, sizes_a)]
@@ -157,24 +155,24 @@ def align(
         [Placed(a[i], n, (sizes_a or {}).get(a[i].position)) for i, n in gone],
         [Placed(b[j], n, (sizes_b or {}).get(b[j].position)) for j, n in new],
     )
-    named = [(tuple(gone[x][0] for x in mine), tuple(new[y][0] for y in theirs)) for mine, theirs in groups]
-    return in_epilogues(moved(_steps(a, b, pairs, undone, named)))
+    positions = [(tuple(gone[x][0] for x in mine), tuple(new[y][0] for y in theirs)) for mine, theirs in groups]
+    return in_epilogues(moved(_steps(a, b, pairs, undone, positions)))
 
 
 def _fused(activities: Sequence[Activity]) -> bool:
-    """Whether kernels are among them that take several ops in."""
+    """Whether some kernels combine several ops."""
     return any(activity.decoded.library == "Triton" or activity.family == "attention" for activity in activities)
 
 
 def _mirrored(step: Step) -> Step:
-    """The step seen from the other side."""
+    """The step with the sides swapped."""
     kinds = {"added": "removed", "removed": "added", "fused": "split"}
     kind = _same_or_changed(step.b[0], step.a[0]) if step.kind in ("same", "changed") else step.kind
     return Step(kinds.get(kind, kind), step.b, step.a)
 
 
 def _by_triton(a: Sequence[Activity], b: Sequence[Activity], pair: Pair) -> bool:
-    """Whether a Triton kernel stands for a kernel that is none."""
+    """Whether the pair replaces a kernel of another library by a Triton kernel."""
     i, j = pair
     if i is None or j is None or a[i].name == b[j].name:
         return False
@@ -188,7 +186,7 @@ def _steps(
     undone: set[Pair],
     groups: Sequence[tuple[tuple[int, ...], tuple[int, ...]]],
 ) -> list[Step]:
-    """The pairs as steps; a group stands where its first of b stands, a pair undone in vain is one again."""
+    """The pairs as steps; a group stands at its first activity of b."""
     taken = {i for mine, _ in groups for i in mine}
     group_at = {theirs[0]: (mine, theirs) for mine, theirs in groups}
     made = {j for _, theirs in groups for j in theirs}
@@ -207,7 +205,7 @@ def _steps(
 
 
 def align_ops(a: Sequence[Call], b: Sequence[Call]) -> list[OpStep]:
-    """Runs of ops that only one of the two calls, by name in the order of their start."""
+    """Runs of ops that only one side calls, by name, in order of start."""
     matcher = difflib.SequenceMatcher(None, [c.name for c in a], [c.name for c in b], autojunk=False)
     steps = []
     for tag, a0, a1, b0, b1 in matcher.get_opcodes():
@@ -238,10 +236,10 @@ def _step(a: Sequence[Activity], b: Sequence[Activity], i: int | None, j: int | 
 def paired(
     a: Sequence[Activity], b: Sequence[Activity], sizes_a: SizesOf | None = None, sizes_b: SizesOf | None = None
 ) -> list[Pair]:
-    """Needleman and Wunsch (1970) with the costs above, within a band around the diagonal where both are long.
+    """Alignment by Needleman and Wunsch (1970) with the costs above, in a band around the diagonal if both are long.
 
-    (place in a, place in b) of each pair, None for the side that has nothing there. The page's ``align.js`` does the
-    same; a test holds the two together.
+    Returns (place in a, place in b) of each pair, None for a side without a counterpart. ``align.js`` of the page does
+    the same; a test compares the two.
     """
     keys_a, keys_b = [_key(x, sizes_a or {}) for x in a], [_key(x, sizes_b or {}) for x in b]
     costs: dict[tuple[Key, Key], float] = {}

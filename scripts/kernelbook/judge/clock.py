@@ -8,18 +8,18 @@ from itertools import pairwise
 from kernelbook.cases import CaseFacts, Forward, median_of_processes
 from kernelbook.text.units import duration
 
-#: Times that differ by more than this share are explained: busy against unprofiled, profiled against unprofiled.
+#: Relative difference above which two times disagree: busy and unprofiled, profiled and unprofiled.
 DISAGREE_FROM = 0.1
 
 
 @dataclass(frozen=True)
 class Clock:
-    """The clock of a case: medians over the forwards of a process, and of these over processes.
+    """Times of a case: medians over the forwards of a process, then over processes.
 
-    ``launch_delay_us``: from the start of a launch to the start of what it launched. ``device_gaps_us``: idle time
-    between the first and last activity of a forward. ``device_idle_us``: unprofiled forward time less busy time.
-    ``profiled_forward_us``: under the profiler, see the function of that name. ``overhead_share``: how much longer than
-    unprofiled. ``text`` reconciles the two.
+    ``launch_delay_us``: from the start of a launch to the start of the activity that it launched. ``device_gaps_us``:
+    idle time between the first and the last activity of a forward. ``device_idle_us``: unprofiled forward time minus
+    busy time. ``profiled_forward_us``: see `profiled_forward_us`. ``overhead_share``: relative slowdown under the
+    profiler. ``text`` explains the difference between the two.
     """
 
     run: str
@@ -37,11 +37,10 @@ class Clock:
 
 
 def bound_of(facts: CaseFacts) -> tuple[str, str]:
-    """(launches | gpu | unclear | unknown, why), from an unprofiled forward against the device's busy time in it.
+    """(bound, reason), from an unprofiled forward against the busy time of the device in it.
 
-    gpu: the two agree. launches: the forward takes longer by more than a tenth, and the CPU is busy longer than the
-    device (as profiled), so that the device waits for it, be it for launches or for what comes before them
-    (overhead-bound). unclear: the forward takes longer, and the CPU is not why.
+    The bound is gpu where the two agree within a tenth. Otherwise it is launches (overhead-bound) if the CPU is busy
+    longer than the device, as profiled, and unclear if it is not. It is unknown if a time is missing.
     """
     busy, whole = facts.device_busy_us, facts.forward_time_us
     if not busy or not whole:
@@ -51,9 +50,9 @@ def bound_of(facts: CaseFacts) -> tuple[str, str]:
 
 
 def bounds_by_process(facts: CaseFacts) -> dict[int, str]:
-    """Process -> launches | gpu | unclear | unknown: the rule of `bound_of` on the medians of each merged process.
+    """Process -> bound, from the medians of each merged process.
 
-    The processes of a case may disagree, above all where they ran on GPUs with unlike CPUs beside them.
+    Processes of one case may differ, for example on GPUs with different CPUs.
     """
     return {
         process.process: _bound(process.forward_time_us, process.device_busy_us, process.cpu_time_us)
@@ -71,7 +70,7 @@ def _bound(whole: float | None, busy: float | None, cpu: float | None) -> str:
 
 
 def clock_of(facts: CaseFacts) -> Clock:
-    """The clock of one case; figures that the trace or the measurement does not have are None."""
+    """The clock of one case; figures that neither the trace nor the measurement has are None."""
     whole, busy = facts.forward_time_us, facts.device_busy_us
     profiled = profiled_forward_us(facts)
     overhead = profiled / whole - 1 if profiled and whole else None
@@ -95,12 +94,12 @@ def clock_of(facts: CaseFacts) -> Clock:
 
 
 def profiled_forward_us(facts: CaseFacts) -> float | None:
-    """How long a forward takes under the profiler, the counterpart of an unprofiled one.
+    """Time of a forward under the profiler, comparable with the unprofiled time.
 
-    On a device the distance between the ends of the last activities of successive forwards of one process: forwards
-    are queued without waiting, so this is the cadence that the events of unprofiled ones time, whether the device or
-    the launches set it. On a CPU the length of the forward's own range: what the profiler does between two forwards is
-    none of them. The median of each process, and of these over processes, as for an unprofiled forward.
+    On a device: the distance between the ends of the last activities of successive forwards of one process. Forwards
+    are queued without waiting, so this is the interval that the events of unprofiled forwards measure. On a CPU: the
+    length of the forward's range, which excludes work of the profiler between forwards. The median over each process,
+    then over processes.
     """
     if not facts.on_device:
         return median_of_processes((forward.process, forward.cpu_time_us) for forward in facts.usual_forwards)
@@ -114,7 +113,7 @@ def profiled_forward_us(facts: CaseFacts) -> float | None:
 
 
 def _placed(forward: Forward) -> list[tuple[float, float]]:
-    """Start and end of its activities, without those whose time in the trace is impossible."""
+    """(start, end) of each activity of the forward, without activities whose time in the trace is implausible."""
     starts = ((a.start_us, a.duration_us) for a in forward.activities)
     return [(start, start + length) for start, length in starts if start is not None]
 
@@ -134,15 +133,15 @@ def _gaps(forward: Forward) -> float | None:
 def _reconciled(facts: CaseFacts, profiled: float | None, overhead: float | None, bound: str) -> str:
     if profiled is None or overhead is None or facts.forward_time_us is None:
         return "Profiled and unprofiled time cannot be compared: one of them is missing."
-    said = f"A forward takes {duration(facts.forward_time_us)} unprofiled and {duration(profiled)} under the profiler"
+    times = f"A forward takes {duration(facts.forward_time_us)} unprofiled and {duration(profiled)} under the profiler"
     if abs(overhead) <= DISAGREE_FROM:
-        return f"{said} ({overhead:+.0%}): the two agree."
+        return f"{times} ({overhead:+.0%}): the two agree."
     if bound == "launches":
-        why = "overhead-bound: the device waits for the CPU, where the profiler lengthens every op and launch"
+        why = "overhead-bound: the device waits for the CPU, and the profiler slows every op and launch"
     elif not facts.on_device:
-        why = "all work is on the CPU, where the profiler records each op"
+        why = "all work is on the CPU, and the profiler records each op"
     elif overhead < 0:
-        why = "the forwards overlap under the profiler, while each unprofiled one is waited for"
+        why = "forwards overlap under the profiler, while unprofiled forwards are waited for one by one"
     else:
-        why = "the profiler slows the launches until the device waits for them, which without it keeps busy"
-    return f"{said} ({overhead:+.0%}): {why}."
+        why = "the profiler slows the launches so much that the device waits for them; without it the device is busy"
+    return f"{times} ({overhead:+.0%}): {why}."

@@ -1,4 +1,10 @@
-"""Two cases, or one case in two runs, compared: which device work differs, and what that costs."""
+"""Two cases, or one case in two runs, compared: which device work differs, and what that costs.
+
+The ratio is that of median unprofiled forward times. Its interval is a percentile bootstrap (Efron and Tibshirani,
+1993) over processes, and over forwards within each process. The test is that of Mann and Whitney over the medians of
+processes, because forwards of one process are not independent. A change counts with p < 0.002 and a size of 3 % or
+more.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +30,7 @@ BOOTSTRAPS = 2000
 
 @dataclass(frozen=True)
 class Ratio:
-    """Forward time of b over that of a: the ratio of medians, its 95 % interval, and what a test says."""
+    """Forward time of b over that of a: ratio of medians, 95 % interval, and the result of the test."""
 
     ratio: float
     low: float | None
@@ -34,7 +40,10 @@ class Ratio:
 
 
 def ratio_of(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> Ratio | None:
-    """Ratio of medians with its interval and test, from the raw forward times of each process; None of none."""
+    """Ratio of medians with interval and test; None if a side has no forward times.
+
+    a, b: unprofiled forward times (n,) in µs for each process.
+    """
     if not a or not b:
         return None
     centre = _median_of(b) / _median_of(a)
@@ -43,8 +52,8 @@ def ratio_of(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> Ratio | None:
         return Ratio(centre, low, high, None, "not tested")
     medians = [float(np.median(x)) for x in a], [float(np.median(x)) for x in b]
     p_value = float(stats.mannwhitneyu(*medians, alternative="two-sided").pvalue)
-    shown = p_value < P_BELOW and abs(centre - 1) >= LEAST_EFFECT
-    verdict = ("slower" if centre > 1 else "faster") if shown else "no difference shown"
+    significant = p_value < P_BELOW and abs(centre - 1) >= LEAST_EFFECT
+    verdict = ("slower" if centre > 1 else "faster") if significant else "no difference shown"
     return Ratio(centre, low, high, p_value, verdict)
 
 
@@ -53,7 +62,7 @@ def _median_of(processes: Sequence[np.ndarray]) -> float:
 
 
 def _interval(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> tuple[float | None, float | None]:
-    """95 % of the ratios of resampled medians; None where a side has a single forward."""
+    """95 % interval of the ratios of resampled medians; None if a side has a single forward."""
     if min(sum(map(len, a)), sum(map(len, b))) < 2:
         return None, None
     random = np.random.default_rng(0)
@@ -63,7 +72,7 @@ def _interval(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> tuple[float |
 
 
 def _resampled(processes: Sequence[np.ndarray], random: np.random.Generator) -> np.ndarray:
-    """BOOTSTRAPS medians: processes drawn with replacement, and in each the forwards."""
+    """BOOTSTRAPS medians: processes drawn with replacement, and forwards within each."""
     chosen = random.integers(len(processes), size=(BOOTSTRAPS, len(processes)))
     medians = np.empty(chosen.shape)
     for which, times in enumerate(processes):
@@ -74,28 +83,29 @@ def _resampled(processes: Sequence[np.ndarray], random: np.random.Generator) -> 
 
 
 def ratio_text(ratio: Ratio) -> str:
-    """The ratio and what may be concluded; its interval only where the processes are enough for a test."""
-    said = f"Unprofiled forward time: {ratio.ratio:.3f} x"
+    """A sentence with the ratio and the conclusion; it has an interval only if both sides have enough processes."""
+    text = f"Unprofiled forward time: {ratio.ratio:.3f} x"
     if ratio.verdict == "not tested":
-        return f"{said}; not tested: under {MIN_PROCESSES} processes a side."
+        return f"{text}; not tested: under {MIN_PROCESSES} processes a side."
     if ratio.low is not None:
-        said += f" (95 % interval {ratio.low:.3f} to {ratio.high:.3f})"
+        text += f" (95 % interval {ratio.low:.3f} to {ratio.high:.3f})"
     if ratio.verdict == "no difference shown":
-        return f"{said}; no difference shown (p = {ratio.p_value:.3g})."
-    return f"{said}: {ratio.verdict} (p = {ratio.p_value:.2g})."
+        return f"{text}; no difference shown (p = {ratio.p_value:.3g})."
+    return f"{text}: {ratio.verdict} (p = {ratio.p_value:.2g})."
 
 
 MOST_STEPS = 6
-#: Device times that differ by less, µs, are told as equal, and a rest of less is not told.
-TOLD_FROM_US = 0.05
+#: Differences of device time below this, in µs, are not reported.
+LEAST_DIFFERENCE_US = 0.05
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """b against a. ``refused`` says why times may not be compared; ``sentences`` say what was found.
+    """b against a.
 
-    ``rest_us``: see ``steps.rest_us``; None where times may not be compared.
+    ``refused``: why times cannot be compared, None if they can. ``sentences``: the differences in words. ``rest_us``:
+    see `rest_us`, None if times cannot be compared.
     """
 
     a: CaseFacts
@@ -109,7 +119,7 @@ class Comparison:
 
     @property
     def title(self) -> str:
-        """Which two."""
+        """`mlp-compile against mlp-eager`, with the runs if they differ."""
         if self.a.case == self.b.case:
             return f"{self.b.case}: {self.b.run} against {self.a.run}"
         runs = "" if self.a.run == self.b.run else f" ({self.b.run} against {self.a.run})"
@@ -117,7 +127,7 @@ class Comparison:
 
 
 def compare(a: CaseFacts, b: CaseFacts) -> Comparison:
-    """All that can be said of b against a; where times may not be compared, kernels still are."""
+    """The comparison of b with a; kernels are compared even if times cannot be."""
     refused = refusal(a, b)
     steps: tuple[Step, ...] = ()
     if a.on_device and b.on_device:
@@ -133,7 +143,7 @@ def compare(a: CaseFacts, b: CaseFacts) -> Comparison:
 
 
 def refusal(a: CaseFacts, b: CaseFacts) -> str | None:
-    """Why the times of the two may not be compared; None where they may."""
+    """Why the times of the two cannot be compared; None if they can."""
     for facts in (a, b):
         if facts.status != "ok":
             return f"{facts.case} of {facts.run} {facts.status}: {facts.reason or 'no reason given'}"
@@ -141,7 +151,7 @@ def refusal(a: CaseFacts, b: CaseFacts) -> str | None:
 
 
 def _typical_ops(facts: CaseFacts) -> list[Call]:
-    """The ops of the representative forward, each with the CPU time that one of its name usually takes."""
+    """The ops of the representative forward, each with the usual CPU time of its name."""
     return [replace(op, self_us=facts.usual_self_us.get((op.category, op.name), op.self_us)) for op in facts.ops]
 
 
@@ -164,48 +174,48 @@ def _sentences(
     device_ratio: float | None,
     ratio: Ratio | None,
 ) -> list[str]:
-    said = []
+    sentences = []
     if a.on_device and b.on_device:
-        said.append(f"{plural(b.kernels or 0, 'kernel')} against {a.kernels}{_device_ratio(a, b, device_ratio)}.")
-        said += _identity(a, b)
-        said += _costliest(steps, a.device_time_us)
+        sentences.append(f"{plural(b.kernels or 0, 'kernel')} against {a.kernels}{_device_ratio(a, b, device_ratio)}.")
+        sentences += _identity(a, b)
+        sentences += _costliest(steps, a.device_time_us)
         if device_ratio is not None and any(step.kind != "same" for step in steps):
-            said += filter(None, [rest_text(rest_us(_longer_us(a, b), steps), steps)])
+            sentences += filter(None, [rest_text(rest_us(_longer_us(a, b), steps), steps)])
     if refused:
-        said.append(f"Times are not compared: {refused}.")
+        sentences.append(f"Times are not compared: {refused}.")
     elif ratio:
-        said.append(ratio_text(ratio))
-    return said
+        sentences.append(ratio_text(ratio))
+    return sentences
 
 
 def _costliest(steps: Sequence[Step], whole_us: float | None) -> list[str]:
-    """The steps that move the time most, in their order; the rest as one sum."""
+    """The steps with the largest differences, in order of position; the others as one sum."""
     different = [step for step in steps if step.kind != "same"]
     kept = sorted(different, key=lambda step: -abs(step.delta_us))[:MOST_STEPS]
-    said = [step_text(step, whole_us) for step in different if step in kept]
+    sentences = [step_text(step, whole_us) for step in different if step in kept]
     rest = [step for step in different if step not in kept]
     if rest:
-        said.append(
+        sentences.append(
             f"And {plural(len(rest), 'smaller difference')}, {_signed(sum(step.delta_us for step in rest))} in all."
         )
-    return said
+    return sentences
 
 
 def _device_ratio(a: CaseFacts, b: CaseFacts, ratio: float | None) -> str:
     longer = _longer_us(a, b)
-    apart = f" ({_apart(longer)})" if abs(longer) >= TOLD_FROM_US else ""
+    apart = f" ({_apart(longer)})" if abs(longer) >= LEAST_DIFFERENCE_US else ""
     return "" if ratio is None else f", {ratio:.2f} x the device time{apart}"
 
 
 def _longer_us(a: CaseFacts, b: CaseFacts) -> float:
-    """What b takes more of the device's time than a."""
+    """Device time of b minus that of a."""
     return (b.device_time_us or 0.0) - (a.device_time_us or 0.0)
 
 
 def rest_text(rest: float, steps: Sequence[Step]) -> str:
-    """Where the rest of so many µs is from; empty of next to nothing."""
+    """A sentence for the rest in µs; empty below LEAST_DIFFERENCE_US."""
     same = "what stays the same and of " if any(step.kind == "same" for step in steps) else ""
-    return f"The rest, of {same}summing medians: {_signed(rest)}." if abs(rest) >= TOLD_FROM_US else ""
+    return f"The rest, of {same}summing medians: {_signed(rest)}." if abs(rest) >= LEAST_DIFFERENCE_US else ""
 
 
 def _identity(a: CaseFacts, b: CaseFacts) -> list[str]:
@@ -237,7 +247,7 @@ def _number(count: int, noun: str) -> str:
 
 
 def step_text(step: Step, whole_us: float | None) -> str:
-    """``Removed: Memcpy DtoD, 127.6 µs, 11.9 %.``; empty for what is the same."""
+    """``Removed: Memcpy DtoD, 127.6 µs, 11.9 %.``; empty for a step of kind same."""
     if step.kind == "same":
         return ""
     share = f", {abs(step.delta_us) / whole_us:.1%}".replace("%", " %") if whole_us else ""
@@ -254,11 +264,11 @@ def step_text(step: Step, whole_us: float | None) -> str:
 
 
 def _other_type(step: Step) -> str:
-    """That a product is computed in another element type, where both names say theirs."""
+    """Note that a product computes in another element type, if both kernel names state it."""
     types = [{x.decoded.element_type for x in side if x.family in ("GEMM", "attention")} for side in (step.a, step.b)]
-    if UNKNOWN in types[0] | types[1] or not all(len(found) == 1 for found in types):
+    if UNKNOWN in types[0] | types[1] or not all(len(kinds) == 1 for kinds in types):
         return ""
-    before, now = (found.pop() for found in types)
+    before, now = (kinds.pop() for kinds in types)
     return "" if same_type(before, now) else f" ({now} instead of {before})"
 
 
@@ -274,7 +284,7 @@ def _activities(activities: Sequence[Activity]) -> str:
 
 
 def _labels(words: Sequence[str]) -> str:
-    """``2 x fill, tril``: each once with how often, in the order of their first coming."""
+    """``2 x fill, tril``: each label once with its count, in order of first occurrence."""
     return ", ".join(word if count == 1 else f"{count} x {word}" for word, count in Counter(words).items())
 
 
@@ -283,9 +293,9 @@ def _briefs(activities: Sequence[Activity], casts: Mapping[int, tuple[str, str]]
 
 
 def brief(activity: Activity, cast: tuple[str, str] | None = None) -> str:
-    """The op of an ATen kernel (gelu, cast bf16 to fp32), else the label, cut where it is long.
+    """The op of an ATen kernel (gelu, cast bf16 to fp32), otherwise its shortened label.
 
-    cast: (type read, type written), where it is known better than from the name.
+    cast: (type read, type written) from recorded shapes, if there are any.
     """
     decoded = activity.decoded
     if cast:

@@ -1,9 +1,9 @@
-"""Which of the activities that are gone went into which fused kernel.
+"""Which removed activities went into which fused kernel.
 
-Inductor writes into a kernel's name the ops that it computes (``torch/_inductor/codegen/triton.py``), and a trace says
-under which ops an activity was launched. What was launched under an op that a new kernel names, on tensors no larger
-than that kernel's, went into it. Nothing here knows what flows into what: where two kernels name the op and it cannot
-be said which of them took it, they are told as one.
+Inductor writes the ops that a kernel computes into its name (``torch/_inductor/codegen/triton.py``), and a trace
+records the ops under which an activity was launched. An activity that was launched under an op that a new kernel names,
+on tensors no larger than that kernel's, went into it. The data flow is unknown: if two kernels name the op and the
+assignment is ambiguous, both form one group.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kernelbook.cases import Activity
 from kernelbook.judge.tensor_sizes import Sizes
 from kernelbook.kernel_names.triton import VIEW_OPS
 
-#: What an ATen copy kernel is called among the ops of a compiled graph, where no op path tells.
+#: Names of an ATen copy kernel in a compiled graph, used if the trace has no op path.
 COPIES = ("copy", "to_copy", "clone")
 PRODUCTS = ("GEMM", "attention")
 Group = tuple[tuple[int, ...], tuple[int, ...]]
@@ -24,7 +24,9 @@ Group = tuple[tuple[int, ...], tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Placed:
-    """An activity that only one side has; ``interval``: how many matched pairs come before it; its tensors' sizes."""
+    """An activity that only one side has. ``interval``: number of matched pairs before it; ``sizes``: of its
+    tensors.
+    """
 
     activity: Activity
     interval: int
@@ -48,31 +50,31 @@ def fusions(removed: Sequence[Placed], added: Sequence[Placed]) -> list[Group]:
 
 
 def base_op(name: str) -> str:
-    """The op without namespace, and without the underscores of in-place and of inner ops: ``aten::add_`` -> add."""
+    """The op without namespace and without leading and trailing underscores: ``aten::add_`` -> add."""
     return name.rpartition("::")[2].strip("_")
 
 
 def own_words(activity: Activity) -> tuple[str, ...]:
-    """The ops under which it was launched, innermost first, then what its name says."""
+    """Ops under which the activity was launched, innermost first, then the ops in its name."""
     path = [base_op(op) for op in reversed(activity.ops) if "::" in op]
-    named = [base_op(op) for op in activity.decoded.fused_ops]
-    if not path and named == ["copy"]:
-        named = list(COPIES)
-    return tuple(dict.fromkeys([*path, *named]))
+    name_ops = [base_op(op) for op in activity.decoded.fused_ops]
+    if not path and name_ops == ["copy"]:
+        name_ops = list(COPIES)
+    return tuple(dict.fromkeys([*path, *name_ops]))
 
 
 def named_ops(activity: Activity) -> frozenset[str]:
-    """The ops that the name of a Triton kernel lists, views aside; nothing of other kernels."""
+    """The ops in the name of a Triton kernel, without views; empty for other kernels."""
     if activity.decoded.library != "Triton":
         return frozenset()
     return frozenset(base_op(op) for op in activity.decoded.fused_ops if op not in VIEW_OPS)
 
 
-# --- by the ops that a name lists ------------------------------------------------------------------------------------
+# --- by the ops in a name ---------------------------------------------------------------------------------------
 
 
 def _by_word(removed: Sequence[Placed], added: Sequence[Placed]) -> Iterable[tuple[list[int], list[int]]]:
-    """For each op: what was launched under it and is gone, and the new kernels that name it."""
+    """For each op: the removed activities launched under it, and the new kernels that name it."""
     naming: dict[str, list[int]] = defaultdict(list)
     for j, maker in enumerate(added):
         for word in named_ops(maker.activity):
@@ -88,7 +90,7 @@ def _by_word(removed: Sequence[Placed], added: Sequence[Placed]) -> Iterable[tup
 
 
 def _fits(gone: Placed, maker: Placed) -> bool:
-    """Whether it may have gone in: no larger tensor, and a matrix product only into a kernel that computes one."""
+    """Whether the removed activity may be in the kernel: no larger tensor, and products only in kernels of products."""
     families = gone.activity.family, maker.activity.family
     if families[0] in PRODUCTS and families[0] != families[1]:
         return False
@@ -102,7 +104,10 @@ def _in_order(
     added: Sequence[Placed],
     links: dict[int, int],
 ) -> bool:
-    """As many kernels that name an op as there were of it: the n-th went into the n-th, if none went backwards."""
+    """Pair the n-th removed activity with the n-th kernel if the numbers are equal and none goes backwards.
+
+    Adds to ``links`` and returns whether it did.
+    """
     pairs = list(zip(gone, makers, strict=False))
     if len(gone) != len(makers) or not all(
         _fits(removed[i], added[j]) and removed[i].interval <= added[j].interval for i, j in pairs
@@ -120,7 +125,7 @@ def _by_interval(
     links: dict[int, int],
     joined: list[int],
 ) -> None:
-    """Into the kernels between the same two matched pairs, else into the next one; of several, into all as one."""
+    """Assign to the kernels of the same interval, otherwise to the next kernel; several kernels become one group."""
     for interval in dict.fromkeys(removed[i].interval for i in gone):
         mine = [i for i in gone if removed[i].interval == interval]
         here = [j for j in makers if added[j].interval == interval]
@@ -140,13 +145,13 @@ def _join(joined: list[int], first: int, second: int) -> None:
     joined[:] = [keep if of == drop else of for of in joined]
 
 
-# --- by its place alone -------------------------------------------------------------------------------------------
+# --- by position ------------------------------------------------------------------------------------------------
 
 
 def _lone(removed: Sequence[Placed], added: Sequence[Placed], links: dict[int, int]) -> None:
-    """A kernel whose name lists no ops, alone between two matched pairs, took what lay between them.
+    """Assign activities to a kernel whose name lists no ops and that is alone between two matched pairs.
 
-    A fused attention kernel takes the products too, any other Triton kernel all but them.
+    A fused attention kernel includes the products; any other Triton kernel does not.
     """
     for interval in {maker.interval for maker in added}:
         here = [j for j, p in enumerate(added) if p.interval == interval and p.activity.category == "kernel"]

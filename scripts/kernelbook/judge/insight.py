@@ -1,4 +1,4 @@
-"""All that is said about an edition beyond its figures: guesses judged, findings, comparisons, costs, and words."""
+"""All conclusions about an edition: judged guesses, findings, comparisons, costs, and the opening sentences."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from kernelbook.judge.insight_tables import (
     split_rows,
     table,
 )
-from kernelbook.judge.opening import Said, opening_words
+from kernelbook.judge.opening import OpeningMaterial, opening_words
 from kernelbook.judge.time_split import TimeSplit, time_split
 
 Key = tuple[str, str]
@@ -59,7 +59,7 @@ class CaseCost:
 
 @dataclass(frozen=True)
 class Insight:
-    """Everything said, in the order of the cases given; ``words`` is the report's first paragraph."""
+    """The conclusions, in the order of the cases passed in; ``words`` is the first paragraph of the report."""
 
     expectations: tuple[Judgement, ...]
     findings: tuple[Finding, ...]
@@ -69,7 +69,7 @@ class Insight:
     words: tuple[str, ...]
 
     def tables(self) -> dict[str, pa.Table]:
-        """The tables of an edition that are made here, by name."""
+        """Table name -> table, for the tables of an edition that are made from this object."""
         costs = (row for cost in self.costs.values() for row in cost_rows(cost.forward, cost.kernels, cost.gemms))
         splits = (row for cost in self.costs.values() if cost.split for row in split_rows(cost.split))
         compared = (row for comparison in self.comparisons for row in comparison_rows(comparison))
@@ -91,24 +91,23 @@ def judge_edition(
     baseline_run: str = "",
     published: Iterable[str] = (),
 ) -> Insight:
-    """Judge, find, compare and count over all cases of an edition.
+    """Judge guesses, find problems, compare cases and compute costs over all cases of an edition.
 
-    ``expect``: case -> its guesses. ``headline``: two cases, the first of which is compared with the second in the
-    opening words. ``baseline_run``: the run with which others are compared case by case; the first one by default.
-    ``published``: runs that are figures from elsewhere, about which nothing is judged. Raises ValueError for a word
-    of an expectation that nobody knows.
+    ``expect``: case -> its guesses. ``headline``: two cases; the opening sentences compare the first with the second.
+    ``baseline_run``: the run that other runs are compared with, case by case; by default the first. ``published``: runs
+    with figures from elsewhere, which are not judged. Raises ValueError for an unknown word in a guess.
     """
     skipped = set(published)
     measured = {key: facts for key, facts in cases.items() if facts.run not in skipped}
     runs = _by_run(measured)
     judged = tuple(j for f in measured.values() for j in judge(f.case, expect.get(f.case, {}), f, runs[f.run]))
-    findings = tuple(found for of_run in runs.values() for found in find_in_run(of_run))
+    findings = tuple(finding for of_run in runs.values() for finding in find_in_run(of_run))
     ceilings = {run: ceilings_of(of_run) for run, of_run in runs.items()}
     costs = {key: _cost(f, runs[f.run], ceilings[f.run]) for key, f in measured.items() if f.status == "ok"}
     comparisons = tuple(compare(a, b) for a, b in pairs(runs, expect, headline, baseline_run))
-    words = opening_words(Said(runs, judged, findings, comparisons, tuple(headline)))
-    named = tuple(ceiling for of_run in runs.values() for ceiling in measured_ceilings(of_run))
-    return Insight(judged, findings, comparisons, costs, named, tuple(words))
+    words = opening_words(OpeningMaterial(runs, judged, findings, comparisons, tuple(headline)))
+    measured_by_run = tuple(ceiling for of_run in runs.values() for ceiling in measured_ceilings(of_run))
+    return Insight(judged, findings, comparisons, costs, measured_by_run, tuple(words))
 
 
 def _by_run(cases: Mapping[Key, CaseFacts]) -> dict[str, dict[str, CaseFacts]]:
@@ -130,7 +129,7 @@ def _cost(facts: CaseFacts, of_run: Mapping[str, CaseFacts], ceilings: Ceilings)
     )
 
 
-# --- which are compared ----------------------------------------------------------------------------------------------
+# --- pairs of cases --------------------------------------------------------------------------------------------------
 
 
 def pairs(
@@ -139,33 +138,36 @@ def pairs(
     headline: Sequence[str],
     baseline_run: str,
 ) -> list[tuple[CaseFacts, CaseFacts]]:
-    """(a, b), b to be compared with a: the headline, compiled cases with their eager twins, the cases that guesses
-    compare with, and each case with the same one of the baseline run. Failed cases are left out."""
-    found: dict[tuple[Key, Key], tuple[CaseFacts, CaseFacts]] = {}
+    """Pairs (a, b) of cases, where b is compared with a.
+
+    They are the headline, each compiled case with its eager twin, each case with the cases that its guesses name, and
+    each case with the same case of the baseline run. Failed cases are left out.
+    """
+    selected: dict[tuple[Key, Key], tuple[CaseFacts, CaseFacts]] = {}
 
     def add(a: CaseFacts | None, b: CaseFacts | None) -> None:
         if a and b and a.key != b.key and a.status == b.status == "ok":
-            found.setdefault((a.key, b.key), (a, b))
+            selected.setdefault((a.key, b.key), (a, b))
 
     for of_run in runs.values():
         if len(headline) == 2:
             add(of_run.get(headline[1]), of_run.get(headline[0]))
         for case, facts in of_run.items():
             add(Scene(facts, of_run).eager_twin(), facts)
-            for other in _named(words_for(expect.get(case, {}), facts)):
+            for other in _compared_cases(words_for(expect.get(case, {}), facts)):
                 add(of_run.get(other), facts)
     baseline = baseline_run if baseline_run in runs else next(iter(runs), "")
     for run, of_run in runs.items():
         for case, facts in of_run.items():
             if run != baseline:
                 add(runs[baseline].get(case), facts)
-    return list(found.values())
+    return list(selected.values())
 
 
-def _named(words: Mapping[str, Any]) -> list[str]:
-    """Cases that the words compare with."""
-    named: list[str] = []
+def _compared_cases(words: Mapping[str, Any]) -> list[str]:
+    """Names of the cases that the words compare with."""
+    cases: list[str] = []
     for word, value in words.items():
         if word.endswith(("_as", "_than")):
-            named += [value] if isinstance(value, str) else [str(name) for name in value]
-    return named
+            cases += [value] if isinstance(value, str) else [str(name) for name in value]
+    return cases

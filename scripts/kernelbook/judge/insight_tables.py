@@ -1,4 +1,6 @@
-"""The tables of an insight, from expectations to the clock, with fixed columns and types."""
+"""The tables of an insight with fixed columns and types: expectations, findings, comparisons, costs, ceilings,
+clock.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ COMPARISONS = pa.schema(
 
 
 def table(rows: Iterable[Row], schema: pa.Schema) -> pa.Table:
-    """Rows as a table of just these columns; what a row does not have is missing."""
+    """Rows as a table of exactly these columns; keys that a row lacks become null."""
     return pa.Table.from_pylist(
         [{name: _stable(row.get(name)) for name in schema.names} for row in rows], schema=schema
     )

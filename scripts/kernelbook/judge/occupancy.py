@@ -17,10 +17,10 @@ RESERVED_SHARED = 1024
 
 
 def resident_blocks(activity: Activity, device: Mapping[str, Any]) -> int | None:
-    """Blocks of a kernel that registers, shared memory and block size let a multiprocessor hold at once.
+    """Blocks of a kernel that one multiprocessor can hold at once, limited by registers, shared memory and block size.
 
-    Registers are given out to warps in units of 256, over four partitions of the multiprocessor (CUDA occupancy
-    calculator). None where the trace does not say enough.
+    Registers are allocated to warps in units of 256, over four partitions of the multiprocessor (CUDA occupancy
+    calculator). None if the trace lacks a value that is needed.
     """
     needed = ("maxThreadsPerMultiprocessor", "regsPerMultiprocessor", "sharedMemPerMultiprocessor")
     if not activity.block or any(not device.get(name) for name in needed):
@@ -41,7 +41,7 @@ def resident_blocks(activity: Activity, device: Mapping[str, Any]) -> int | None
 
 
 def waves_of(activity: Activity, device: Mapping[str, Any]) -> float | None:
-    """Blocks of the grid over those that the whole device holds at once, as Nsight Compute counts waves."""
+    """Blocks of the grid over the blocks that the whole device can hold at once, as in Nsight Compute."""
     resident, processors = resident_blocks(activity, device), device.get("numSms")
     if not activity.grid or not resident or not processors:
         return None
@@ -49,13 +49,13 @@ def waves_of(activity: Activity, device: Mapping[str, Any]) -> float | None:
 
 
 def theoretical_occupancy(activity: Activity, device: Mapping[str, Any]) -> float | None:
-    """What registers, shared memory and block size allow; None where the trace does not say enough."""
+    """Occupancy in percent that registers, shared memory and block size allow; None if a value is missing."""
     blocks = resident_blocks(activity, device)
     return None if blocks is None else _percent(activity, blocks, device)
 
 
 def achievable_occupancy(activity: Activity, device: Mapping[str, Any]) -> float | None:
-    """The same, or less where the grid has too few blocks to fill all multiprocessors; an average over these."""
+    """The same, or less if the grid has too few blocks for all multiprocessors; an average over them."""
     theory, processors = theoretical_occupancy(activity, device), device.get("numSms")
     if theory is None or not activity.grid or not processors:
         return theory

@@ -1,7 +1,7 @@
-"""A report in a few lines: what its first screen and its tables do not say by themselves.
+"""The opening sentences of a report: what its first screen and tables do not show.
 
-The verdict, the headline and what costs most stand above these lines, the cases one by one below. What is left is what
-shows only across cases: which implementation the device is quickest with, what a change of code or of mode removed.
+The verdict, the headline and the largest costs stand above these sentences, the cases below. What is left follows from
+several cases: which implementation takes the least device time, and what a change of code or mode removed.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from kernelbook.judge.findings.rules import DEVICE
 from kernelbook.text.units import at_border, duration, plural
 
 MOST_LINES = 6
-#: A workload of fewer implementations than this has nothing to choose from.
+#: Least number of implementations of a workload for a ranking.
 CHOICE_FROM = 3
-#: Of a kernel's name so many characters, and of what is fused so many kinds.
+#: Most characters of a kernel name, and most kinds of fused kernels in a sentence.
 LONGEST_NAME = 40
 MOST_KINDS = 4
 
 
 @dataclass(frozen=True)
-class Said:
-    """What the words are made of. ``runs``: run -> case -> facts."""
+class OpeningMaterial:
+    """Input of the sentences. ``runs``: run -> case -> facts."""
 
     runs: Mapping[str, Mapping[str, CaseFacts]]
     expectations: Sequence[Judgement]
@@ -39,16 +39,16 @@ class Said:
     headline: tuple[str, ...]
 
 
-def opening_words(said: Said) -> list[str]:
-    """At most ``MOST_LINES`` sentences; numbers in them are those of the run with most device activities."""
-    main = _main_run(said)
-    lines = [*_quickest(said.runs[main]), *_compared(said, main), *_beside(said, main)] if main else []
-    tally = _tally(said)
+def opening_words(material: OpeningMaterial) -> list[str]:
+    """At most ``MOST_LINES`` sentences; figures are those of the run with most cases on a device."""
+    main = _main_run(material)
+    lines = [*_quickest(material.runs[main]), *_compared(material, main), *_beside(material, main)] if main else []
+    tally = _tally(material)
     return [*lines[: MOST_LINES - len(tally)], *tally]
 
 
-def _main_run(said: Said) -> str | None:
-    with_device = {run: sum(f.on_device for f in cases.values()) for run, cases in said.runs.items()}
+def _main_run(material: OpeningMaterial) -> str | None:
+    with_device = {run: sum(f.on_device for f in cases.values()) for run, cases in material.runs.items()}
     best = max(with_device, key=lambda run: with_device[run], default=None)
     return best if best and with_device[best] else None
 
@@ -57,7 +57,7 @@ def _main_run(said: Said) -> str | None:
 
 
 def _quickest(cases: Mapping[str, CaseFacts]) -> list[str]:
-    """Of each workload that offers a choice, the implementation of least device time, and those that come after it."""
+    """For each workload with several implementations: the one with the least device time, and the next ones."""
     groups: dict[str, list[list[CaseFacts]]] = {}
     for facts in cases.values():
         if facts.workload and facts.workload != YARDSTICK and facts.device_time_us and facts.kernels:
@@ -78,10 +78,10 @@ def _ranking(group: Sequence[CaseFacts]) -> str:
     rest = [facts for facts in others if facts.case not in twins]
     also = f", with {_the_kernels(best.kernels)} of {' and '.join(twins)}" if twins else ""
     name = (best.workload or "").rpartition("/")[2]
-    said = [f"{name}: of {len(group)} cases, {best.case} takes the least device time, {_time(best)}{also}"]
-    said += [f"then {rest[0].case}, {_time(rest[0])}"] if rest else []
-    said += [f"{rest[-1].case} takes the most, {_time(rest[-1])}"] if len(rest) > 1 else []
-    return "; ".join(said) + f".{_held_up(best, others)}"
+    parts = [f"{name}: of {len(group)} cases, {best.case} takes the least device time, {_time(best)}{also}"]
+    parts += [f"then {rest[0].case}, {_time(rest[0])}"] if rest else []
+    parts += [f"{rest[-1].case} takes the most, {_time(rest[-1])}"] if len(rest) > 1 else []
+    return "; ".join(parts) + f".{_held_up(best, others)}"
 
 
 def _time(facts: CaseFacts) -> str:
@@ -93,9 +93,9 @@ def _names(facts: CaseFacts) -> list[str]:
 
 
 def _held_up(facts: CaseFacts, others: Sequence[CaseFacts]) -> str:
-    """That most processes of the quickest case wait for the CPU, so that its device time is not what a user gets.
+    """A sentence if most processes of the fastest case wait for the CPU, so that users do not see its device time.
 
-    Beside it the quickest by the clock, if all its processes are quicker than all of the case's.
+    Names the case with the shortest unprofiled forward if all its processes are faster.
     """
     bounds = bounds_by_process(facts)
     waiting = sum(bound == "launches" for bound in bounds.values())
@@ -114,43 +114,43 @@ def _held_up(facts: CaseFacts, others: Sequence[CaseFacts]) -> str:
 
 
 def _forward_times(facts: CaseFacts) -> list[float]:
-    """The median unprofiled forward of each of its processes, µs."""
-    known = (process.forward_time_us for process in facts.processes if process.merged)
-    return [time for time in known if time is not None]
+    """The median unprofiled forward of each merged process, in µs."""
+    times = (process.forward_time_us for process in facts.processes if process.merged)
+    return [time for time in times if time is not None]
 
 
 # --- what changed from case to case ---------------------------------------------------------------------------------
 
 
-def _compared(said: Said, run: str) -> list[str]:
-    """What the aligned comparisons of this run show: copies removed, kernels fused, kernels left as they were."""
+def _compared(material: OpeningMaterial, run: str) -> list[str]:
+    """What the comparisons of this run show: copies removed, kernels fused, kernels unchanged."""
     removed, compiled, fused, same = [], [], [], []
-    for c in said.comparisons:
+    for c in material.comparisons:
         if c.a.run != run or c.b.run != run:
             continue
         by_compile = c.b.mode == "compile" and c.a.mode == "eager"
         gone = [step for step in c.steps if step.kind == "removed" and step.a[0].category == "memcpy"]
-        removed += [f"{c.b.case} against {c.a.case}: {_told(step, c)}" for step in gone]
+        removed += [f"{c.b.case} against {c.a.case}: {_short_step_text(step, c)}" for step in gone]
         largest = min((step for step in c.steps if step.kind == "fused"), key=lambda step: step.delta_us, default=None)
         if largest and by_compile:
-            compiled.append(f"{c.b.case} {_told(largest, c).removeprefix('fused: ').removesuffix('.')}")
+            compiled.append(f"{c.b.case} {_short_step_text(largest, c).removeprefix('fused: ').removesuffix('.')}")
         elif largest:
-            fused.append(f"{c.b.case} against {c.a.case}: {_told(largest, c)}")
+            fused.append(f"{c.b.case} against {c.a.case}: {_short_step_text(largest, c)}")
         if by_compile and c.steps and all(step.kind in ("same", "changed") for step in c.steps):
             same.append(f"{c.b.case} leaves {_the_kernels(c.b.kernels)} of {c.a.case} as {_it_is(c.b.kernels)}.")
     together = [f"torch.compile fuses, against eager: {'; '.join(compiled)}."] if compiled else []
     return [*removed[:1], *together, *fused[:1], *same[:1]]
 
 
-def _told(step: Step, comparison: Comparison) -> str:
-    """What became of it, with names short enough for one line."""
+def _short_step_text(step: Step, comparison: Comparison) -> str:
+    """The text of a step with names short enough for one line."""
     words = (_few(step.words_a), _few(tuple(at_border(word, LONGEST_NAME) for word in step.words_b)))
     text = step_text(replace(step, words_a=words[0], words_b=words[1]), comparison.a.device_time_us)
     return text[:1].lower() + text[1:]
 
 
 def _few(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of the first kinds, where there are many, and how many kinds more."""
+    """The words of the first few kinds, and the number of other kinds."""
     kinds = list(dict.fromkeys(words))
     if len(kinds) <= MOST_KINDS:
         return words
@@ -166,27 +166,27 @@ def _it_is(count: int | None) -> str:
     return "it is" if count == 1 else "they are"
 
 
-def _beside(said: Said, run: str) -> list[str]:
-    """What else costs device time in the case that the headline puts first, beside what costs it most."""
-    first = said.headline[0] if said.headline else None
-    found = (f for f in said.findings if (f.run, f.case) == (run, first))
-    own = [finding for finding in found if finding.of == DEVICE and finding.severity != "info"]
+def _beside(material: OpeningMaterial, run: str) -> list[str]:
+    """Other findings that cost device time in the first case of the headline, without its most expensive one."""
+    first = material.headline[0] if material.headline else None
+    of_case = (f for f in material.findings if (f.run, f.case) == (run, first))
+    own = [finding for finding in of_case if finding.of == DEVICE and finding.severity != "info"]
     return [f"Also in {first}: {finding.text}" for finding in sorted(own, key=lambda f: f.rank)[1:]]
 
 
 # --- guesses ---------------------------------------------------------------------------------------------------------
 
 
-def _tally(said: Said) -> list[str]:
-    """How each run fared, where there are several; of one alone the verdict above says it."""
-    judged = [run for run in said.runs if any(j.run == run for j in said.expectations)]
+def _tally(material: OpeningMaterial) -> list[str]:
+    """Confirmed guesses by run, if several runs were judged."""
+    judged = [run for run in material.runs if any(j.run == run for j in material.expectations)]
     if len(judged) < 2:
         return []
-    return [f"Guesses by run: {'; '.join(_fared(said, run) for run in judged)}."]
+    return [f"Guesses by run: {'; '.join(_fared(material, run) for run in judged)}."]
 
 
-def _fared(said: Said, run: str) -> str:
-    counts = Counter(j.verdict for j in said.expectations if j.run == run)
+def _fared(material: OpeningMaterial, run: str) -> str:
+    counts = Counter(j.verdict for j in material.expectations if j.run == run)
     judged = counts[CONFIRMED] + counts[BROKEN]
     parts = [f"{counts[CONFIRMED]} of {judged} held"] if judged else []
     parts += [f"{counts[NOT_APPLICABLE]} could not be judged"] if counts[NOT_APPLICABLE] else []

@@ -1,4 +1,4 @@
-"""Which SDPA backends a device takes for the inputs of its attention cases, and what torch says against the others."""
+"""Which SDPA backends accept the inputs of the attention cases, and torch's reasons against the others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-#: Inputs in the order in which they are told; others follow by name.
+#: Order of the inputs in a text; others follow by name.
 ORDER = ("batch", "heads", "seq", "head_dim")
 SCHEMA = pa.schema(
     [
@@ -23,9 +23,9 @@ Inputs = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Answer:
-    """What one backend says on one run, with all the inputs and cases (both in words) to which it says the same.
+    """Whether one backend of one run accepts inputs; ``inputs`` and ``cases`` list all with the same answer.
 
-    ``reason``: torch's own against it; None where there is none.
+    ``reason``: torch's message; None if there is none.
     """
 
     run: str
@@ -38,10 +38,10 @@ class Answer:
 
 
 def backends_table(cases: pa.Table) -> pa.Table:
-    """One row for each answer that a backend gives on a run, with all the inputs and cases for which it gives it.
+    """One row for each distinct answer of a backend in a run.
 
     cases: the table ``cases``, whose column ``sdpa_backends`` holds {backend: {usable, reasons}} as JSON. Each backend
-    was tried on the case's own q, k and v, causal and without a mask.
+    was tried on the q, k and v of the case, causal and without a mask.
     """
     cases_of: dict[Answer, dict[str, Inputs]] = {}
     for row in cases.to_pylist():
@@ -59,7 +59,7 @@ def backends_table(cases: pa.Table) -> pa.Table:
 
 
 def describe(inputs: Iterable[Inputs]) -> str:
-    """Inputs in words; those that differ in one of them alone are told together: `seq 512 or 1024`."""
+    """Inputs in words; inputs that differ in one dimension only are joined: `seq 512 or 1024`."""
     distinct = list(dict.fromkeys(inputs))
     if not distinct:
         return ""
@@ -67,11 +67,11 @@ def describe(inputs: Iterable[Inputs]) -> str:
     alike = all([name for name, _ in each] == names for each in distinct)
     values = [list(dict.fromkeys(dict(each)[name] for each in distinct)) for name in names] if alike else []
     if alike and sum(len(each) > 1 for each in values) <= 1:
-        return _told(zip(names, (" or ".join(each) for each in values), strict=True))
-    return "; ".join(_told(each) for each in distinct)
+        return _inputs_text(zip(names, (" or ".join(each) for each in values), strict=True))
+    return "; ".join(_inputs_text(each) for each in distinct)
 
 
-def _told(pairs: Iterable[Sequence[str]]) -> str:
+def _inputs_text(pairs: Iterable[Sequence[str]]) -> str:
     return ", ".join(value if name == "dtype" else f"{name} {value}" for name, value in pairs) + ", causal"
 
 

@@ -1,4 +1,4 @@
-"""What the shapes recorded with ops say of the kernels: how large their tensors are, what copies convert to what."""
+"""Sizes of the tensors of kernels, and element types of copies, from recorded shapes."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ Sizes = tuple[int, ...]  # elements of the tensors that an op takes, largest fir
 
 
 def tensor_sizes(facts: CaseFacts) -> dict[int, Sizes]:
-    """Position of a kernel or memcpy of the representative forward -> sizes of the tensors that its op takes.
+    """Position of a kernel or memcpy in the representative forward -> sizes of the tensors of its op.
 
-    Empty where no shapes were recorded, or not of the same launches.
+    Empty if no shapes were recorded, or if the recorded step launched other work.
     """
-    found = {each.activity.position: sizes_of(each.op.name, each.op.input_shapes or "[]") for each in launched(facts)}
-    return {position: sizes for position, sizes in found.items() if sizes}
+    pairs = ((each.activity.position, sizes_of(each.op.name, each.op.input_shapes or "[]")) for each in launched(facts))
+    return {position: sizes for position, sizes in pairs if sizes}
 
 
 def conversions(facts: CaseFacts) -> dict[int, tuple[str, str]]:
-    """Position of a copy that changes the element type -> (type read, type written), as kernel names have them.
+    """Position of a copy that changes the element type -> (type read, type written), spelled as in kernel names.
 
-    From the types recorded with ``aten::copy_``, which takes (to, from).
+    From the types recorded with ``aten::copy_``, whose inputs are (target, source).
     """
-    found = {}
+    by_position = {}
     for each in launched(facts):
         kinds = json.loads(each.op.input_types or "[]") if each.op.name == "aten::copy_" else []
         written, read = (element(kind) for kind in kinds[:2]) if len(kinds) > 1 else (UNKNOWN, UNKNOWN)
         if UNKNOWN not in (read, written) and read != written:
-            found[each.activity.position] = read, written
-    return found
+            by_position[each.activity.position] = read, written
+    return by_position
 
 
 def sizes_of(op: str, shapes: str) -> Sizes:
-    """Sizes from the JSON text of an op's input shapes; (1,) of an op that takes nothing but single numbers.
+    """Sizes from the JSON text of an op's input shapes; (1,) for an op whose inputs are all single numbers.
 
-    Of a matrix product the two factors only, so that a variant with an ``out`` counts the same.
+    For a matrix product only the two factors count, so that a variant with ``out`` gives the same.
     """
     inputs = json.loads(shapes)
     if not isinstance(inputs, list) or not inputs:

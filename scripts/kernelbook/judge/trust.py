@@ -1,8 +1,7 @@
-"""How far the figures of each case can be trusted: spread over processes, agreement of two clocks, circumstances.
+"""How reliable the figures of each case are: spread over processes, agreement of two clocks, circumstances.
 
-Two figures that were got independently must agree where the GPU is what takes the time: the unprofiled forward (CUDA
-events, or the wall clock) and the device's busy time in the profile. What bounds a forward is said in the words of
-`clock.bound_of`, and by how many of its processes that holds.
+Where the GPU takes most of the time, two independent figures must agree: the unprofiled forward (CUDA events or wall
+clock) and the busy time of the device in the profile. What bounds a forward follows `clock.bound_of`.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from kernelbook.judge.clock import Clock, bounds_by_process
 from kernelbook.text.units import quantile
 
 Key = tuple[str, str]
-#: Figures that differ by no more than this share agree; processes that differ by more are said to spread.
+#: Figures within this share of each other agree; a larger difference between processes is a spread.
 WITHIN = 0.02
-#: The same for times on the CPU, which differ more from process to process.
+#: The same for CPU times, which differ more between processes.
 CPU_WITHIN = 0.2
 NONE = "none"
 TYPES = {"str": pa.string(), "float": pa.float64(), "int": pa.int64(), "bool": pa.bool_()}
@@ -29,17 +28,16 @@ TYPES = {"str": pa.string(), "float": pa.float64(), "int": pa.int64(), "bool": p
 
 @dataclass(frozen=True)
 class Trust:
-    """One case of one run.
+    """Reliability of one case of one run.
 
-    ``processes``: those whose figures are the case's, that ended well on a machine like its; ``gpus``: which GPUs they
-    ran on. The spreads are the largest over the smallest of their medians, less one. ``busy_ratio``: unprofiled forward
-    over device busy time. ``bound``: see `clock.bound_of`; ``bound_processes``: in how many of them that is so.
-    ``overhead_share``: how much longer a forward takes under the profiler.
-    ``falling_processes``: those of the ``checked_processes`` whose first timed forwards were still slower than the
-    later ones; ``rising_processes``: those whose later ones were slower than the first. ``restless``: see
-    `case_facts.is_restless`. Clocks are the lowest of all processes. First calls are medians over the processes that
-    found the compile cache in one state; in an unknown state the cache held something, but hits were not counted. Texts
-    that list are "none" where there was something to read and nothing in it.
+    ``processes``: those that ended well on the same kind of machine as the case; ``gpus``: the GPUs that they ran on. A
+    spread is the largest of their medians over the smallest, minus 1. ``busy_ratio``: unprofiled forward time over
+    device busy time. ``bound``: see `clock.bound_of`; ``bound_processes``: in how many processes it holds.
+    ``overhead_share``: relative slowdown of a forward under the profiler. ``falling_processes``: how many of the
+    ``checked_processes`` had first timed forwards slower than later ones; ``rising_processes``: the reverse.
+    ``restless``: see `cases.is_restless`. Clocks are the lowest of all processes. First calls are medians over the
+    processes with the same state of the compile cache; in the state unknown the cache was not empty, but hits were not
+    counted. Texts with lists are "none" if a list was recorded and is empty.
     """
 
     run: str
@@ -81,7 +79,7 @@ SCHEMA = pa.schema([(field.name, TYPES[str(field.type).removesuffix(" | None")])
 
 
 def trust_table(cases: pa.Table, facts: Mapping[Key, CaseFacts], clocks: Mapping[Key, Clock]) -> pa.Table:
-    """One row for each case that has a clock, in that order. cases: the table ``cases``, one row a process."""
+    """One row for each case with a clock, in that order. cases: the table ``cases``, one row per process."""
     states: dict[Key, list[ProcessState]] = {}
     for row in cases.to_pylist():
         states.setdefault((row["run"], row["case"]), []).append(process_state(row))
@@ -90,7 +88,7 @@ def trust_table(cases: pa.Table, facts: Mapping[Key, CaseFacts], clocks: Mapping
 
 
 def trust_of(facts: CaseFacts, clock: Clock, states: Sequence[ProcessState]) -> Trust:
-    """What there is to trust one case by."""
+    """The reliability of one case, from its facts, its clock and the states of its processes."""
     good = [state for state in states if state.ok]
     elsewhere = {process.process for process in facts.processes if not process.merged}
     ok = [state for state in good if state.process not in elsewhere]
@@ -148,10 +146,10 @@ def _first_call(states: Iterable[ProcessState], cache: str | None) -> float | No
 
 
 def _listed(of_processes: Iterable[Sequence[str] | None], *left_out: str) -> str | None:
-    known = [names for names in of_processes if names is not None]
-    if not known:
+    lists = [names for names in of_processes if names is not None]
+    if not lists:
         return None
-    return ", ".join(dict.fromkeys(name for names in known for name in names if name not in left_out)) or NONE
+    return ", ".join(dict.fromkeys(name for names in lists for name in names if name not in left_out)) or NONE
 
 
 def _first(values: Iterable[Any]) -> Any:

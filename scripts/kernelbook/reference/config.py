@@ -66,10 +66,10 @@ class Resolver:
         if reference is None:
             return schema
         file, _, pointer = reference.partition("#")
-        found: Any = self._files[file] if file else self.root
+        target: Any = self._files[file] if file else self.root
         for part in filter(None, pointer.split("/")):
-            found = found[part]
-        return {**self.follow(found), **{key: value for key, value in schema.items() if key != "$ref"}}
+            target = target[part]
+        return {**self.follow(target), **{key: value for key, value in schema.items() if key != "$ref"}}
 
 
 def _is_section(schema: Schema) -> bool:
@@ -113,7 +113,7 @@ def _kind(schema: Schema) -> str:
     kinds = schema.get("type", "object" if "properties" in schema else [])
     kinds = [kind for kind in ([kinds] if isinstance(kinds, str) else kinds) if kind != "null"]
     words = " or ".join(TYPE_NAMES[kind] for kind in kinds) or "anything"
-    limits = [f"{say} {schema[key]}" for key, say in LIMITS.items() if key in schema]
+    limits = [f"{word} {schema[key]}" for key, word in LIMITS.items() if key in schema]
     return ", ".join([words, *limits])
 
 

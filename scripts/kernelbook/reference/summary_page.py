@@ -55,13 +55,13 @@ def _keys(scripts: Path, schema: Schema) -> str:
 def _rows(whole: Resolver, prefix: str, schema: Schema) -> Iterator[tuple[str, str, str]]:
     columns = described()["tables"].get(prefix.removesuffix("[]."), {}).get("columns", {})
     for name, value in schema.get("properties", {}).items():
-        path, found = prefix + name, whole.follow(value)
-        yield f"`{path}`", _kind(found), found.get("description") or columns.get(name, "")
-        entries = found.get("items", {})
-        if found.get("type") == "array":
+        path, resolved = prefix + name, whole.follow(value)
+        yield f"`{path}`", _kind(resolved), resolved.get("description") or columns.get(name, "")
+        entries = resolved.get("items", {})
+        if resolved.get("type") == "array":
             yield from _rows(whole, f"{path}[].", whole.follow(entries))
         else:
-            yield from _rows(whole, f"{path}.", found)
+            yield from _rows(whole, f"{path}.", resolved)
 
 
 def _kind(schema: Schema) -> str:

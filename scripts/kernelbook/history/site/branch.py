@@ -91,13 +91,13 @@ class Git:
 
     def default_branches(self) -> dict[str, str]:
         """Default branches of all remotes as fetched last -> why they are not replaced."""
-        found = {}
+        reasons = {}
         for line in self.run("for-each-ref", "--format=%(refname) %(symref)", "refs/remotes").splitlines():
             name, _, target = line.partition(" ")
             remote = name.removesuffix("HEAD")
             if target.startswith(remote):
-                found[target.removeprefix(remote)] = f"it is the default branch of {remote[13:-1]}"
-        return found
+                reasons[target.removeprefix(remote)] = f"it is the default branch of {remote[13:-1]}"
+        return reasons
 
     def remote_state(self, remote: str, ref: str) -> tuple[str, str]:
         """Name of the remote's default branch, and commit id of `ref` there; empty where there is none."""
@@ -130,15 +130,15 @@ class Git:
 
     def _own_identity(self) -> dict[str, str]:
         """The author that git is configured with here; `IDENTITY` is used without one."""
-        found: dict[str, str] = {}
+        identity: dict[str, str] = {}
         for key, names in (
             ("user.name", ("AUTHOR_NAME", "COMMITTER_NAME")),
             ("user.email", ("AUTHOR_EMAIL", "COMMITTER_EMAIL")),
         ):
             value = self.run("config", "--default", "", "--get", key)
             if value:
-                found |= {f"GIT_{name}": value for name in names}
-        return found
+                identity |= {f"GIT_{name}": value for name in names}
+        return identity
 
 
 def _run(command: list[str], cwd: Path, env: dict[str, str] | None = None) -> str:
@@ -160,6 +160,6 @@ def _run(command: list[str], cwd: Path, env: dict[str, str] | None = None) -> st
         raise BranchError(f"git cannot be run: {error.strerror}") from error
     if done.returncode:
         words = next((word for word in command[3:] if not word.startswith("-")), command[1])
-        said = " ".join((done.stderr or done.stdout).split())[:300]
-        raise BranchError(f"git {words}: {without_secrets(said)}")
+        output = " ".join((done.stderr or done.stdout).split())[:300]
+        raise BranchError(f"git {words}: {without_secrets(output)}")
     return done.stdout.strip()

@@ -90,12 +90,12 @@ def draw(lines: Sequence[Line], marks: Sequence[Mark], label: str) -> Chart | No
 
 
 def _line(line: Line, across: Scale, down: Scale, dotted: bool) -> list[str]:
-    known = np.isfinite(line.y)
-    xs, ys = across(line.x), down(np.where(known, line.y, 0.0))
+    finite = np.isfinite(line.y)
+    xs, ys = across(line.x), down(np.where(finite, line.y, 0.0))
     lifted = set(line.breaks)
     path, dots, pen_up = [], [], True
-    for at in np.flatnonzero(known).tolist():
-        pen_up = pen_up or at in lifted or not known[at - 1]
+    for at in np.flatnonzero(finite).tolist():
+        pen_up = pen_up or at in lifted or not finite[at - 1]
         path.append(f"{'M' if pen_up else 'L'}{xs[at]:.1f} {ys[at]:.1f}")
         dots.append(f"M{xs[at]:.1f} {ys[at]:.1f}h0")
         pen_up = False
@@ -135,12 +135,12 @@ def _dates(first: float, last: float, across: Scale) -> tuple[Tick, ...]:
 
 def sparkline(y: np.ndarray) -> Markup:
     """A line without axes, for a row of a table; empty without values."""
-    known = y[np.isfinite(y)]
-    if len(known) < 2:
+    finite = y[np.isfinite(y)]
+    if len(finite) < 2:
         return Markup("")
-    low, high, _ = scale(known)
-    xs = 2 + np.arange(len(known)) / (len(known) - 1) * 96
-    ys = np.clip((high - known) / (high - low) * 24, 1, 23)
+    low, high, _ = scale(finite)
+    xs = 2 + np.arange(len(finite)) / (len(finite) - 1) * 96
+    ys = np.clip((high - finite) / (high - low) * 24, 1, 23)
     points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(xs, ys, strict=True))
     head = '<svg class="spark" viewBox="0 0 100 24" preserveAspectRatio="none" aria-hidden="true">'
     return Markup(f'{head}<polyline points="{points}"/></svg>')

@@ -32,14 +32,14 @@ def atom_feed(book: Book, title: str, published: str, url: str | None) -> str:
         where = f"{event.case} on {event.run}" if event.case else event.run or "The night"
         _text(entry, "title", f"{where}: {event.text}")
         _text(entry, "id", _id(f"event {event.id}"))
-        _text(entry, "updated", _found_at(book, event, published))
+        _text(entry, "updated", _reported_at(book, event, published))
         _link(entry, base + book.event_link(event), rel="alternate")
         _text(entry, "summary", "\n".join((f"Since {event.night}. {event.text}", *event.reasons)))
     Xml.indent(feed)
     return Xml.tostring(feed, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _found_at(book: Book, event: Event, default: str) -> str:
+def _reported_at(book: Book, event: Event, default: str) -> str:
     return book.judged.get(event.found, {}).get("judged_utc") or default
 
 
@@ -70,10 +70,10 @@ def xml_text(text: str) -> str:
 def latest_json(night: Night | None, reports: Collection[str]) -> str:
     """The last night for scripts: schema, edition, verdict, links, and all that was judged; null without a night."""
     if night is None:
-        found: dict[str, Any] = {"schema": 1, "edition": None}
+        record: dict[str, Any] = {"schema": 1, "edition": None}
     else:
         report = f"nights/{night.edition}/report/index.html" if night.edition in reports else None
-        found = {
+        record = {
             "schema": 1,
             "edition": night.edition,
             "verdict": night.verdict,
@@ -82,4 +82,4 @@ def latest_json(night: Night | None, reports: Collection[str]) -> str:
             "cases": night.cases,
             "judged": dict(night.judged) or None,
         }
-    return json.dumps(found, indent=1, allow_nan=False) + "\n"
+    return json.dumps(record, indent=1, allow_nan=False) + "\n"

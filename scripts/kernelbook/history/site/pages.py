@@ -52,15 +52,15 @@ def _environment() -> Environment:
 def pages(book: Book, site: Site, reports: Collection[str]) -> Iterator[tuple[str, str]]:
     """All files of the site but the reports themselves; `reports` names the nights whose report lies by its page."""
     nights = list(book.nights())
-    found = sorted(trends(book), key=lambda trend: (trend.line, trend.case))
+    all_trends = sorted(trends(book), key=lambda trend: (trend.line, trend.case))
 
     def page(template: str, up: str, **values: object) -> str:
-        given = {"site": site, "book": book, "rules": book.rules, "reports": reports, "up": up}
-        return _environment().get_template(template).render(given | values)
+        shared = {"site": site, "book": book, "rules": book.rules, "reports": reports, "up": up}
+        return _environment().get_template(template).render(shared | values)
 
     yield "index.html", page("index.html", "", nights=nights, recent=book.events[:RECENT])
     yield from _night_pages(nights, page)
-    yield from _trend_pages(found, page)
+    yield from _trend_pages(all_trends, page)
     yield "style.css", (TEMPLATES / "style.css").read_text(encoding="utf-8")
     yield "feed.xml", atom_feed(book, site.title, site.published, site.url)
     yield "latest.json", latest_json(nights[0] if nights else None, reports)
@@ -77,10 +77,10 @@ def _night_pages(nights: Sequence[Night], page: Page) -> Iterator[tuple[str, str
             yield "latest.html", page("night.html", "", night=night, **around)
 
 
-def _trend_pages(found: Sequence[Trend], page: Page) -> Iterator[tuple[str, str]]:
-    lines = [(line, list(group)) for line, group in groupby(found, key=lambda trend: trend.line)]
+def _trend_pages(all_trends: Sequence[Trend], page: Page) -> Iterator[tuple[str, str]]:
+    lines = [(line, list(group)) for line, group in groupby(all_trends, key=lambda trend: trend.line)]
     yield "trends/index.html", page("trends.html", "../", lines=lines, spark_nights=SPARK_NIGHTS)
-    for trend in found:
+    for trend in all_trends:
         yield trend.link, page("trend.html", "../../", trend=trend)
 
 
@@ -92,7 +92,7 @@ def cases_csv(night: Night) -> str:
     for run in night.runs:
         for row in run.rows:
             figures = [row.forward_time_us, row.change, row.device_time_us]
-            known = [f"{figure:.6g}" if np.isfinite(figure) else "" for figure in figures]
+            cells = [f"{figure:.6g}" if np.isfinite(figure) else "" for figure in figures]
             texts = [csv_cell(text) for text in (run.run, row.case, row.status, row.reason)]
-            writer.writerow([*texts, *known, row.kernels])
+            writer.writerow([*texts, *cells, row.kernels])
     return out.getvalue()

@@ -19,13 +19,13 @@ class PublishError(ValueError):
 
 def report_sources(nights: Iterable[str], reports: Path, site: Path, full_nights: int) -> dict[str, Path]:
     """Where the report of each of the last `full_nights` (newest first) can be had: fresh, else as published before."""
-    found = {}
+    sources = {}
     for night in list(nights)[:full_nights]:
         places = (reports / night, site / "nights" / night / "report")
         place = next((place for place in places if (place / "index.html").is_file()), None)
         if place:
-            found[night] = place
-    return found
+            sources[night] = place
+    return sources
 
 
 def publish(pages: Iterable[tuple[str, str]], reports: Mapping[str, Path], site: Path) -> Path:

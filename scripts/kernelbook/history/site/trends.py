@@ -64,14 +64,14 @@ def trends(book: Book) -> Iterator[Trend]:
         by_case[event.run or "", event.case or ""].append(event)
     for group in book.histories.by_subject.values():
         last = group[-1]
-        said = [*by_case[last.run, last.case], *(event for event in by_case[last.run, ""] if event.kind == "series")]
-        yield _trend(book, group, said)
+        events = [*by_case[last.run, last.case], *(event for event in by_case[last.run, ""] if event.kind == "series")]
+        yield _trend(book, group, events)
 
 
-def _trend(book: Book, group: Sequence[Series], said: Sequence[Event]) -> Trend:
+def _trend(book: Book, group: Sequence[Series], events: Sequence[Event]) -> Trend:
     last = group[-1]
     nights = book.history.nights
-    entries, versions = _entries(book, said), _versions(group, nights)
+    entries, versions = _entries(book, events), _versions(group, nights)
     days = {night: float(date.fromisoformat(night[:10]).toordinal()) for night in nights}
     marks = [Mark(days[night], "", f"{night}: {text}", "tick") for night, text in versions]
     firsts = {entry.night: entry for entry in reversed(entries)}.values()
@@ -112,11 +112,11 @@ def _line(book: Book, series: Series, metric: str, axis: np.ndarray) -> Line:
     return Line(axis[series.nights], values, tuple(gaps.tolist()), tuple(levels))
 
 
-def _entries(book: Book, said: Sequence[Event]) -> list[Entry]:
-    """What was said of a case, oldest night first; events of one night share a letter."""
-    known = sorted((event for event in said if event.night in book.history.nights), key=lambda event: event.night)
-    letters = {night: _letter(at) for at, night in enumerate(dict.fromkeys(event.night for event in known))}
-    return [Entry(letters[event.night], event.night, event.text, event.reasons, book.tone(event)) for event in known]
+def _entries(book: Book, events: Sequence[Event]) -> list[Entry]:
+    """The events of a case, oldest night first; events of one night share a letter."""
+    ordered = sorted((e for e in events if e.night in book.history.nights), key=lambda event: event.night)
+    letters = {night: _letter(at) for at, night in enumerate(dict.fromkeys(event.night for event in ordered))}
+    return [Entry(letters[event.night], event.night, event.text, event.reasons, book.tone(event)) for event in ordered]
 
 
 def _letter(at: int) -> str:
@@ -125,14 +125,14 @@ def _letter(at: int) -> str:
 
 def _versions(group: Sequence[Series], nights: Sequence[str]) -> list[tuple[str, str]]:
     """Nights whose torch, CUDA or cuDNN was another than the night before, oldest first."""
-    found = []
+    changes = []
     for series in group:
         for at in range(1, len(series.nights)):
             pairs = [(name, series.facts[name][at - 1], series.facts[name][at]) for name in ("torch", "cuda", "cudnn")]
             changed = ", ".join(f"{name} {old} → {new}" for name, old, new in pairs if old and new and old != new)
             if changed:
-                found.append((nights[series.nights[at]], changed))
-    return sorted(found)
+                changes.append((nights[series.nights[at]], changed))
+    return sorted(changes)
 
 
 def _case_facts(series: Series) -> tuple[str, ...]:

@@ -123,9 +123,9 @@ class Book:
     @cached_property
     def events(self) -> tuple[Event, ...]:
         """All that was ever said, newest night first."""
-        said = [event_of(item) for night in self.judged.values() for item in night["events"]]
+        events = [event_of(item) for night in self.judged.values() for item in night["events"]]
         order = {night: at for at, night in enumerate(self.history.nights)}
-        return tuple(sorted(said, key=lambda event: (-order.get(event.found, -1), event.kind, event.case or "")))
+        return tuple(sorted(events, key=lambda event: (-order.get(event.found, -1), event.kind, event.case or "")))
 
     def is_alert(self, event: Event) -> bool:
         """Whether the event made a change of its night's exit status."""
@@ -164,21 +164,21 @@ class Book:
 
     def _rows(self) -> Rows:
         """By night and run: (series, position, change against the last nights' median or NaN)."""
-        found: Rows = defaultdict(lambda: defaultdict(list))
+        rows: Rows = defaultdict(lambda: defaultdict(list))
         for series in self.histories.series:
             deltas = against_last_nights(series.values[METRICS[0]], self.rules.suspect_nights)
             for position, night in enumerate(series.nights.tolist()):
-                found[night][series.run].append((series, position, float(deltas[position])))
-        return found
+                rows[night][series.run].append((series, position, float(deltas[position])))
+        return rows
 
     def _other_rows(self) -> dict[str, list[dict[str, Any]]]:
         """Rows that are not good, by night; one a case."""
         table = self.history.table
         bad = table.filter(pc.not_equal(table["status"], "ok")).select(["edition", "run", "case", "status", "reason"])
-        found: dict[str, dict[tuple[str, str], dict[str, Any]]] = defaultdict(dict)
+        by_night: dict[str, dict[tuple[str, str], dict[str, Any]]] = defaultdict(dict)
         for row in bad.to_pylist():
-            found[row["edition"]].setdefault((row["run"], row["case"]), row)
-        return {edition: list(rows.values()) for edition, rows in found.items()}
+            by_night[row["edition"]].setdefault((row["run"], row["case"]), row)
+        return {edition: list(rows.values()) for edition, rows in by_night.items()}
 
     def _run_tables(
         self, at: int, rows: Rows, others: Sequence[dict[str, Any]], suspects: set[tuple[str, str]]
@@ -243,11 +243,11 @@ def _bad_row(row: Mapping[str, Any], link: str | None) -> CaseRow:
 def run_facts(series: Series, position: int) -> tuple[str, ...]:
     """What a series ran on that night: GPU, versions, driver, image."""
     facts = series.facts
-    named = [(name, facts[name][position]) for name in ("torch", "cuda", "cudnn")]
+    versions = [(name, facts[name][position]) for name in ("torch", "cuda", "cudnn")]
     digest = facts["image_digest"][position]
     return tuple(
         [series.device or "unknown device"]
-        + [f"{name} {value}" for name, value in named if value]
+        + [f"{name} {value}" for name, value in versions if value]
         + ([f"driver {series.driver}"] if series.driver else [])
         + ([f"image {digest.rpartition(':')[2][:12]}"] if digest else [])
     )

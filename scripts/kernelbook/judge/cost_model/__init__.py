@@ -1,8 +1,8 @@
-"""What a forward and each of its kernels must cost, from shapes, against ceilings measured in the same run.
+"""The least time of a forward and of each of its kernels, from recorded shapes and the ceilings of the device.
 
-``roof``: the roofline and its shares. ``shapes``: operands and which op launched which kernel. ``traffic``: bytes and
-FLOPs of one op. ``kernels``, ``gemm``, ``forward``: what a kernel, a product and a forward achieved. ``ceilings``:
-what the device can do.
+``roof``: the roofline model. ``shapes``: operands, and which op launched which kernel. ``traffic``: bytes and FLOPs of
+one op. ``fused``: bytes of kernels that Inductor generated. ``kernel_costs``, ``gemm``, ``forward``: achieved rates of
+a kernel, a product, a forward. ``ceilings``: what the device can do.
 """
 
 from __future__ import annotations

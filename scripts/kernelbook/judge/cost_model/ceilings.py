@@ -35,8 +35,8 @@ class Ceiling:
 
 def ceilings_of(cases: Mapping[str, CaseFacts]) -> Ceilings:
     """The ceilings that one run measured, None without its ceiling case: see `measured_ceilings`."""
-    found = {ceiling.quantity: ceiling for ceiling in measured_ceilings(cases)}
-    compute, memory = found.get(COMPUTE), found.get(MEMORY)
+    by_quantity = {ceiling.quantity: ceiling for ceiling in measured_ceilings(cases)}
+    compute, memory = by_quantity.get(COMPUTE), by_quantity.get(MEMORY)
     return Ceilings(
         compute.per_s if compute else None, memory.per_s if memory else None, compute.dtype if compute else None
     )
@@ -52,21 +52,21 @@ def measured_ceilings(cases: Mapping[str, CaseFacts]) -> list[Ceiling]:
     good = [facts for facts in cases.values() if facts.status == "ok"]
     matmul = next((f for f in good if f.workload == YARDSTICK and f.variant == "matmul"), None)
     copy = next((f for f in good if f.workload == YARDSTICK and f.variant != "matmul"), None)
-    found = []
+    ceilings = []
     own = per_second(dense_flops(matmul), matmul.device_time_us) if matmul else None
     if matmul and own:
         rates: list[tuple[float, CaseFacts, str | None]] = [(own, matmul, None)]
         rates += [rate for facts in good if facts.dtype == matmul.dtype for rate in _product_rates(facts)]
         best, of, kernel = max(rates, key=lambda rate: rate[0])
-        found.append(_ceiling(COMPUTE, best, of, kernel))
+        ceilings.append(_ceiling(COMPUTE, best, of, kernel))
     of_copy = per_second(compulsory_bytes(copy), copy.device_time_us) if copy else None
     if copy and of_copy:
-        found.append(_ceiling(MEMORY, of_copy, copy))
-    return found
+        ceilings.append(_ceiling(MEMORY, of_copy, copy))
+    return ceilings
 
 
 def _product_rates(facts: CaseFacts) -> Iterator[tuple[float, CaseFacts, str | None]]:
-    """(FLOP/s, case, kernel) of each product of a forward, and of the whole; none where there is no product."""
+    """(FLOP/s, case, kernel) of each product of a forward and of the whole forward; empty without products."""
     gemms = gemm_costs(facts)
     yield from ((gemm.tflops * 1e12, facts, gemm.label) for gemm in gemms if gemm.tflops)
     whole = per_second(dense_flops(facts), facts.device_time_us)

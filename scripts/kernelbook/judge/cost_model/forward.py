@@ -14,32 +14,33 @@ from kernelbook.judge.cost_model.roof import LEAST_ROOF_US, Ceilings, per_second
 from kernelbook.kernel_names import UNKNOWN, same_type
 from kernelbook.text.units import duration, error
 
-#: Ratios closer to one than this are not told.
-TOLD_FROM = 1.1
-#: Element types of inputs as torch spells them, and as the names of kernels do.
+#: Ratios of error and memory closer to 1 than this count as equal.
+LEAST_RATIO = 1.1
+#: torch's names of element types -> those used for kernel names.
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
-#: Families whose kernels multiply matrices, and so set what the accuracy and most of the time come from.
+#: Families of kernels that multiply matrices.
 MULTIPLIES = ("GEMM", "attention")
 
 
 def computed_in(dtype: str | None, activities: Iterable[Activity]) -> str | None:
-    """The element type in which most of the time of matrix products goes, where it is not that of the inputs.
+    """The element type in which matrix products spend most of the time, if it differs from the type of the inputs.
 
-    None where it is the same, or where no name tells it; `16-bit`, which a name may leave at that, is any of 16 bits.
+    None if it is the same, or if the kernel names do not state it. `16-bit`, for names that do not distinguish fp16
+    from bf16, equals both.
     """
     spent: defaultdict[str, float] = defaultdict(float)
     for activity in activities:
         if activity.family in MULTIPLIES:
             spent[activity.decoded.element_type] += activity.duration_us
     most = max(spent, key=lambda kind: spent[kind], default=UNKNOWN)
-    given = DTYPES.get(dtype or "", UNKNOWN)
-    return None if same_type(most, given) or UNKNOWN in (most, given) else most
+    own = DTYPES.get(dtype or "", UNKNOWN)
+    return None if same_type(most, own) or UNKNOWN in (most, own) else most
 
 
 def trade_off(facts: CaseFacts, peers: Iterable[CaseFacts]) -> str | None:
-    """What a case buys, or pays, against the fastest of its peers (same workload, parameters and element type).
+    """Time, error and memory of a case against the fastest of its peers (same workload, parameters and dtype).
 
-    None where there is no faster peer, or no forward time.
+    None if no peer is faster, or without a forward time.
     """
     timed = [p for p in peers if p.forward_time_us]
     if not facts.forward_time_us or not timed:
@@ -54,17 +55,17 @@ def trade_off(facts: CaseFacts, peers: Iterable[CaseFacts]) -> str | None:
 
 
 def _slower(facts: CaseFacts, fastest: CaseFacts) -> str:
-    """How many times as long, unless the medians of the processes overlap: then which case is faster is not known."""
+    """The ratio of forward times; the ranges instead if the medians of the processes overlap."""
     mine, theirs = _range(facts), _range(fastest)
     if mine and theirs and mine[0] <= theirs[1]:
-        said = (f"{duration(low)} to {duration(high)}" for low, high in (mine, theirs))
-        return f"forward times of the processes overlap with those of {fastest.case} ({' and '.join(said)})"
+        ranges = (f"{duration(low)} to {duration(high)}" for low, high in (mine, theirs))
+        return f"forward times of the processes overlap with those of {fastest.case} ({' and '.join(ranges)})"
     slower = (facts.forward_time_us or 0.0) / (fastest.forward_time_us or 1.0)
     return f"{slower:.2f} x the forward time of {fastest.case}"
 
 
 def _range(facts: CaseFacts) -> tuple[float, float] | None:
-    """The least and the largest median of its processes; None of fewer than two."""
+    """The least and the largest median of its processes; None with fewer than two processes."""
     merged = [process for process in facts.processes if process.merged and process.forward_times_us]
     medians = [process.forward_time_us or 0.0 for process in merged]
     return (min(medians), max(medians)) if len(medians) > 1 else None
@@ -76,9 +77,9 @@ def _error(facts: CaseFacts, other: CaseFacts) -> list[str]:
         return []
     word = (
         "a smaller error"
-        if mine * TOLD_FROM < theirs
+        if mine * LEAST_RATIO < theirs
         else "a larger error"
-        if mine > TOLD_FROM * theirs
+        if mine > LEAST_RATIO * theirs
         else "equal error"
     )
     return [f"{word} against float64 ({error(mine)} against {error(theirs)})"]
@@ -86,12 +87,12 @@ def _error(facts: CaseFacts, other: CaseFacts) -> list[str]:
 
 def _memory(facts: CaseFacts, other: CaseFacts) -> list[str]:
     mine, theirs = facts.peak_memory_bytes, other.peak_memory_bytes
-    if not mine or not theirs or 1 / TOLD_FROM < mine / theirs < TOLD_FROM:
+    if not mine or not theirs or 1 / LEAST_RATIO < mine / theirs < LEAST_RATIO:
         return []
     return [f"{mine / theirs:.1f} x the peak memory ({mine / 2**20:.0f} MiB against {theirs / 2**20:.0f})"]
 
 
-#: What limits an unprofiled forward. overhead is what `clock.bound_of` calls launches; the others tell its gpu apart.
+#: What limits an unprofiled forward. `overhead` is the bound `launches` of `clock.bound_of`; the others refine `gpu`.
 OVERHEAD, COMPUTE, MEMORY, EXCESS, EFFICIENCY, LATENCY, UNKNOWN_LIMITER = LIMITERS = (
     "overhead",
     "compute",
@@ -101,7 +102,7 @@ OVERHEAD, COMPUTE, MEMORY, EXCESS, EFFICIENCY, LATENCY, UNKNOWN_LIMITER = LIMITE
     "latency",
     "unknown",
 )
-#: A floor of at least this share of the device time is what limits a forward.
+#: A forward whose floor is at least this share of its device time is limited by the floor.
 NEAR = 0.5
 
 
@@ -109,23 +110,23 @@ NEAR = 0.5
 class ForwardCost:
     """One forward against its floor.
 
-    ``flops``, and with them ``tflops``, ``intensity`` and ``share_of_compute``, leave out the masked half of causal
-    attention. ``compulsory_bytes``: inputs, weights and output once each; ``compulsory_gb_per_s``: those a second.
-    ``traffic_bytes``: what its kernels moved, see KernelCost, None unless known of every one; ``times_compulsory``:
-    those over the compulsory bytes.
+    ``flops``, ``tflops``, ``intensity`` and ``share_of_compute`` exclude the masked half of causal attention.
+    ``compulsory_bytes``: inputs, weights and output once each; ``compulsory_gb_per_s``: those per second.
+    ``traffic_bytes``: bytes that its kernels moved, see KernelCost; None unless known for every kernel;
+    ``times_compulsory``: those over the compulsory bytes.
 
-    ``share_of_compute``: FLOPs a second over the compute ceiling. ``share_of_memory``: compulsory bytes a second over
-    the memory ceiling, None above it, where they came from the L2 cache. ``floor_us``: the larger of FLOPs over the
-    compute ceiling and compulsory bytes over the memory ceiling, the former alone above the memory ceiling; None below
-    LEAST_ROOF_US.
+    ``share_of_compute``: FLOP/s over the compute ceiling. ``share_of_memory``: compulsory bytes per second over the
+    memory ceiling; None above it, because bytes then came from the L2 cache. ``floor_us``: the larger of FLOPs over the
+    compute ceiling and compulsory bytes over the memory ceiling; the former alone if bytes came from the L2 cache; None
+    below LEAST_ROOF_US.
 
-    ``limiter``: overhead, where the device waits for the CPU. compute or memory, where the forward is within twice its
-    floor. Farther away there are two factors, from the floor to the least time for what its kernels themselves move and
-    compute, and from there to the device time; the larger is excess traffic or work, or kernel efficiency. latency,
-    where the floor is below LEAST_ROOF_US. Else unknown. ``limiter_processes``: in how many of the
-    ``processes`` that can be told by their own medians it is overhead, or is something else, as it is in the case.
+    ``limiter``: overhead if the device waits for the CPU; compute or memory if the device time is within twice the
+    floor. Above that, two factors lead from the floor to the device time: from the floor to the least time for the
+    traffic and FLOPs of its kernels, and from there to the device time. The larger one is the limiter: excess traffic
+    or work, or kernel efficiency. latency if the floor is below LEAST_ROOF_US, otherwise unknown.
+    ``limiter_processes``: number of the ``processes`` that agree on whether the limiter is overhead.
 
-    ``trade_off``: what it buys against the fastest of its peers, in words; filled in by whoever knows them.
+    ``trade_off``: see `trade_off`; set by the caller that has the peers.
     """
 
     run: str
@@ -149,19 +150,19 @@ class ForwardCost:
 
     @property
     def limited_by(self) -> str:
-        """`compute`, or `compute (in 2 of 3 processes)` where the others wait for the CPU, or the reverse."""
+        """`compute`, or `compute (in 2 of 3 processes)` if the processes differ in whether they wait for the CPU."""
         if self.limiter_processes in (None, self.processes):
             return self.limiter
         return f"{self.limiter} (in {self.limiter_processes} of {self.processes} processes)"
 
     @property
-    def told(self) -> bool:
-        """Whether there is anything to show: a CPU run or a bare trace has no ceilings and no floor."""
+    def has_figures(self) -> bool:
+        """Whether any cost was computed; a CPU run, for example, has none."""
         return any((self.tflops, self.compulsory_gb_per_s, self.floor_us, self.trade_off))
 
 
 def forward_cost(facts: CaseFacts, ceilings: Ceilings) -> ForwardCost:
-    """One forward against the floor that the run's ceilings set."""
+    """The cost of one forward against the floor that the ceilings set."""
     flops, least, time_us = useful_flops(facts), compulsory_bytes(facts), facts.device_time_us
     flops_s, bytes_s = per_second(flops, time_us), per_second(least, time_us)
     cached = bool(bytes_s and ceilings.bytes_per_s and bytes_s > ceilings.bytes_per_s)
@@ -173,7 +174,7 @@ def forward_cost(facts: CaseFacts, ceilings: Ceilings) -> ForwardCost:
     floor = longest if longest >= LEAST_ROOF_US else None
     limiter = _limiter(facts, compute_us, memory_us, kernels, measured)
     waiting = [bound == "launches" for bound in bounds_by_process(facts).values() if bound != "unknown"]
-    traffic = sum(cost.bytes for cost in kernels) if _all_known(facts, kernels) else None
+    traffic = sum(cost.bytes for cost in kernels) if _complete(facts, kernels) else None
     return ForwardCost(
         run=facts.run,
         case=facts.case,
@@ -195,7 +196,7 @@ def forward_cost(facts: CaseFacts, ceilings: Ceilings) -> ForwardCost:
     )
 
 
-def _all_known(facts: CaseFacts, kernels: Sequence[KernelCost]) -> bool:
+def _complete(facts: CaseFacts, kernels: Sequence[KernelCost]) -> bool:
     work = {activity.position for activity in facts.activities if activity.category in ("kernel", "memcpy")}
     return bool(work) and work == {cost.position for cost in kernels}
 
@@ -207,7 +208,7 @@ def _limiter(
     kernels: Sequence[KernelCost],
     ceilings: Ceilings,
 ) -> str:
-    """One of LIMITERS. ``compute_us`` and ``memory_us``: what the ceilings ask for, None where that cannot be said."""
+    """One of LIMITERS. ``compute_us``, ``memory_us``: least times at the ceilings, None if not known."""
     if bound_of(facts)[0] == "launches":
         return OVERHEAD
     longest = max(compute_us or 0.0, memory_us or 0.0)
@@ -222,8 +223,8 @@ def _limiter(
     own = sum(_least_us(cost, ceilings) for cost in kernels)
     if own and own / longest >= facts.device_time_us / own:
         return EXCESS
-    told = _all_known(facts, kernels) and all(cost.roof for cost in kernels)
-    return EFFICIENCY if told else UNKNOWN_LIMITER
+    complete = _complete(facts, kernels) and all(cost.roof for cost in kernels)
+    return EFFICIENCY if complete else UNKNOWN_LIMITER
 
 
 def _least_us(cost: KernelCost, ceilings: Ceilings) -> float:

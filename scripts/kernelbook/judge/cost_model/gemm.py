@@ -1,4 +1,6 @@
-"""The matrix products of a forward: sizes from shapes, what each achieved, and how its grid fits the device."""
+"""Matrix products of a forward: sizes from recorded shapes, achieved rates, and how the grid fits the device; least
+work.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,17 @@ from kernelbook.judge.cost_model.shapes import Launched, launched
 from kernelbook.judge.cost_model.traffic import FACTORS, sizes, traffic_of
 from kernelbook.judge.occupancy import waves_of
 
-#: Libraries that compute the transposed product (column-major), so that the tile's first side lies along n.
+#: Libraries that compute the transposed product (column-major): the first side of their tiles is along n.
 COLUMN_MAJOR = {"cuBLAS", "CUTLASS"}
 
 
 @dataclass(frozen=True)
 class GemmCost:
-    """One product of a forward, (batch x) m x k times k x n, with what it achieved.
+    """One product of a forward, (batch x) m x k times k x n, and its achieved rates.
 
-    ``bytes``, ``share_of_roof`` and ``roof``: as in KernelCost. ``tiles``: blocks of the output that the kernel's tile
-    makes. ``blocks``: thread blocks of its grid; ``waves``: those over what the device holds at once.
-    ``tiles_per_block``: above 1 where the kernel is persistent, each block computing tile after tile.
+    ``bytes``, ``share_of_roof`` and ``roof``: as in KernelCost. ``tiles``: number of tiles of the output. ``blocks``:
+    thread blocks of the grid; ``waves``: blocks over the blocks that the device holds at once. ``tiles_per_block``:
+    above 1 for a persistent kernel, whose blocks compute several tiles.
     """
 
     run: str
@@ -48,18 +50,18 @@ class GemmCost:
 
 
 def gemm_costs(facts: CaseFacts, ceilings: Ceilings | None = None) -> list[GemmCost]:
-    """The products of the representative forward, each with the kernel that computed it.
+    """The products of the representative forward, each with its kernel.
 
-    Empty where no shapes were recorded, or where ops and kernels cannot be paired. A product that took several kernels
-    is left out.
+    Empty if no shapes were recorded, or if ops and kernels cannot be paired. Products that took several kernels are
+    left out.
     """
     pairs = [
         each
         for each in launched(facts)
         if each.op.name in FACTORS and each.alone and each.activity.category == "kernel"
     ]
-    found = [_gemm(facts, each, ceilings or Ceilings()) for each in pairs if each.activity.family == "GEMM"]
-    return [gemm for gemm in found if gemm is not None]
+    gemms = [_gemm(facts, each, ceilings or Ceilings()) for each in pairs if each.activity.family == "GEMM"]
+    return [gemm for gemm in gemms if gemm is not None]
 
 
 def _gemm(facts: CaseFacts, pair: Launched, ceilings: Ceilings) -> GemmCost | None:
@@ -105,20 +107,20 @@ def _tiles(kernel: Activity, batch: int, m: int, n: int) -> int | None:
 
 
 def compulsory_bytes(facts: CaseFacts) -> int | None:
-    """Bytes that a forward must move: every input and weight read once, the output written once, as measured."""
+    """Bytes that a forward must move: each input and weight read once, the output written once, as measured."""
     if facts.input_bytes is None or facts.output_bytes is None:
         return None
     return facts.input_bytes + facts.output_bytes
 
 
 def dense_flops(facts: CaseFacts) -> int | None:
-    """FLOPs of a forward, of causal attention the masked half included: as measured, else the sum of its products."""
+    """FLOPs of a forward, with the masked half of causal attention: as measured, otherwise the sum of its products."""
     return facts.flops or sum(gemm.flops for gemm in gemm_costs(facts)) or None
 
 
 def useful_flops(facts: CaseFacts) -> int | None:
-    """FLOPs that the result needs: as the workload states them, else those of all its products.
+    """FLOPs that the result needs: as stated by the workload, otherwise those of all its products.
 
-    Causal attention states them without the masked half, as FlashAttention's benchmarks count.
+    For causal attention workloads state them without the masked half, as FlashAttention's benchmarks do.
     """
     return facts.useful_flops or dense_flops(facts)

@@ -1,4 +1,4 @@
-"""What each kernel of a forward moved and computed a second, against the roof that the run's ceilings set."""
+"""Achieved rates of each kernel of a forward, and its share of the roof that the ceilings set."""
 
 from __future__ import annotations
 
@@ -40,12 +40,15 @@ class KernelCost:
 
 
 def kernel_costs(facts: CaseFacts, ceilings: Ceilings | None = None) -> list[KernelCost]:
-    """One for each kernel and memcpy of the representative forward whose traffic is known, in order of position."""
-    return [_cost(activity, traffic, ceilings or Ceilings()) for activity, traffic in _known(facts)]
+    """The kernels and memcpys of the representative forward with known traffic, in order of position."""
+    return [_cost(activity, traffic, ceilings or Ceilings()) for activity, traffic in _with_traffic(facts)]
 
 
-def _known(facts: CaseFacts) -> Iterator[tuple[Activity, Traffic]]:
-    """(activity, traffic): of its op, or inferred; else, where it is the forward's only one, all that that must do."""
+def _with_traffic(facts: CaseFacts) -> Iterator[tuple[Activity, Traffic]]:
+    """(activity, traffic): from the op, or inferred.
+
+    A single kernel of a forward has all the bytes and FLOPs that the forward must move and compute.
+    """
     pairs = launched(facts)
     by_position, fused = {pair.activity.position: pair for pair in pairs}, fused_traffic(facts, pairs)
     work = [activity for activity in facts.activities if activity.category in ("kernel", "memcpy")]
@@ -65,7 +68,7 @@ def _traffic(activity: Activity, pair: Launched | None) -> Traffic | None:
 
 
 def _whole(facts: CaseFacts) -> Traffic | None:
-    """All that a forward must move and compute, which its only kernel then did."""
+    """The bytes and FLOPs that a forward must move and compute, for the case of a single kernel."""
     least = compulsory_bytes(facts)
     if least is None or facts.output_bytes is None:
         return None

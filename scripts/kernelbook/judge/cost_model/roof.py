@@ -1,7 +1,7 @@
-"""The roof under which all work stays: two ceilings, and what a share of them is.
+"""The roofline model: a least time from two ceilings, and the share of it that was achieved.
 
-The model is the roofline (Williams, Waterman and Patterson, CACM 52(4), 2009): time is at least FLOPs over the
-compute ceiling and bytes over the memory ceiling. FLOPs in FLOP, bytes in bytes, times in µs.
+Williams, Waterman and Patterson, CACM 52(4), 2009: time is at least FLOPs over the compute ceiling and bytes over the
+memory ceiling. FLOPs in FLOP, bytes in bytes, times in µs.
 """
 
 from __future__ import annotations

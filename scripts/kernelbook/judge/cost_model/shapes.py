@@ -1,4 +1,4 @@
-"""The operands of ops as a trace records them, and which op of the shaped step launched which kernel of the forward.
+"""Operands of ops as recorded in a trace, and which op of the step with shapes launched which kernel of the forward.
 
 Shapes come from the forward itself, or from the step recorded with shapes beside its trace.
 """
@@ -29,10 +29,10 @@ ELEMENT_BYTES = {
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor that an op was called with; ``kind`` is its element type in the profiler's words.
+    """A tensor argument of an op; ``kind``: its element type as the profiler writes it.
 
-    ``stored``: how many elements lie in memory, fewer than the shape holds where a dimension was expanded; None where
-    strides were not recorded, and all are taken to.
+    ``stored``: number of elements in memory, fewer than in the shape if a dimension was expanded; None if every element
+    is stored or strides were not recorded.
     """
 
     shape: tuple[int, ...]
@@ -45,15 +45,16 @@ class Operand:
 
     @property
     def bytes(self) -> int:
-        """Each element in memory once, so that a broadcast operand counts as it lies there."""
+        """Bytes of the elements in memory; a broadcast operand counts once."""
         return (self.elements if self.stored is None else self.stored) * ELEMENT_BYTES[self.kind]
 
 
 @dataclass(frozen=True)
 class Launched:
-    """A kernel or memcpy of the representative forward, with the op of the shaped step that launched its counterpart.
+    """A kernel or memcpy of the representative forward, with the op that launched its counterpart in the step with
+    shapes.
 
-    ``alone``: the op launched no other kernel. ``seeded``: it copied something before (addmm its bias to the output).
+    ``alone``: the op launched no other kernel. ``seeded``: it copied before (addmm copies its bias to the output).
     """
 
     activity: Activity
@@ -63,7 +64,7 @@ class Launched:
 
 
 def shaped_calls(facts: CaseFacts) -> tuple[Call, ...]:
-    """CPU calls with input shapes: of the forward itself, or of the step recorded with shapes beside its trace."""
+    """CPU calls with input shapes: of the forward itself, or of the step recorded with shapes."""
     if any(call.input_shapes for call in facts.calls):
         return facts.calls
     if not facts.trace_path or not facts.annotation:
@@ -85,50 +86,51 @@ def _read_shapes(path: str, annotation: str) -> tuple[Call, ...]:
 
 
 def operands(call: Call) -> tuple[Operand | None, ...] | None:
-    """The call's inputs by place, None for what is no tensor; a number beside a tensor has the shape of one element.
+    """The call's arguments by position, None for arguments that are no tensors.
 
-    None instead of the tuple where a tensor's size cannot be told: no shapes, a list of tensors, an unknown type.
+    A number beside a tensor has the shape of one element. Returns None if a size is unknown: no shapes, a list of
+    tensors, an unknown type.
     """
     shapes, kinds = _listed(call.input_shapes), _listed(call.input_types)
     if not shapes or len(shapes) != len(kinds):
         return None
     strides = _listed(call.input_strides)
     strides = strides if len(strides) == len(shapes) else [None] * len(shapes)
-    found: list[Operand | None] = []
+    result: list[Operand | None] = []
     for shape, kind, steps in zip(shapes, kinds, strides, strict=True):
         sizes = shape if isinstance(shape, list) else [shape]
         if isinstance(kind, str) and kind in ELEMENT_BYTES and all(isinstance(size, int) for size in sizes):
-            found.append(Operand(tuple(sizes), kind, _stored(sizes, steps)))
+            result.append(Operand(tuple(sizes), kind, _stored(sizes, steps)))
         elif sizes:
             return None
         else:
-            found.append(None)
-    return tuple(found)
+            result.append(None)
+    return tuple(result)
 
 
 def _stored(sizes: list[int], strides: Any) -> int | None:
-    """Elements in memory: a dimension of stride 0 repeats what lies there once. None where that is every one."""
+    """Elements in memory, without repeats by a stride of 0. None if no dimension was expanded."""
     if not isinstance(strides, list) or len(strides) != len(sizes) or 0 not in strides:
         return None
     return math.prod(size for size, stride in zip(sizes, strides, strict=True) if stride != 0)
 
 
 def concrete(call: Call, place: int) -> str:
-    """The value of an input that is no tensor, as the profiler writes it; empty where it was not recorded."""
+    """The value of a scalar argument as the profiler writes it; empty if it was not recorded."""
     values = _listed(call.concrete_inputs)
     return str(values[place]) if place < len(values) else ""
 
 
 def _listed(text: str | None) -> list[Any]:
-    """What a trace gives as a list; empty for anything else."""
-    found = json.loads(text or "[]")
-    return found if isinstance(found, list) else []
+    """A JSON list; empty for any other value."""
+    value = json.loads(text or "[]")
+    return value if isinstance(value, list) else []
 
 
 def launched(facts: CaseFacts) -> list[Launched]:
-    """The kernels and memcpys of the representative forward in the order of their launches, each with its op.
+    """The kernels and memcpys of the representative forward in order of launch, each with its op.
 
-    Empty where no shapes were recorded, or where the two steps did not launch the same from the same ops.
+    Empty if no shapes were recorded, or if the two steps did not launch the same from the same ops.
     """
     calls = list(_launches(shaped_calls(facts)))
     work = [a for a in facts.activities if a.category in ("kernel", "memcpy")]
@@ -144,7 +146,7 @@ def launched(facts: CaseFacts) -> list[Launched]:
 
 
 def _launches(calls: tuple[Call, ...]) -> Iterator[tuple[str, Call]]:
-    """(kernel or memcpy, the innermost op around) for each launch, in order; launches outside of any op left out."""
+    """(kernel or memcpy, innermost op) for each launch, in order; launches outside of ops are left out."""
     by_position = {call.position: call for call in calls}
     for call in calls:
         if call.category != "runtime":

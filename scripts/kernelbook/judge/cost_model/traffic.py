@@ -1,9 +1,7 @@
-"""What one op must read, write and compute, from the shapes and types of its operands; None for an op not known here.
+"""Bytes and FLOPs of one op, from the shapes and types of its operands; None for unknown ops.
 
-Bytes are those of whole tensors: each input read once, each output written once, whatever the caches do. That is the
-least that a kernel of the op can move, and what a well-made one does move of tensors larger than the L2 cache. An
-input of no dimension counts nothing: it may be a number, and is a few bytes otherwise.
-Semantics of the ops: PyTorch's ``native_functions.yaml``.
+Bytes are those of whole tensors: each input read once, each output written once. That is the least that a kernel of the
+op can move. Inputs without dimensions count as 0 bytes. Semantics of the ops: PyTorch's ``native_functions.yaml``.
 """
 
 from __future__ import annotations
@@ -18,10 +16,10 @@ from kernelbook.judge.cost_model.shapes import ELEMENT_BYTES, Operand, concrete,
 
 Operands = Sequence[Operand | None]
 FLOATS = frozenset({"c10::BFloat16", "c10::Half", "float", "double"})
-#: Where the two factors of a product stand among an op's inputs.
+#: Positions of the two factors of a product among an op's inputs.
 FACTORS = {"aten::mm": (0, 1), "aten::bmm": (0, 1), "aten::addmm": (1, 2), "aten::baddbmm": (1, 2),
            "aten::_addmm_activation": (1, 2)}  # fmt: skip
-#: Pointwise ops by the number of their operands, which come first; a tensor behind them is an output handed in.
+#: Pointwise ops and the number of their operands, which come first; a tensor after them is an `out` argument.
 POINTWISE = {
     **dict.fromkeys(("gelu", "relu", "silu", "sigmoid", "tanh", "exp", "exp2", "expm1", "log", "log1p", "log2"), 1),
     **dict.fromkeys(("sqrt", "rsqrt", "reciprocal", "neg", "abs", "sin", "cos", "erf", "hardtanh", "leaky_relu"), 1),
@@ -32,11 +30,11 @@ POINTWISE = {
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor"), 2),
     **dict.fromkeys(("where", "masked_fill", "addcmul", "addcdiv", "lerp", "clamp"), 3),
 }
-#: The places whose type the result has, where those are not all.
+#: Positions that determine the result's type, if not all do.
 VALUED = {"where": (1, 2), "masked_fill": (0,)}
 BOOLEAN = frozenset({"isneginf", "isposinf", "eq", "ne", "lt", "le", "gt", "ge",
                      "logical_not", "logical_and", "logical_or", "logical_xor"})  # fmt: skip
-#: Ops that keep the type of whatever they are given; others turn whole numbers into floats, or not, by rules of torch.
+#: Ops whose result has the type of the input; others may promote integers to floats.
 KEEPING = frozenset({"clone", "tril", "triu", "where", "masked_fill"})
 REDUCTIONS = frozenset({"all", "any", "sum", "mean", "amax", "amin"})
 #: Functions of Liger Kernel, one Triton kernel each: two tensors read, one of their shape written.
@@ -45,7 +43,7 @@ PAIRED = frozenset({"LigerGELUMulFunction", "LigerSiLUMulFunction"})
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes read and written, and FLOPs of a product (None elsewhere); ``kind``: the element type of its factors."""
+    """Bytes read and written, and FLOPs of a product (otherwise None); ``kind``: element type of its factors."""
 
     read: int
     written: int
@@ -59,7 +57,7 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Access:
-    """The tensors that the one kernel of an op reads and writes; one that it changes in place is among both."""
+    """The tensors that the single kernel of an op reads and writes; a tensor changed in place is in both."""
 
     reads: tuple[Operand, ...]
     writes: tuple[Operand, ...]
@@ -73,42 +71,41 @@ class Access:
 
 
 def traffic_of(call: Call, seeded: bool = False) -> Traffic | None:
-    """The traffic of the one kernel that an op launched: that of `access_of`."""
     access = access_of(call, seeded)
     return access.traffic if access else None
 
 
 def access_of(call: Call, seeded: bool = False) -> Access | None:
-    """What the one kernel that an op launched reads and writes; ``seeded``: its output was filled by a copy before.
+    """Reads and writes of the single kernel of an op; ``seeded``: a copy filled its output before.
 
-    None where the op is not known, or where a size cannot be told.
+    None if the op or a size is unknown.
     """
-    given = operands(call)
-    if given is None:
+    arguments = operands(call)
+    if arguments is None:
         return None
     name = call.name.removeprefix("aten::")
     if call.name in FACTORS:
-        return _product(call, given, seeded)
+        return _product(call, arguments, seeded)
     if name == "copy_":
-        return _moved(given[1:2], given[0])
+        return _moved(arguments[1:2], arguments[0])
     if name in ("fill_", "zero_"):
-        return _moved((), given[0])
+        return _moved((), arguments[0])
     if name in ("_softmax", "_log_softmax"):
-        return _softmax(call, given)
+        return _softmax(call, arguments)
     if name in REDUCTIONS:
-        return _reduction(call, name, given)
+        return _reduction(call, name, arguments)
     if call.name in PAIRED:
-        return _pointwise("mul", given)
-    return _pointwise(name, given)
+        return _pointwise("mul", arguments)
+    return _pointwise(name, arguments)
 
 
 def sizes(call: Call) -> tuple[int, int, int, int] | None:
-    """(batch, m, n, k) of a product from the shapes of its factors, None where they are not those of a product."""
-    given = operands(call) or ()
+    """(batch, m, n, k) of a product from the shapes of its factors; None if they do not form a product."""
+    arguments = operands(call) or ()
     first, second = FACTORS[call.name]
-    if len(given) <= second:
+    if len(arguments) <= second:
         return None
-    a, b = given[first], given[second]
+    a, b = arguments[first], arguments[second]
     if a is None or b is None or len(a.shape) != len(b.shape) or len(a.shape) not in (2, 3):
         return None
     if a.shape[-1] != b.shape[-2] or a.shape[:-2] != b.shape[:-2]:
@@ -120,32 +117,32 @@ def _moved(read: Operands, written: Operand | None) -> Access | None:
     return Access(tuple(each for each in read if each and each.shape), (written,)) if written else None
 
 
-def _product(call: Call, given: Operands, seeded: bool) -> Access | None:
-    """Factors, and what is added to their product: the bias, or the output in which a copy has put it."""
-    found, places = sizes(call), FACTORS[call.name]
-    factors = [each for place in places if place < len(given) and (each := given[place])]
-    if found is None or len({each.kind for each in factors}) != 1:
+def _product(call: Call, arguments: Operands, seeded: bool) -> Access | None:
+    """Factors, and the added term: the bias, or the output if a copy has filled it."""
+    size, places = sizes(call), FACTORS[call.name]
+    factors = [each for place in places if place < len(arguments) and (each := arguments[place])]
+    if size is None or len({each.kind for each in factors}) != 1:
         return None
-    batch, m, n, k = found
+    batch, m, n, k = size
     kind = factors[0].kind
     lead = (batch,) if len(factors[0].shape) == 3 else ()
-    result = _handed_in(given, places[1] + 1) or Operand((*lead, m, n), kind)
-    added = (result if seeded else given[0]) if places[0] == 1 else None
+    result = _handed_in(arguments, places[1] + 1) or Operand((*lead, m, n), kind)
+    added = (result if seeded else arguments[0]) if places[0] == 1 else None
     read = tuple(each for each in (*factors, added) if each)
     return Access(read, (result,), 2 * batch * m * n * k, kind)
 
 
-def _softmax(call: Call, given: Operands) -> Access | None:
-    source = given[0]
+def _softmax(call: Call, arguments: Operands) -> Access | None:
+    source = arguments[0]
     if not source:
         return None
     kind = "float" if concrete(call, 2) == "True" else source.kind
-    return _moved((source,), _handed_in(given, 1) or Operand(source.shape, kind))
+    return _moved((source,), _handed_in(arguments, 1) or Operand(source.shape, kind))
 
 
-def _reduction(call: Call, name: str, given: Operands) -> Access | None:
-    """Reads its source; what it writes has the reduced dimensions left out, which must have been recorded."""
-    source, result = given[0], _handed_in(given, 1)
+def _reduction(call: Call, name: str, arguments: Operands) -> Access | None:
+    """Reads its input; the output lacks the reduced dimensions, which must be recorded."""
+    source, result = arguments[0], _handed_in(arguments, 1)
     if source is None or not source.shape:
         return None
     if result is None:
@@ -156,31 +153,31 @@ def _reduction(call: Call, name: str, given: Operands) -> Access | None:
 
 
 def _kept(call: Call, shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """What a reduction leaves of a shape: nothing where no dimension was given; None where that cannot be read."""
-    said = concrete(call, 1)
-    if said in ("", "[]"):
+    """The shape after a reduction; () if no dimension is given, None if it cannot be read."""
+    value = concrete(call, 1)
+    if value in ("", "[]"):
         return ()
-    dims = [int(dim) for dim in re.findall(r"-?\d+", said)]
+    dims = [int(dim) for dim in re.findall(r"-?\d+", value)]
     if len(operands(call) or ()) < 3 or not dims or any(not -len(shape) <= dim < len(shape) for dim in dims):
         return None
     return tuple(size for place, size in enumerate(shape) if not {place, place - len(shape)}.intersection(dims))
 
 
-def _pointwise(name: str, given: Operands) -> Access | None:
+def _pointwise(name: str, arguments: Operands) -> Access | None:
     in_place = name.endswith("_") and not name.startswith("_")
     plain = name.removesuffix("_") if in_place else name
     count = POINTWISE.get(plain)
     if count is None:
         return None
-    read = given[:count]
+    read = arguments[:count]
     if in_place:
-        return _moved(read, given[0])
-    return _moved(read, _handed_in(given, count) or _result(plain, read))
+        return _moved(read, arguments[0])
+    return _moved(read, _handed_in(arguments, count) or _result(plain, read))
 
 
-def _handed_in(given: Operands, count: int) -> Operand | None:
-    """The output of an op's ``out`` variant, which stands behind its operands."""
-    return next((each for each in given[count:] if each), None)
+def _handed_in(arguments: Operands, count: int) -> Operand | None:
+    """The output of an op's ``out`` variant, which follows its operands."""
+    return next((each for each in arguments[count:] if each), None)
 
 
 def _result(name: str, read: Operands) -> Operand | None:

@@ -1,7 +1,7 @@
-"""Guesses judged: the words of ``expect:`` in config.yaml against what one run of a case showed.
+"""Guesses: the words of ``expect:`` in config.yaml, judged against a case of a run.
 
-``vocabulary()`` has every word; ``expect_schema()`` is the JSON schema of an ``expect:`` block, which
-``workflow/schemas/expect.schema.json`` holds.
+`vocabulary` has every word. `expect_schema` is the JSON schema of an ``expect:`` block, stored in
+``workflow/schemas/expect.schema.json``.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from kernelbook.judge.expectations.vocabulary import (
     Judgement,
     Observation,
     Word,
-    said,
     unknown_word,
+    value_text,
     vocabulary,
 )
 
@@ -36,43 +36,47 @@ __all__ = ["BROKEN", "CONFIRMED", "NOT_APPLICABLE", "Judgement", "expect_schema"
 def judge(
     case_id: str, expect: Mapping[str, Any], facts: CaseFacts, others: Mapping[str, CaseFacts]
 ) -> list[Judgement]:
-    """Every word of ``expect`` judged, in its order.
+    """Judge every word of ``expect``, in its order.
 
-    ``others``: the cases of the same run by name. Words about the device are not applicable where the trace has no
-    device activity. Raises ValueError for a word or a value that nobody knows: fact, where, remedy.
+    ``others``: the cases of the same run by name. Words about the device are not applicable if the trace has no device
+    activity. Raises ValueError for an unknown word or an invalid value.
     """
-    known = vocabulary()
+    vocabulary_words = vocabulary()
     judgements = []
     for name, value in words_for(expect, facts).items():
         where = f"cases.{case_id}.expect"
-        if name not in known:
+        if name not in vocabulary_words:
             raise ValueError(unknown_word(name, where))
-        if not Draft202012Validator(known[name].schema).is_valid(value):
-            raise ValueError(f"{where}.{name}: must be {known[name].schema['must']}, got {value!r}")
+        if not Draft202012Validator(vocabulary_words[name].schema).is_valid(value):
+            raise ValueError(f"{where}.{name}: must be {vocabulary_words[name].schema['must']}, got {value!r}")
         try:
-            seen = _seen(known[name], value, facts, others)
+            observation = _observe(vocabulary_words[name], value, facts, others)
         except ValueError as error:
             raise ValueError(f"{where}.{name}: {error}") from error
-        verdict = {True: CONFIRMED, False: BROKEN, None: NOT_APPLICABLE}[seen.held]
-        judgements.append(Judgement(facts.run, facts.case, name, said(value), seen.observed, verdict, seen.evidence))
+        verdict = {True: CONFIRMED, False: BROKEN, None: NOT_APPLICABLE}[observation.held]
+        judgements.append(
+            Judgement(
+                facts.run, facts.case, name, value_text(value), observation.observed, verdict, observation.evidence
+            )
+        )
     return judgements
 
 
 def words_for(expect: Mapping[str, Any], facts: CaseFacts) -> dict[str, Any]:
-    """The words that hold for this device: the common ones, then those under cuda or cpu, then those under smXY.
+    """The words that apply to this device: common ones, then those under cuda or cpu, then those under smXY.
 
-    A word under a device replaces the common one; an empty one (null) takes it back.
+    A word under a device replaces the common one; null removes it.
     """
     keys = [facts.device_type] if facts.device_type in ("cuda", "cpu") else []
     if facts.capability:
         keys.append("sm" + facts.capability.replace(".", ""))
-    found = {name: value for name, value in expect.items() if name not in DEVICE_KEYS}
+    words = {name: value for name, value in expect.items() if name not in DEVICE_KEYS}
     for key in keys:
-        found |= expect.get(key) or {}
-    return {name: value for name, value in found.items() if value is not None}
+        words |= expect.get(key) or {}
+    return {name: value for name, value in words.items() if value is not None}
 
 
-def _seen(word: Word, value: Any, facts: CaseFacts, others: Mapping[str, CaseFacts]) -> Observation:
+def _observe(word: Word, value: Any, facts: CaseFacts, others: Mapping[str, CaseFacts]) -> Observation:
     if facts.status != "ok":
         what = "is unsupported" if facts.status == "unsupported" else facts.status
         return Observation(None, f"the case {what}", f"the case {what}: {facts.reason or 'no reason given'}")
@@ -85,7 +89,7 @@ def _seen(word: Word, value: Any, facts: CaseFacts, others: Mapping[str, CaseFac
 
 
 def expect_schema() -> dict[str, Any]:
-    """The JSON schema of an ``expect:`` block; ``must`` beside a form says in words what it asks for."""
+    """The JSON schema of an ``expect:`` block; ``must`` describes the valid values in words."""
     words = {
         name: {"description": word.means, **word.schema, "type": _with_null(word.schema)}
         if "type" in word.schema

@@ -1,4 +1,4 @@
-"""Words that compare a case with another of the same run, and words about time, balance and error."""
+"""Words that compare a case with another case of the run, and words about time, bound and error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOTHING = "nothing to compare with"
 
 
 def _other(name: str, facts: CaseFacts, others: Others, needs_device: bool = True) -> CaseFacts | Observation:
-    """The facts to compare with, or why there are none."""
+    """The facts of the other case, or an observation with the reason why it cannot be compared."""
     other = others.get(name)
     if name == facts.case:  # a sweep that names one of its own cases
         return Observation(None, NOTHING, f"{name} is this very case")
@@ -38,13 +38,13 @@ def _other(name: str, facts: CaseFacts, others: Others, needs_device: bool = Tru
     return other
 
 
-def _all_of(seen: Sequence[Observation]) -> Observation:
-    """Several comparisons as one: broken where one is, open where one could not be made, else held."""
-    verdicts = {each.held for each in seen}
+def _all_of(observations: Sequence[Observation]) -> Observation:
+    """Several comparisons as one: broken if one is, undecided if one could not be made, otherwise confirmed."""
+    verdicts = {each.held for each in observations}
     held = False if False in verdicts else None if None in verdicts else True
-    shown = [each for each in seen if held or each.held is held]
-    observed = "; ".join(dict.fromkeys(each.observed for each in shown))
-    return Observation(held, observed, "; ".join(dict.fromkeys(each.evidence for each in seen)))
+    decisive = [each for each in observations if held or each.held is held]
+    observed = "; ".join(dict.fromkeys(each.observed for each in decisive))
+    return Observation(held, observed, "; ".join(dict.fromkeys(each.evidence for each in observations)))
 
 
 def _sequence(facts: CaseFacts, family: str | None) -> list[str]:
@@ -52,9 +52,9 @@ def _sequence(facts: CaseFacts, family: str | None) -> list[str]:
 
 
 def _same(value: Any, facts: CaseFacts, others: Others, family: str | None) -> Observation:
-    """Held when one of the cases named runs kernels of the same names, equally often.
+    """Confirmed if one of the named cases runs kernels of the same names, equally often.
 
-    Broken when none does; open when none of those that could be looked at does, and others could not.
+    Broken if none does. Undecided if none does and some could not be compared.
     """
     mine = [a for a in facts.activities if a.category == "kernel" and family in (None, a.family)]
     own = Counter(activity.name for activity in mine)
@@ -70,24 +70,24 @@ def _same(value: Any, facts: CaseFacts, others: Others, family: str | None) -> O
         theirs = Counter(_sequence(other, family))
         if own == theirs:
             return Observation(True, f"the same as {name}", listed(mine))
-        here, there = list((own - theirs).elements()), list((theirs - own).elements())
-        reasons.append(f"{name}: only here {_shown(here)}, only there {_shown(there)}")
+        only_own, only_other = list((own - theirs).elements()), list((theirs - own).elements())
+        reasons.append(f"{name}: only here {_labels(only_own)}, only there {_labels(only_other)}")
     return Observation(None if missing else False, NOTHING if missing else "different", "; ".join(reasons))
 
 
-def _shown(kernels: list[str]) -> str:
+def _labels(kernels: list[str]) -> str:
     return ", ".join(label("kernel", name) for name in kernels[:6]) or "nothing"
 
 
 @word("same_kernels_as", "Another case that runs the very same kernels; of a list, one of them.", NAMES)
 def same_kernels_as(value: Any, facts: CaseFacts, others: Others) -> Observation:
-    """By full name and number; order and times may differ."""
+    """By full name and count; order and times may differ."""
     return _same(value, facts, others, None)
 
 
 @word("same_gemms_as", "Another case that runs the very same GEMM kernels; of a list, one of them.", NAMES)
 def same_gemms_as(value: Any, facts: CaseFacts, others: Others) -> Observation:
-    """By full name and number; order and times may differ."""
+    """By full name and count; order and times may differ."""
     return _same(value, facts, others, "GEMM")
 
 
@@ -101,12 +101,12 @@ def _count(name: str, facts: CaseFacts, others: Others, what: str, sign: int) ->
         return other
     mine, theirs = (_numbers(f, what) for f in (facts, other))
     held = agreed({(a - b) * sign > 0 for a in mine for b in theirs})
-    told = f"{_either(mine)} {what if mine != [1] else what[:-1]} here, {_either(theirs)} in {name}"
-    return Observation(held, FORWARDS_DIFFER if held is None else told, told)
+    text = f"{_either(mine)} {what if mine != [1] else what[:-1]} here, {_either(theirs)} in {name}"
+    return Observation(held, FORWARDS_DIFFER if held is None else text, text)
 
 
 def _numbers(facts: CaseFacts, what: str) -> list[int]:
-    """How many kernels or CPU ops the forwards have: each number once."""
+    """Numbers of kernels or CPU ops of the forwards, without duplicates."""
     if what == "kernels":
         return sorted({len(forward.kernels) for forward in facts.forwards})
     return sorted({sum(counts.values()) for counts in op_numbers(facts)})
@@ -130,13 +130,13 @@ def _register_counts() -> None:
 _register_counts()
 
 
-#: What a figure is called, and under which condition it was measured.
+#: Figure -> its name, and the condition under which it was measured.
 FIGURES = {"device_time_us": ("device time", ""), "cpu_time_us": ("CPU time", " under the profiler")}
 
 
 def _times(value: Any, facts: CaseFacts, others: Others, figure: str, slower: bool) -> Observation:
-    wanted = {value: 1} if isinstance(value, str) else value
-    return _all_of([_time(name, factor, facts, others, figure, slower) for name, factor in wanted.items()])
+    factors = {value: 1} if isinstance(value, str) else value
+    return _all_of([_time(name, factor, facts, others, figure, slower) for name, factor in factors.items()])
 
 
 def _time(name: str, factor: Any, facts: CaseFacts, others: Others, figure: str, slower: bool) -> Observation:
@@ -152,20 +152,20 @@ def _time(name: str, factor: Any, facts: CaseFacts, others: Others, figure: str,
     if refused:
         return Observation(None, "not comparable", f"{name}: {refused}")
     ratio = mine / theirs if slower else theirs / mine
-    told = f"{ratio:.2f} x the {what}" if slower else f"{ratio:.2f} x as fast"
-    evidence = f"{told}: {what}{how} {duration(mine)} here, {duration(theirs)} in {name}"
-    return Observation(limit.holds(ratio) and ratio > 1, told, evidence)
+    text = f"{ratio:.2f} x the {what}" if slower else f"{ratio:.2f} x as fast"
+    evidence = f"{text}: {what}{how} {duration(mine)} here, {duration(theirs)} in {name}"
+    return Observation(limit.holds(ratio) and ratio > 1, text, evidence)
 
 
 @word("slower_than", "Another case than which this one takes more device time, and by which factor.", FACTOR)
 def slower_than(value: Any, facts: CaseFacts, others: Others) -> Observation:
-    """Device time per forward; a single factor is the least."""
+    """Device time per forward; a single factor is a minimum."""
     return _times(value, facts, others, "device_time_us", slower=True)
 
 
 @word("faster_than", "Another case than which this one takes less device time, and by which factor.", FACTOR)
 def faster_than(value: Any, facts: CaseFacts, others: Others) -> Observation:
-    """Device time per forward; a single factor is the least."""
+    """Device time per forward; a single factor is a minimum."""
     return _times(value, facts, others, "device_time_us", slower=False)
 
 
@@ -176,7 +176,7 @@ def faster_than(value: Any, facts: CaseFacts, others: Others) -> Observation:
     needs_device=False,
 )
 def more_cpu_time_than(value: Any, facts: CaseFacts, others: Others) -> Observation:
-    """CPU time per profiled forward; a single factor is the least."""
+    """CPU time per profiled forward; a single factor is a minimum."""
     return _times(value, facts, others, "cpu_time_us", slower=True)
 
 
@@ -186,7 +186,7 @@ def more_cpu_time_than(value: Any, facts: CaseFacts, others: Others) -> Observat
     {"enum": ["launches", "gpu"], "must": "launches or gpu"},
 )
 def bound_by(value: str, facts: CaseFacts, _: Others) -> Observation:
-    """Cannot be said between the two limits, or without an unprofiled forward time."""
+    """Undecided between the two limits, or without an unprofiled forward time."""
     verdict, why = bound_of(facts)
     return Observation(None if verdict in ("unclear", "unknown") else verdict == value, verdict, why)
 
@@ -198,7 +198,7 @@ def bound_by(value: str, facts: CaseFacts, _: Others) -> Observation:
     needs_device=False,
 )
 def error_below(value: float, facts: CaseFacts, _: Others) -> Observation:
-    """Cannot be said where no error was measured."""
+    """Undecided if no error was measured."""
     error = facts.relative_error
     if error is None:
         return Observation(None, "not measured", "no relative error was measured")

@@ -1,4 +1,4 @@
-"""Words about device activities: how many, of which family, by which name, on which cores, launched how."""
+"""Words about device activities: number, family, name, tensor cores, element type, launch call."""
 
 from __future__ import annotations
 
@@ -28,32 +28,34 @@ Others = Mapping[str, CaseFacts]
 
 
 def listed(activities: Iterable[Activity], limit: int = 12) -> str:
-    """Names with how often each came, in the order of their first coming."""
+    """Labels with their counts, in order of first occurrence."""
     counts = Counter(activity.label for activity in activities)
     parts = [label if count == 1 else f"{count} x {label}" for label, count in counts.items()]
     more = f" and {len(parts) - limit} more" if len(parts) > limit else ""
     return ", ".join(parts[:limit]) + more or "none"
 
 
-def counts_seen(counts: Sequence[int], wanted: Any, one: str, many: str, evidence: str) -> Observation:
-    """A number in each forward, judged: it must lie in the range in all of them, or in none.
+def judge_counts(counts: Sequence[int], expected: Any, one: str, many: str, evidence: str) -> Observation:
+    """Judge a number of each forward: confirmed if it is in the range in all forwards, broken if in none.
 
-    counts: one a forward. Where the verdict differs between forwards, nothing can be said of a forward.
+    counts: one per forward. Undecided if forwards differ.
     """
-    held = agreed(span(wanted).holds(count) for count in counts)
+    held = agreed(span(expected).holds(count) for count in counts)
     if len(set(counts)) == 1:
         return Observation(held, str(counts[0]), f"{plural(counts[0], one, many)} in a forward: {evidence}")
     times = "; ".join(
         f"{plural(count, one, many)} in {plural(number, 'forward')}" for count, number in Counter(counts).items()
     )
-    seen = FORWARDS_DIFFER if held is None else " or ".join(str(count) for count in sorted(set(counts)))
-    return Observation(held, seen, f"{times}; in the one that stands for the case: {evidence}")
+    observed = FORWARDS_DIFFER if held is None else " or ".join(str(count) for count in sorted(set(counts)))
+    return Observation(held, observed, f"{times}; in the one that stands for the case: {evidence}")
 
 
 def _counted(category: str, many: str) -> Look:
     def look(value: Any, facts: CaseFacts, _: Others) -> Observation:
         counts = [sum(a.category == category for a in forward.activities) for forward in facts.forwards]
-        return counts_seen(counts, value, category, many, listed(a for a in facts.activities if a.category == category))
+        return judge_counts(
+            counts, value, category, many, listed(a for a in facts.activities if a.category == category)
+        )
 
     return look
 
@@ -64,10 +66,10 @@ for _category, _plural in (("kernel", "kernels"), ("memcpy", "memcpys"), ("memse
 
 @word("launches", "How many runtime or driver calls of one forward started something on the device.", COUNT)
 def launches(value: Any, facts: CaseFacts, _: Others) -> Observation:
-    """Held when the number of launches lies in the range."""
+    """Confirmed if the number of launches is in the range."""
     apis = Counter(activity.launch_api or "unknown" for activity in facts.activities)
     counts = [facts.launches or 0 if f.launches is None else f.launches for f in facts.forwards]
-    return counts_seen(counts, value, "launch", "launches", _tally(apis))
+    return judge_counts(counts, value, "launch", "launches", _tally(apis))
 
 
 def _tally(counts: Mapping[str, int]) -> str:
@@ -80,47 +82,48 @@ def _tally(counts: Mapping[str, int]) -> str:
     {**counts_of("kernel families"), "propertyNames": {"enum": list(FAMILIES)}},
 )
 def kernel_families(value: Mapping[str, Any], facts: CaseFacts, _: Others) -> Observation:
-    """Held when every family named has as many kernels as said; other families may be there."""
+    """Confirmed if every listed family has the expected number of kernels; other families are ignored."""
     kernels = [a for a in facts.activities if a.category == "kernel"]
-    there = dict.fromkeys(kernel.family for kernel in kernels)
-    asked = [family for family in there if family in value] or list(there)
+    present = dict.fromkeys(kernel.family for kernel in kernels)
+    asked = [family for family in present if family in value] or list(present)
     evidence = "; ".join(f"{family}: {listed(k for k in kernels if k.family == family)}" for family in asked)
-    return many_seen([Counter(k.family for k in f.kernels) for f in facts.forwards], value, evidence)
+    return judge_count_map([Counter(k.family for k in f.kernels) for f in facts.forwards], value, evidence)
 
 
-def many_seen(forwards: Sequence[Mapping[str, int]], value: Mapping[str, Any], evidence: str) -> Observation:
-    """Several numbers in each forward, judged like one: all must lie in their ranges, in all forwards or in none."""
+def judge_count_map(forwards: Sequence[Mapping[str, int]], value: Mapping[str, Any], evidence: str) -> Observation:
+    """Judge several numbers of each forward: all must be in their ranges, in all forwards or in none."""
     counts = [tuple(counts.get(name, 0) for name in value) for counts in forwards]
     held = agreed(all(span(w).holds(n) for w, n in zip(value.values(), each, strict=True)) for each in counts)
-    told = [", ".join(f"{name}: {n}" for name, n in zip(value, each, strict=True)) for each in dict.fromkeys(counts)]
-    observed = " or ".join(told)
+    texts = [", ".join(f"{name}: {n}" for name, n in zip(value, each, strict=True)) for each in dict.fromkeys(counts)]
+    observed = " or ".join(texts)
     return Observation(held, *((FORWARDS_DIFFER, f"{observed}; {evidence}") if held is None else (observed, evidence)))
 
 
 @word("tensor_cores", "Whether every GEMM and fused attention kernel runs on tensor cores, by its name.", YES_NO)
 def tensor_cores(value: Any, facts: CaseFacts, _: Others) -> Observation:
-    """Cannot be said where a kernel's name does not tell."""
+    """Undecided if a kernel name does not state it."""
     products = [a for a in facts.activities if a.category == "kernel" and a.family in ("GEMM", "attention")]
     if not products:
         return Observation(None, "no GEMM and no attention kernel", "nothing here could run on tensor cores")
-    found = {a.decoded.tensor_cores for a in products}
-    evidence = _said_by_names(products, facts, "tensor_cores")
-    return _by_name(found, "yes" if value in (True, "yes") else "no", evidence)
+    stated = {a.decoded.tensor_cores for a in products}
+    evidence = _stated_by_names(products, facts, "tensor_cores")
+    return _by_name(stated, "yes" if value in (True, "yes") else "no", evidence)
 
 
-def _said_by_names(activities: Sequence[Activity], facts: CaseFacts, field: str) -> str:
-    """``name: yes``, with the architecture it was built for where that is older than the device's."""
-    told = []
+def _stated_by_names(activities: Sequence[Activity], facts: CaseFacts, field: str) -> str:
+    """``name: yes``, with the architecture that the kernel was built for if it is older than the device's."""
+    texts = []
     for activity in activities:
         older = built_for(activity.decoded, facts.capability)
-        told.append(f"{activity.label}: {getattr(activity.decoded, field)}" + (f", built for {older}" if older else ""))
-    return "; ".join(dict.fromkeys(told))
+        suffix = f", built for {older}" if older else ""
+        texts.append(f"{activity.label}: {getattr(activity.decoded, field)}{suffix}")
+    return "; ".join(dict.fromkeys(texts))
 
 
-def _by_name(found: set[str], wanted: str, evidence: str) -> Observation:
-    """What all names are to say, judged: another word breaks it, one that does not say leaves it open."""
-    held = None if "unknown" in found and found <= {wanted, "unknown"} else found == {wanted}
-    return Observation(held, ", ".join(sorted(found)), evidence)
+def _by_name(stated: set[str], expected: str, evidence: str) -> Observation:
+    """Judge what the names state: another value breaks the guess, a name without a value leaves it undecided."""
+    held = None if "unknown" in stated and stated <= {expected, "unknown"} else stated == {expected}
+    return Observation(held, ", ".join(sorted(stated)), evidence)
 
 
 @word(
@@ -132,20 +135,20 @@ def _by_name(found: set[str], wanted: str, evidence: str) -> Observation:
     },
 )
 def gemm_type(value: str, facts: CaseFacts, _: Others) -> Observation:
-    """Cannot be said where a name does not tell."""
+    """Undecided if a kernel name does not state it."""
     gemms = [a for a in facts.activities if a.category == "kernel" and a.family == "GEMM"]
     if not gemms:
         return Observation(None, "no GEMM kernel", "nothing here is a matrix product by its name")
-    evidence = _said_by_names(gemms, facts, "element_type")
+    evidence = _stated_by_names(gemms, facts, "element_type")
     return _by_name({a.decoded.element_type for a in gemms}, value, evidence)
 
 
 @word("different_gemms", "How many different GEMM kernels (by name) one forward uses.", COUNT)
 def different_gemms(value: Any, facts: CaseFacts, _: Others) -> Observation:
-    """Held when the number of distinct names lies in the range."""
+    """Confirmed if the number of distinct names is in the range."""
     counts = [len({a.name for a in forward.of_family("GEMM")}) for forward in facts.forwards]
     gemms = [a for a in facts.activities if a.category == "kernel" and a.family == "GEMM"]
-    return counts_seen(counts, value, "different GEMM", "different GEMMs", listed(gemms))
+    return judge_counts(counts, value, "different GEMM", "different GEMMs", listed(gemms))
 
 
 @word(
@@ -154,11 +157,11 @@ def different_gemms(value: Any, facts: CaseFacts, _: Others) -> Observation:
     NAMES,
 )
 def activity_names(value: Any, facts: CaseFacts, _: Others) -> Observation:
-    """Held when every pattern matches something."""
-    found = {p: [a for a in facts.activities if fnmatch.fnmatchcase(a.name, p)] for p in names(value)}
-    missing = [p for p, matched in found.items() if not matched]
+    """Confirmed if every pattern matches an activity."""
+    matches = {p: [a for a in facts.activities if fnmatch.fnmatchcase(a.name, p)] for p in names(value)}
+    missing = [p for p, matched in matches.items() if not matched]
     observed = f"nothing matches {', '.join(missing)}" if missing else "all match"
-    evidence = [f"{pattern}: {listed(matched)}" for pattern, matched in found.items() if matched]
+    evidence = [f"{pattern}: {listed(matched)}" for pattern, matched in matches.items() if matched]
     if missing:
         evidence.append(f"there is: {listed(facts.activities)}")
     return Observation(not missing, observed, "; ".join(evidence))
@@ -166,7 +169,7 @@ def activity_names(value: Any, facts: CaseFacts, _: Others) -> Observation:
 
 @word("activity_names_absent", "Patterns (* and ?) of which none may match a device activity of one forward.", NAMES)
 def activity_names_absent(value: Any, facts: CaseFacts, _: Others) -> Observation:
-    """Held when no pattern matches anything."""
+    """Confirmed if no pattern matches."""
     hits = [a for a in facts.activities if any(fnmatch.fnmatchcase(a.name, p) for p in names(value))]
     looked = f"none of {plural(len(facts.activities), 'device activity', 'device activities')}"
     return Observation(not hits, listed(hits), listed(hits) if hits else looked)
@@ -174,6 +177,6 @@ def activity_names_absent(value: Any, facts: CaseFacts, _: Others) -> Observatio
 
 @word("launch_api", "The call, or calls, by which every kernel of one forward is launched.", NAMES)
 def launch_api(value: Any, facts: CaseFacts, _: Others) -> Observation:
-    """Held when no kernel was launched by another call."""
+    """Confirmed if no kernel was launched by another call."""
     apis = Counter(a.launch_api or "unknown" for a in facts.activities if a.category == "kernel")
     return Observation(bool(apis) and set(apis) <= set(names(value)), ", ".join(apis) or "none", _tally(apis))

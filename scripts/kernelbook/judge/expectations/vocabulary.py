@@ -1,7 +1,7 @@
-"""The words an expectation may use: each has a meaning, the form of its value, and the function that looks.
+"""The words of a guess: each has a meaning, a schema for its value, and a function that judges it.
 
-A new word is one function with ``@word(...)`` in one of the modules beside this. It gets the value as configured,
-the facts of its case and those of all cases of the run, and returns what it saw.
+A new word is a function with ``@word(...)`` in a module of this package. It receives the configured value, the facts of
+its case and those of all cases of the run, and returns an `Observation`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DEVICE_KEYS = ("cuda", "cpu", *(f"sm{capability}" for capability in CAPABILITIES
 
 @dataclass(frozen=True)
 class Judgement:
-    """One word of an expectation, judged in one case of one run. ``evidence`` shows what the verdict stands on."""
+    """One word of a guess, judged in one case of one run. ``evidence``: the facts behind the verdict."""
 
     run: str
     case: str
@@ -38,13 +38,13 @@ class Judgement:
 
     @property
     def held(self) -> bool:
-        """Whether the guess was right; neither where it could not be judged."""
+        """Whether the guess was right; False if it could not be judged."""
         return self.verdict == CONFIRMED
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What a word's function saw: whether the guess held (None: cannot be said), in words, and the evidence."""
+    """Result of a word's function: whether the guess held (None: undecided), the observed value, and the evidence."""
 
     held: bool | None
     observed: str
@@ -55,9 +55,9 @@ FORWARDS_DIFFER = "forwards differ"
 
 
 def agreed(verdicts: Iterable[bool]) -> bool | None:
-    """One verdict of those over all forwards: None where they differ, so that it cannot be said of a forward."""
-    found = set(verdicts)
-    return found.pop() if len(found) == 1 else None
+    """The common verdict of all forwards; None if they differ."""
+    distinct = set(verdicts)
+    return distinct.pop() if len(distinct) == 1 else None
 
 
 Look = Callable[[Any, CaseFacts, Mapping[str, CaseFacts]], Observation]
@@ -65,7 +65,7 @@ Look = Callable[[Any, CaseFacts, Mapping[str, CaseFacts]], Observation]
 
 @dataclass(frozen=True)
 class Word:
-    """A word: its name, what it means, the JSON schema of its value, and whether it needs device activities."""
+    """A word: name, meaning, JSON schema of its value, and whether it needs device activities."""
 
     name: str
     means: str
@@ -78,7 +78,7 @@ _WORDS: dict[str, Word] = {}
 
 
 def word(name: str, means: str, schema: Mapping[str, Any], needs_device: bool = True) -> Callable[[Look], Look]:
-    """Register the decorated function as the meaning of ``name``."""
+    """Register the decorated function as the word ``name``."""
 
     def register(look: Look) -> Look:
         _WORDS[name] = Word(name, means, schema, needs_device, look)
@@ -88,15 +88,15 @@ def word(name: str, means: str, schema: Mapping[str, Any], needs_device: bool = 
 
 
 def vocabulary() -> Mapping[str, Word]:
-    """All words by name, in the order of their definition."""
+    """All words by name, in order of definition."""
     return dict(_WORDS)
 
 
 def unknown_word(name: str, where: str) -> str:
-    """The line that refuses a word nobody knows: fact, where, remedy."""
-    known = [*_WORDS, *DEVICE_KEYS]
-    close = difflib.get_close_matches(name, known, n=1)
-    remedy = f"did you mean {close[0]!r}?" if close else f"there is: {', '.join(sorted(known))}"
+    """The error for an unknown word."""
+    words = [*_WORDS, *DEVICE_KEYS]
+    close = difflib.get_close_matches(name, words, n=1)
+    remedy = f"did you mean {close[0]!r}?" if close else f"there is: {', '.join(sorted(words))}"
     return f"{where}: unknown word {name!r}: {remedy}"
 
 
@@ -158,14 +158,14 @@ def names(value: Any) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 
-def said(value: Any) -> str:
-    """A configured value as one would say it."""
+def value_text(value: Any) -> str:
+    """A configured value as text."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
         if is_ends(value):
             return str(as_span(value))
-        return ", ".join(f"{key}: {said(inner)}" for key, inner in value.items())
+        return ", ".join(f"{key}: {value_text(inner)}" for key, inner in value.items())
     if isinstance(value, Iterable) and not isinstance(value, str):
-        return ", ".join(said(inner) for inner in value)
+        return ", ".join(value_text(inner) for inner in value)
     return str(value)

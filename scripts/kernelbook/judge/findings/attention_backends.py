@@ -1,4 +1,4 @@
-"""What unfused attention pays for: fp32 products and casts, a mask made anew, the guard of safe softmax."""
+"""Costs of unfused attention: fp32 products and casts, a mask built in each call, safe softmax."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ TF32 = "torch.set_float32_matmul_precision('high') runs fp32 products in TF32 on
 
 
 def fused_backend(scene: Scene) -> str:
-    """The way that spares all of math's kernels, with what it saves where a case of the run shows it; no full stop."""
+    """Advice to use a fused backend, with the saving if another case of the run shows it; without full stop."""
     faster = faster_peer(scene)
-    said = f"take a fused backend ({BACKENDS}), which does without all of math's kernels"
+    advice = f"take a fused backend ({BACKENDS}), which replaces all kernels of math by one"
     if faster is None or not any(activity.family == "attention" for activity in faster.peer.activities):
-        return said
-    return f"{said}: {duration(faster.saved_us)} less, as {faster.peer.case} shows"
+        return advice
+    return f"{advice}: {duration(faster.saved_us)} less, as {faster.peer.case} shows"
 
 
 def runs_math(scene: Scene) -> bool:
-    """Whether SDPA took its math backend; of a compiled case, which no longer names it, its eager twin tells."""
+    """Whether SDPA used its math backend; for a compiled case its eager twin shows it."""
     twin = scene.eager_twin()
     return any(MATH in a.ops for a in [*scene.activities, *(twin.activities if twin else ())])
 
@@ -38,9 +38,9 @@ def runs_math(scene: Scene) -> bool:
 # --- products in fp32 ------------------------------------------------------------------------------------------------
 
 
-@rule("fp32-gemm", "16-bit inputs, yet GEMM kernels that compute in fp32 on CUDA cores")
+@rule("fp32-gemm", "16-bit inputs, but GEMM kernels that compute in fp32 on CUDA cores")
 def fp32_gemm(scene: Scene) -> Iterator[Finding]:
-    """With the casts of their operands and outputs, and what the same products take on tensor cores in another case."""
+    """With casts of operands and outputs, and the time of the same products on tensor cores in another case."""
     if scene.facts.dtype not in ("bfloat16", "float16"):
         return
     gemms = [k for k in scene.kernels if _fp32_on_cuda_cores(k)]
@@ -79,7 +79,7 @@ def _fp32_on_cuda_cores(kernel: Activity) -> bool:
 
 
 def _remedy(scene: Scene) -> str:
-    """What puts the products on tensor cores first, which is what the finding's time is of."""
+    """Moves the products to tensor cores."""
     if runs_math(scene):
         return (
             f"Keep math in 16 bits ({SIXTEEN_BITS}), so that its products run on tensor cores; or "
@@ -89,14 +89,14 @@ def _remedy(scene: Scene) -> str:
 
 
 def casts_of_products(scene: Scene) -> list[Activity]:
-    """The kernels that convert an operand of a product, before it, or its output, directly after it.
+    """Kernels that convert an operand of a product before it, or its output directly after it.
 
-    Known from the recorded shapes alone: without them there are none. An operand has the number of elements of one of
-    the product's factors and is converted to the type in which the product reads it.
+    Known from recorded shapes only. An operand has the number of elements of a factor and is converted to the type in
+    which the product reads it.
     """
     rows = {a.position: a for a in scene.activities}
     products = gemm_costs(scene.facts)
-    found: dict[int, Activity] = {}
+    matches: dict[int, Activity] = {}
     for cast in casts(scene):
         for product in products:
             sides = (product.m * product.k * product.batch, product.k * product.n * product.batch)
@@ -107,34 +107,34 @@ def casts_of_products(scene: Scene) -> list[Activity]:
                 and _follows(rows, product.position, cast.position)
             )
             if operand or output:
-                found[cast.position] = rows[cast.position]
-    return list(found.values())
+                matches[cast.position] = rows[cast.position]
+    return list(matches.values())
 
 
 def _follows(rows: dict[int, Activity], first: int, then: int) -> bool:
-    """Whether no kernel runs between the two, nor anything else but a memset."""
+    """Whether nothing but memsets runs between the two."""
     return first < then and all(rows[p].category == "memset" for p in range(first + 1, then) if p in rows)
 
 
 def _on_tensor_cores(scene: Scene) -> tuple[CaseFacts, float] | None:
-    """The comparable case whose products are of the same sizes, all on tensor cores, and take least; and their time."""
+    """The comparable case with products of the same sizes, all on tensor cores, and their least time."""
     own = sorted((g.batch, g.m, g.n, g.k) for g in gemm_costs(scene.facts))
-    found = []
+    candidates = []
     for peer in scene.peers():
         theirs = gemm_costs(peer)
         same = own and sorted((g.batch, g.m, g.n, g.k) for g in theirs) == own and peer.dtype == scene.facts.dtype
         kernels = {a.position: a for a in peer.activities}
         if same and all(kernels[g.position].decoded.tensor_cores == "yes" for g in theirs):
-            found.append((peer, sum(g.time_us for g in theirs)))
-    return min(found, key=lambda one: one[1], default=None)
+            candidates.append((peer, sum(g.time_us for g in theirs)))
+    return min(candidates, key=lambda one: one[1], default=None)
 
 
 @rule("discarded-output", "SDPA's math backend converts the attention weights, which its caller discards")
 def discarded_output(scene: Scene) -> Iterator[Finding]:
-    """``_scaled_dot_product_attention_math`` returns (output, weights): both are converted to the type of the inputs.
+    """``_scaled_dot_product_attention_math`` returns (output, weights), both converted to the type of the inputs.
 
-    ``scaled_dot_product_attention`` keeps the first alone (ATen/native/transformers/attention.cpp). The weights are
-    told by their shape, (..., queries, keys), from the recorded step.
+    ``scaled_dot_product_attention`` uses the output only (ATen/native/transformers/attention.cpp). The weights are
+    identified by their shape (..., queries, keys).
     """
     rows = {a.position: a for a in scene.activities if MATH in a.ops}
     if not rows:
@@ -158,7 +158,7 @@ def discarded_output(scene: Scene) -> Iterator[Finding]:
 
 
 def _scores(scene: Scene) -> set[int]:
-    """Numbers of elements of what one product writes and another reads: the scores, and the weights made of them."""
+    """Numbers of elements that one product writes and another reads: scores, and weights made of them."""
     products = gemm_costs(scene.facts)
     return {g.m * g.n * g.batch for g in products} & {g.m * g.k * g.batch for g in products}
 
@@ -166,9 +166,9 @@ def _scores(scene: Scene) -> set[int]:
 # --- mask and softmax ------------------------------------------------------------------------------------------------
 
 
-@rule("mask-rebuilt", "a triangular mask is made from scratch inside the forward")
+@rule("mask-rebuilt", "the forward builds a triangular mask")
 def mask_rebuilt(scene: Scene) -> Iterator[Finding]:
-    """The kernels that build it; adding it to the scores is told apart."""
+    """Kernels that build the mask; adding it to the scores is reported separately."""
     if not any(call.name in ("aten::tril", "aten::triu") for call in scene.facts.ops):
         return
     builds = [
@@ -178,12 +178,12 @@ def mask_rebuilt(scene: Scene) -> Iterator[Finding]:
     ]
     adds = [k for k in scene.kernels if k.ops and k.ops[-1] == "aten::add_" and MATH in k.ops]
     also = f" Adding it to the scores takes another {duration(total(adds))}." if adds else ""
-    text = f"The causal mask is rebuilt at each call by {plural(len(builds), 'kernel')}: {_counted(builds)}.{also}"
+    text = f"The causal mask is rebuilt in each call by {plural(len(builds), 'kernel')}: {_counted(builds)}.{also}"
     remedy = "Build the mask once, outside the forward."
     if runs_math(scene):
         remedy = (
-            f"With is_causal=True, {fused_backend(scene)}. A mask handed in as attn_mask spares no more than these "
-            "kernels, and rules out FLASH_ATTENTION."
+            f"With is_causal=True, {fused_backend(scene)}. Passing a mask as attn_mask only avoids these "
+            "kernels, and excludes FLASH_ATTENTION."
         )
     yield from device_finding(scene, "mask-rebuilt", builds, text, remedy)
 
@@ -194,14 +194,14 @@ def _counted(builds: Sequence[Activity]) -> str:
     return ", ".join(f"{names.count(n)} x {n}" if names.count(n) > 1 else n for n in dict.fromkeys(names))
 
 
-@rule("safe-softmax", "safe softmax (aten::_safe_softmax) runs kernels besides softmax itself")
+@rule("safe-softmax", "safe softmax (aten::_safe_softmax) runs kernels besides softmax")
 def safe_softmax(scene: Scene) -> Iterator[Finding]:
-    """The guard for rows that are fully masked."""
+    """The extra kernels for rows that are fully masked."""
     extra = [k for k in scene.kernels if SAFE in k.ops and k.family != "softmax"]
     text = (
         f"Safe softmax runs {plural(len(extra), 'kernel')} besides softmax, to give zeros where a row is fully masked: "
         f"{duration(total(extra))}."
     )
-    remedy = "A causal mask leaves no row fully masked, so that plain softmax gives the same"
-    remedy += f"; math does not offer it: {fused_backend(scene)}." if runs_math(scene) else "."
+    remedy = "With a causal mask no row is fully masked, so plain softmax gives the same result"
+    remedy += f"; math has no option for it: {fused_backend(scene)}." if runs_math(scene) else "."
     yield from device_finding(scene, "safe-softmax", extra, text, remedy)

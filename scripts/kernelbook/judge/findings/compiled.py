@@ -1,4 +1,4 @@
-"""torch.compile: what each call pays on the CPU, whether anything was fused, whether it was compiled again."""
+"""torch.compile: CPU time of its wrapper in each call, whether anything was fused, recompilations."""
 
 from __future__ import annotations
 
@@ -27,23 +27,24 @@ from kernelbook.judge.findings.rules import CPU, FORWARD, RECOVERABLE, SPENT, Fi
 from kernelbook.text.units import duration
 
 REGION = re.compile(r"Torch-Compiled Region: (\d+)/(\d+)")
-UNPACED = "Nothing to do where the device sets the pace; elsewhere replay the forward as a CUDA graph."
+UNPACED = "None needed while the device is the bottleneck."
 
 
 def _wrappers(group: Sequence[Finding]) -> str:
     return (
         f"In {in_cases(group)} torch.compile's wrapper (Dynamo's guards, AOTAutograd's prologue, the compiled region "
-        f"itself) takes {times(group)} of CPU time a forward under the profiler. The device sets the pace there: it "
-        "costs no forward time."
+        f"itself) takes {times(group)} of CPU time a forward under the profiler. The forward is bound by the device, "
+        "so "
+        "this costs no forward time."
     )
 
 
-@rule("compile-overhead", "ranges in which torch.compile's wrapper spends CPU time in every call", _wrappers)
+@rule("compile-overhead", "CPU time of torch.compile's wrapper in every call", _wrappers)
 def compile_overhead(scene: Scene) -> Iterator[Finding]:
-    """Guards, prologue and the compiled region's own time; not the code that Inductor wrote, which does the launching.
+    """Guards, prologue and self time of the compiled region, without the code that Inductor generated.
 
-    Its time is as profiled, and so is what it is a share of. Where the CPU sets the pace, its weight is by what an
-    unprofiled forward can lose of it: no more than the time for which that leaves the device idle.
+    Time and share are those under the profiler. If CPU time is forward time, the severity follows from the part that an
+    unprofiled forward can lose, which is at most the idle time of the device.
     """
     facts = scene.facts
     cost = cpu_cost(facts, lambda total: total.category == "op" and bool(WRAPPER_RANGE.search(total.name)))
@@ -56,9 +57,9 @@ def compile_overhead(scene: Scene) -> Iterator[Finding]:
         f"{cost.span}{cost.span.over} of CPU time in each call under the profiler."
     )
     if lost.time_us < cost.span.time_us:
-        text += f" An unprofiled forward can lose no more than the {lost} for which its device is idle."
+        text += f" An unprofiled forward loses at most the {lost} for which its device is idle."
     if not paced:
-        text += " The device sets the pace: it costs no forward time."
+        text += " The forward is bound by the device, so this costs no forward time."
     text += _against_eager(scene)
     remedy = wrapper_remedy(scene) if paced else UNPACED
     share = part(cost.time_us, facts.cpu_time_us)
@@ -70,13 +71,13 @@ def compile_overhead(scene: Scene) -> Iterator[Finding]:
 
 
 def _lost(facts: CaseFacts, cost: CpuCost) -> TimeRange:
-    """What an unprofiled forward can lose of it, over the processes."""
+    """Upper bound of the time that an unprofiled forward loses, over the processes."""
     idle = idle_by_process(facts) if facts.on_device else {}
     return span_of(min(time, idle.get(process, time)) for process, time in cost.by_process.items()) or cost.span
 
 
 def _against_eager(scene: Scene) -> str:
-    """The CPU time of a whole forward against eager's, said only where all processes agree which takes more."""
+    """CPU time of a forward against eager's, over the processes."""
     twin = scene.eager_twin()
     own, eager = cpu_span(scene.facts), cpu_span(twin) if twin and scene.comparable(twin) else None
     if own is None or eager is None:
@@ -86,26 +87,26 @@ def _against_eager(scene: Scene) -> str:
     return f" A whole forward takes {own} of CPU time, eager {eager}."
 
 
-@rule("compile-fused-nothing", "a compiled case runs the very kernels of its eager twin")
+@rule("compile-fused-nothing", "a compiled case runs the same kernels as its eager twin")
 def compile_fused_nothing(scene: Scene) -> Iterator[Finding]:
-    """By full name and number. Its cost is that of an unprofiled forward, where every process is slower than eager.
+    """By full name and count. The cost is that of an unprofiled forward, if every process is slower than eager.
 
-    Then it is the one finding about the time for which the device waits: eager is measured, so this much is saved.
+    It then replaces the other findings about idle time: eager was measured, so this time can be saved.
     """
     twin = unfused_twin(scene)
     if twin is None:
         return
     facts, loss = scene.facts, loss_to_eager(scene)
-    number = f"the very {'kernel' if len(scene.kernels) == 1 else f'{len(scene.kernels)} kernels'}"
-    text = f"torch.compile fused nothing: it runs {number} of {twin.case}"
+    number = f"the same {'kernel' if len(scene.kernels) == 1 else f'{len(scene.kernels)} kernels'}"
+    text = f"torch.compile fused nothing: it runs {number} as {twin.case}"
     evidence = ", ".join(k.label for k in scene.kernels)
     if loss is None:
-        remedy = "Nothing is left to fuse here; a larger part of the model may have something."
+        remedy = "Compile a larger part of the model; nothing is left to fuse here."
         yield note("compile-fused-nothing", evidence, remedy, f"{text}.")
         return
     mine, eager = loss.mine, loss.eager
     text += f", and an unprofiled forward takes {mine}{mine.over} against {eager}.{_waiting(facts)}"
-    remedy = "Nothing is left to fuse here: leave it eager, or compile a larger part of the model."
+    remedy = "Leave it eager, or compile a larger part of the model; nothing is left to fuse here."
     share = part(loss.time_us, facts.forward_time_us)
     yield Finding(
         "compile-fused-nothing", severity(share), loss.time_us, share, evidence, remedy, text, of=FORWARD,
@@ -114,7 +115,7 @@ def compile_fused_nothing(scene: Scene) -> Iterator[Finding]:
 
 
 def _waiting(facts: CaseFacts) -> str:
-    """That the device waits for the CPU in it, and what the CPU does; empty where it does not."""
+    """A sentence about the device waiting for the CPU; empty if it does not."""
     behind = [process for process, bound in bounds_by_process(facts).items() if bound == "launches"]
     if not behind or not cpu_paced(facts):
         return ""
@@ -126,18 +127,21 @@ def _waiting(facts: CaseFacts) -> str:
 
 @rule("recompiled", "a frame was compiled more than once")
 def recompiled(scene: Scene) -> Iterator[Finding]:
-    """Region N/M with M > 0 is the second compilation, or a later one, of frame N."""
+    """Region N/M with M > 0 is a later compilation of frame N."""
 
     def again(total: CallTotal) -> bool:
-        found = REGION.search(total.name)
-        return total.category == "op" and found is not None and int(found.group(2)) > 0
+        match = REGION.search(total.name)
+        return total.category == "op" and match is not None and int(match.group(2)) > 0
 
     cost = cpu_cost(scene.facts, again)
     if cost is None:
         return
     text = (
         f"The compiled region is {', '.join(name.partition(': ')[2] for name in cost.parts)}: the frame was "
-        "compiled again, since a shape, stride or value that Inductor had fixed has changed."
+        "recompiled because a shape, stride or value that a guard had fixed changed."
     )
-    remedy = "Mark what varies (torch._dynamo.mark_dynamic, dynamic=True), or keep shapes and strides the same."
+    remedy = (
+        "Mark dynamic dimensions (torch._dynamo.mark_dynamic, dynamic=True), or keep shapes and strides constant. "
+        "TORCH_LOGS=recompiles prints the guard that failed."
+    )
     yield from cpu_note(scene, "recompiled", cost, text, remedy)

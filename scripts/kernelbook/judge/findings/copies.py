@@ -1,4 +1,4 @@
-"""Copies: those that no program asked for, those that seed a product with its bias, workspaces that are cleared."""
+"""Copies: implicit ones, copies of a bias before a product, cleared workspaces."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernelbook.judge.findings.costs import described, device_finding, forward_s
 from kernelbook.judge.findings.rules import DEVICE, SPENT, Finding, Scene, in_cases, rule, subjects, times
 from kernelbook.text.units import plural
 
-#: Ops by which a program asks for a copy in so many words.
+#: Ops that are explicit copies.
 ASKED_FOR = {"aten::copy_", "aten::clone", "aten::to", "aten::_to_copy", "aten::contiguous", "aten::cat", "aten::stack",
              "aten::repeat", "aten::type_as", "aten::float", "aten::half", "aten::bfloat16"}  # fmt: skip
 SEEDED = {"aten::addmm", "aten::baddbmm", "aten::addbmm", "aten::_addmm_activation"}
@@ -23,7 +23,7 @@ TYPE_NAMES = {"c10::BFloat16": "bfloat16", "c10::Half": "float16", "float": "flo
 
 @dataclass(frozen=True)
 class Cast:
-    """A copy that changes the element type: where it is, how many elements, from and to which type (torch's names)."""
+    """A copy that changes the element type: position, number of elements, and torch's names of both types."""
 
     position: int
     elements: int
@@ -33,23 +33,23 @@ class Cast:
 
 
 def casts(scene: Scene) -> list[Cast]:
-    """The converting copies of the forward, from the operands (target, source) that their ``aten::copy_`` recorded.
+    """The converting copies of the forward, from the operands (target, source) of their ``aten::copy_``.
 
-    Empty where no shapes were recorded, or where ops and activities cannot be paired.
+    Empty if no shapes were recorded, or if ops and activities cannot be paired.
     """
-    found = []
+    result = []
     for pair in launched(scene.facts):
-        given = operands(pair.op) if pair.op.name == COPY else None
-        target, source = given[:2] if given and len(given) > 1 else (None, None)
+        arguments = operands(pair.op) if pair.op.name == COPY else None
+        target, source = arguments[:2] if arguments and len(arguments) > 1 else (None, None)
         if target and source and target.kind != source.kind:
             before, after = (TYPE_NAMES.get(operand.kind, operand.kind) for operand in (source, target))
             widens = ELEMENT_BYTES[target.kind] > ELEMENT_BYTES[source.kind]
-            found.append(Cast(pair.activity.position, target.elements, before, after, widens))
-    return found
+            result.append(Cast(pair.activity.position, target.elements, before, after, widens))
+    return result
 
 
 def converts(activity: Activity) -> bool:
-    """Whether the copy changes the element type, by its name."""
+    """Whether the kernel's name states a change of the element type."""
     return activity.family == "copy/cast" and activity.decoded.what.startswith("converts")
 
 
@@ -62,7 +62,7 @@ def seeds_a_product(scene: Scene, activity: Activity) -> bool:
 
 
 def unwritten(scene: Scene) -> list[Activity]:
-    """Copies on the device whose outermost op does not ask for one; conversions and seeds are other findings."""
+    """Copies on the device inside ops that are no copies, without conversions and copies of a bias."""
     return [
         a
         for a in scene.activities
@@ -77,11 +77,11 @@ def unwritten(scene: Scene) -> list[Activity]:
 
 
 def _asking(activity: Activity) -> str | None:
-    """The outermost op around it that is no mere wrapper (a compiled region, an autograd function)."""
+    """The outermost op around it that is no wrapper (a compiled region, an autograd function)."""
     return next((op for op in activity.ops if "::" in op), None)
 
 
-@rule("unwritten-copy", "a device-to-device copy was launched inside an op that is no copy")
+@rule("unwritten-copy", "a device-to-device copy inside an op that is not a copy")
 def unwritten_copy(scene: Scene) -> Iterator[Finding]:
     """One finding for each op that copies."""
     for op in dict.fromkeys(_asking(a) for a in unwritten(scene)):
@@ -91,10 +91,10 @@ def unwritten_copy(scene: Scene) -> Iterator[Finding]:
         ops = copies[0].ops
         way = " > ".join(ops[ops.index(op or "") + 1 :]) or op
         text = f"{op} makes {_number(copies)}{size}, by way of {way}."
-        remedy = "Look for an op that works in place or returns a view."
+        remedy = "Use an op that works in place or returns a view."
         cloning = [name for name in cloning_ops(scene) if name in ops]
         if cloning:
-            text += f" It works out of place: it clones its input, then runs {cloning[0]}_ on the clone."
+            text += f" It works out of place: it clones its input and runs {cloning[0]}_ on the clone."
             remedy = _in_place(cloning[0])
         yield from device_finding(scene, "unwritten-copy", copies, text, remedy)
 
@@ -108,22 +108,22 @@ def bias_memcpy(scene: Scene) -> Iterator[Finding]:
     """addmm whose addend is no row vector: cuBLAS reads it from the output."""
     copies = [a for a in scene.activities if seeds_a_product(scene, a)]
     ops = ", ".join(dict.fromkeys(a.op or "" for a in copies))
-    text = f"A memcpy seeds the output of {ops} with the addend, and the GEMM adds to it: the addition costs a copy."
+    text = f"A memcpy writes the addend of {ops} to the output before the GEMM adds to it."
     text += _all_the_same(scene)
     remedy = (
-        "Hand an addend of one row in as a vector, which goes into the GEMM's bias epilogue without a copy; for a full "
-        "matrix try torch.compile(mode='max-autotune'), whose Triton products can add it as they write."
+        "If the addend is one row, pass it as a vector, which the GEMM adds in its bias epilogue without a copy; for a "
+        "full matrix try torch.compile(mode='max-autotune'), whose Triton products can add it in their epilogue."
     )
     yield from device_finding(scene, "bias-memcpy", copies, text, remedy, kind=SPENT)
 
 
 def _all_the_same(scene: Scene) -> str:
-    """That the forward is shorter than eager's for all the copy, where every process is."""
+    """A sentence if every unprofiled forward is shorter than eager's despite the copy."""
     twin = scene.eager_twin()
     mine, eager = forward_span(scene.facts), forward_span(twin) if twin and scene.comparable(twin) else None
     if twin is None or mine is None or eager is None or mine.high_us >= eager.low_us:
         return ""
-    return f" All the same, an unprofiled forward takes {mine} against {eager} of {twin.case}."
+    return f" Despite the copy, an unprofiled forward takes {mine} against {eager} of {twin.case}."
 
 
 def _workspaces(group: Sequence[Finding]) -> str:
@@ -135,7 +135,7 @@ def _workspaces(group: Sequence[Finding]) -> str:
 
 @rule("workspace-memset", "a memset directly before a GEMM or attention kernel of the same op", _workspaces)
 def workspace_memset(scene: Scene) -> Iterator[Finding]:
-    """The library clears its counters; shown, because each is a launch of its own."""
+    """The library clears its counters; reported because each is a launch."""
     rows = scene.activities
     clears = [
         a
@@ -152,7 +152,7 @@ def workspace_memset(scene: Scene) -> Iterator[Finding]:
         f"{libraries} clears a workspace of {sizes or 'unknown size'} before {plural(len(clears), 'kernel')}: {each} "
         "more to launch in each forward."
     )
-    remedy = "Nothing to do; it is no kernel, and a CUDA graph hides its launch."
+    remedy = "None needed: the library requires it, and it takes little time."
     time_us = total(clears)
     yield Finding(
         "workspace-memset", "info", time_us, part(time_us, scene.device_time_us), described(clears), remedy, text,
@@ -160,19 +160,22 @@ def workspace_memset(scene: Scene) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-@rule("out-of-place", "an op clones its input and then runs its own in-place twin on the clone")
+@rule("out-of-place", "an op clones its input and runs its in-place variant on the clone")
 def out_of_place(scene: Scene) -> Iterator[Finding]:
-    """For example aten::masked_fill, which is a clone and aten::masked_fill_; silent where unwritten-copy says so."""
-    told = {a.position for a in unwritten(scene)}
+    """For example aten::masked_fill: a clone and aten::masked_fill_. Skipped if unwritten-copy reports it."""
+    reported = {a.position for a in unwritten(scene)}
     for op in cloning_ops(scene):
         copies = [a for a in scene.activities if op in a.ops and a.ops[-1] in (COPY, "aten::clone")]
-        text = f"{op.removeprefix('aten::')} works out of place: it clones its input, then runs the in-place twin."
-        if not told.issuperset(positions(copies)):
+        text = (
+            f"{op.removeprefix('aten::')} works out of place: it clones its input and runs the in-place variant on "
+            "the clone."
+        )
+        if not reported.issuperset(positions(copies)):
             yield from device_finding(scene, "out-of-place", copies, text, _in_place(op))
 
 
 def cloning_ops(scene: Scene) -> tuple[str, ...]:
-    """Names of the ops that clone and then run their in-place twins."""
+    """Names of the ops that clone and then run their in-place variant."""
     calls = {call.position: call for call in scene.facts.calls}
     ops = (op for op in scene.facts.ops if not op.name.endswith("_"))
     return tuple(dict.fromkeys(op.name for op in ops if _clones_first(scene, op, calls)))
@@ -180,8 +183,8 @@ def cloning_ops(scene: Scene) -> tuple[str, ...]:
 
 def _in_place(op: str) -> str:
     return (
-        f"Call {op.removeprefix('aten::')}_ where nothing else reads the input; safe without autograd (torch.no_grad, "
-        "inference), not where backward needs the value that is overwritten."
+        f"Call {op.removeprefix('aten::')}_ if nothing else reads the input. This is safe without autograd "
+        "(torch.no_grad), but not if backward needs the overwritten value."
     )
 
 

@@ -1,4 +1,4 @@
-"""What a finding costs: device time of activities, CPU time of calls, and how far the processes of a case agree."""
+"""Costs of findings: device time of activities, CPU time of calls, and ranges over the processes of a case."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from kernelbook.judge.findings.rules import CPU, DEVICE, RECOVERABLE, SPENT, Fin
 from kernelbook.kernel_names import UNKNOWN
 from kernelbook.text.units import duration
 
-#: Figures of processes that lie farther apart than this, as a share of the least, are told as a range.
+#: Processes that differ by more than this share of the least time are reported as a range.
 APART_FROM = 0.2
 
 
 def severity(share: float | None) -> str:
-    """high from a fifth of the time, medium from a twentieth, low below; info where no cost can be said."""
+    """high from a fifth of the time, medium from a twentieth, low below; info without a share."""
     if share is None:
         return "info"
     return "high" if share >= 0.2 else "medium" if share >= 0.05 else "low"
 
 
 def part(time_us: float | None, whole_us: float | None) -> float | None:
-    """The share, None where either is missing."""
+    """The share; None if either time is missing."""
     return time_us / whole_us if time_us is not None and whole_us else None
 
 
@@ -37,7 +37,7 @@ def percent(share: float) -> str:
 
 @dataclass(frozen=True)
 class TimeRange:
-    """A time over the processes of a case, in µs: the median of theirs, the least and the most."""
+    """A time over the processes of a case, in µs: the median of their times, the least and the largest."""
 
     time_us: float
     low_us: float
@@ -46,28 +46,28 @@ class TimeRange:
 
     @property
     def apart(self) -> bool:
-        """Whether the processes differ so much that no single figure stands for them."""
+        """Whether the processes differ too much for a single figure."""
         return self.high_us > (1 + APART_FROM) * self.low_us
 
     def __str__(self) -> str:
-        """``35.0 µs``, or the range where the processes differ: ``78.9 µs to 150 µs``."""
+        """``35.0 µs``, or the range if the processes differ: ``78.9 µs to 150 µs``."""
         return f"{duration(self.low_us)} to {duration(self.high_us)}" if self.apart else duration(self.time_us)
 
     @property
     def ends(self) -> str:
-        """The least and the most, however near they lie: ``64.1 µs to 68.9 µs``; of equal ones one."""
+        """The least and the largest time: ``64.1 µs to 68.9 µs``; a single figure if they are equal."""
         return " to ".join(dict.fromkeys((duration(self.low_us), duration(self.high_us))))
 
     @property
     def over(self) -> str:
-        """What a sentence says once behind the first range of it: `` (over 3 processes)``; empty for a single time."""
+        """`` (over 3 processes)`` to follow a range; empty for a single figure."""
         return f" (over {self.processes} processes)" if self.apart else ""
 
 
 def span_of(times_us: Iterable[float | None]) -> TimeRange | None:
-    """The span of those that are there; None of none."""
-    known = [time for time in times_us if time is not None]
-    return TimeRange(median(known) or 0.0, min(known), max(known), len(known)) if known else None
+    """The range of the times that are not None; None without any."""
+    times = [time for time in times_us if time is not None]
+    return TimeRange(median(times) or 0.0, min(times), max(times), len(times)) if times else None
 
 
 def forward_span(facts: CaseFacts) -> TimeRange | None:
@@ -81,18 +81,18 @@ def cpu_span(facts: CaseFacts) -> TimeRange | None:
 
 
 def device_span(facts: CaseFacts) -> TimeRange | None:
-    """Device time of a forward over the merged processes; the case's own where theirs are not known."""
+    """Device time of a forward over the merged processes; that of the case if theirs is unknown."""
     of_processes = [process.device_time_us for process in facts.processes if process.merged]
     return span_of(of_processes) or span_of([facts.device_time_us])
 
 
 def idle_span(facts: CaseFacts) -> TimeRange | None:
-    """How much longer an unprofiled forward takes than the device is busy in it, over the merged processes."""
+    """Unprofiled forward time minus device busy time, over the merged processes."""
     return span_of(idle_by_process(facts).values())
 
 
 def idle_by_process(facts: CaseFacts) -> dict[int, float]:
-    """Process -> that idle time, of the merged ones that have both figures."""
+    """Process -> unprofiled forward time minus device busy time, for merged processes with both."""
     idle = {}
     for process in facts.processes:
         whole, busy = process.forward_time_us, process.device_busy_us
@@ -102,7 +102,7 @@ def idle_by_process(facts: CaseFacts) -> dict[int, float]:
 
 
 def process_medians(figures: Mapping[tuple[int, int], float]) -> dict[int, float]:
-    """Process -> the median of its forwards; ``figures`` has those by (process, index)."""
+    """Process -> median over its forwards; ``figures``: by (process, index)."""
     usual = medians_by_process((process, figure) for (process, _), figure in figures.items())
     return {process: time or 0.0 for process, time in usual.items()}
 
@@ -116,7 +116,6 @@ def total(activities: Iterable[Activity]) -> float:
 
 
 def positions(activities: Iterable[Activity]) -> tuple[int, ...]:
-    """Where they are in the forward."""
     return tuple(a.position for a in activities)
 
 
@@ -127,7 +126,7 @@ def described(activities: Sequence[Activity], limit: int = 8) -> str:
 
 
 def maker(kernel: Activity) -> str:
-    """Library and family, by the name: ``cuDNN attention``; the label where the name tells no library."""
+    """Library and family: ``cuDNN attention``; the label if the name does not state the library."""
     library, family = kernel.decoded.library, kernel.family
     if library == UNKNOWN:
         return kernel.label
@@ -137,7 +136,7 @@ def maker(kernel: Activity) -> str:
 def device_finding(
     scene: Scene, name: str, activities: Sequence[Activity], text: str, remedy: str, kind: str = RECOVERABLE
 ) -> Iterator[Finding]:
-    """A finding that costs the device time of these activities; none for none."""
+    """A finding with the device time of these activities; none without activities."""
     if activities:
         time_us = total(activities)
         share = part(time_us, scene.device_time_us)
@@ -150,10 +149,10 @@ def device_finding(
 
 @dataclass(frozen=True)
 class CpuCost:
-    """What some calls cost of a forward's CPU time: the usual sum over all forwards, as ``cpu_time_us`` is counted.
+    """CPU time of some calls in a forward: the median sum over all forwards.
 
-    ``span``: over the processes. ``by_process``: the same of each. ``count``: how many there usually are in a forward.
-    ``parts``: name -> its own usual sum, the dearest first.
+    ``span``: over the processes. ``by_process``: for each process. ``count``: usual number of calls in a forward.
+    ``parts``: name -> its own median sum, largest first.
     """
 
     span: TimeRange
@@ -163,7 +162,6 @@ class CpuCost:
 
     @property
     def time_us(self) -> float:
-        """The median of the processes."""
         return self.span.time_us
 
     @property
@@ -173,9 +171,9 @@ class CpuCost:
 
 
 def cpu_cost(facts: CaseFacts, match: Callable[[CallTotal], bool], self_time: bool = True) -> CpuCost | None:
-    """What the calls that match cost, over all forwards; None where there are none in most forwards.
+    """CPU time of the calls that match, over all forwards; None if most forwards have none.
 
-    ``self_time``: without the calls inside them, which then are none of the cost.
+    ``self_time``: without calls inside them.
     """
     count = facts.cpu_cost(match, lambda total: total.count)
     if not count:
@@ -185,7 +183,7 @@ def cpu_cost(facts: CaseFacts, match: Callable[[CallTotal], bool], self_time: bo
         return total.self_us if self_time else total.cpu_time_us
 
     names = dict.fromkeys(total.name for total in facts.call_totals if match(total))
-    parts = {name: facts.cpu_cost(_named(name, match), time_of) for name in names}
+    parts = {name: facts.cpu_cost(_with_name(name, match), time_of) for name in names}
     ordered = dict(sorted(parts.items(), key=lambda item: -item[1]))
     sums = {(forward.process, forward.index): 0.0 for forward in facts.usual_forwards}
     for total in facts.call_totals:
@@ -196,17 +194,17 @@ def cpu_cost(facts: CaseFacts, match: Callable[[CallTotal], bool], self_time: bo
     return CpuCost(span, by_process, round(count), ordered) if span else None
 
 
-def _named(name: str, match: Callable[[CallTotal], bool]) -> Callable[[CallTotal], bool]:
+def _with_name(name: str, match: Callable[[CallTotal], bool]) -> Callable[[CallTotal], bool]:
     return lambda total: total.name == name and match(total)
 
 
 def cpu_paced(facts: CaseFacts) -> bool:
-    """Whether the CPU sets the pace, so that its time is the forward's: without a device, or launch-bound."""
+    """Whether CPU time is forward time: without a device, or if the forward is launch-bound."""
     return not facts.on_device or bound_of(facts)[0] == "launches"
 
 
 def cpu_severity(facts: CaseFacts, share: float | None) -> str:
-    """That of the share where the CPU sets the pace. Else it costs nothing: info."""
+    """Severity by share if CPU time is forward time, otherwise info."""
     return severity(share) if cpu_paced(facts) else "info"
 
 
@@ -239,5 +237,5 @@ def note(
 
 
 def short(name: str) -> str:
-    """A call's name, cut where a hash makes it long."""
+    """A call's name, shortened."""
     return name if len(name) <= 48 else name[:45] + "..."

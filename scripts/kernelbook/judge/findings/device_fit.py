@@ -15,7 +15,7 @@ from kernelbook.judge.occupancy import theoretical_occupancy
 from kernelbook.kernel_names import decode
 from kernelbook.text.units import duration
 
-#: Times that differ by less than this share are not told.
+#: Smaller relative differences of time are not reported.
 LEAST_GAP = 0.05
 
 
@@ -24,12 +24,14 @@ def _alike(group: Sequence[Finding]) -> str:
     return f"In {in_cases(group)}, products of {group[0].theme}. Times: {each}."
 
 
-@rule("unequal-gemms", "products of equal FLOPs in one forward run on different kernels in unlike times", _alike)
+@rule(
+    "unequal-gemms", "products of equal FLOPs in one forward run on different kernels and take different times", _alike
+)
 def unequal_gemms(scene: Scene) -> Iterator[Finding]:
-    """With sizes, tiles and waves; why the library chose so, the trace does not say.
+    """Sizes, tiles and waves; the trace does not record why the library chose a kernel.
 
-    Means over the products of one kernel are compared. Silent where they differ by less than a twentieth, or by no
-    more than products of one kernel do among themselves and the processes of the case do.
+    Compares means over the products of one kernel. Differences below a twentieth, and below the differences between
+    products of one kernel and between processes, are ignored.
     """
     by_flops: dict[int, list[GemmCost]] = {}
     for gemm in gemm_costs(scene.facts):
@@ -38,11 +40,11 @@ def unequal_gemms(scene: Scene) -> Iterator[Finding]:
         kernels: dict[str, list[GemmCost]] = {}
         for gemm in gemms:
             kernels.setdefault(gemm.kernel, []).append(gemm)
-        if len(kernels) > 1 and _told(scene.facts, list(kernels.values())):
+        if len(kernels) > 1 and _differ(scene.facts, list(kernels.values())):
             yield _finding(flops, gemms, list(kernels.values()))
 
 
-def _told(facts: CaseFacts, kernels: Sequence[Sequence[GemmCost]]) -> bool:
+def _differ(facts: CaseFacts, kernels: Sequence[Sequence[GemmCost]]) -> bool:
     means = [mean(gemm.time_us for gemm in gemms) for gemms in kernels]
     gap = max(means) - min(means)
     within = max(max(g.time_us for g in gemms) - min(g.time_us for g in gemms) for gemms in kernels)
@@ -51,7 +53,7 @@ def _told(facts: CaseFacts, kernels: Sequence[Sequence[GemmCost]]) -> bool:
 
 
 def _between_processes(facts: CaseFacts, position: int) -> float:
-    """How far the processes lie apart in what one activity takes, in µs."""
+    """Difference between the processes for one activity, in µs."""
     name = facts.activities[position].name
     lengths = {
         (f.process, f.index): f.activities[position].duration_us
@@ -67,16 +69,17 @@ def _finding(flops: int, gemms: Sequence[GemmCost], kernels: Sequence[Sequence[G
     labels = ", ".join(f"{of_it[0].label} {time}" for of_it, time in zip(kernels, times, strict=True))
     fits = "; ".join(dict.fromkeys(_fit(gemm) for gemm in gemms))
     alike = (
-        f"{flops / 1e9:.1f} GFLOP each run on {len(kernels)} kernels and take unlike times. {_differing(gemms)} {fits}"
+        f"{flops / 1e9:.1f} GFLOP each run on {len(kernels)} kernels and take different times. {_differing(gemms)} "
+        f"{fits}"
     )
     text = f"{len(gemms)} products of {alike}. Times: {' and '.join(times)}."
-    remedy = "Equal FLOPs are not equal work; why the library chose these kernels, the trace does not say."
+    remedy = "Compare sizes, layouts and tiles: the trace does not record why the library chose a kernel."
     where = tuple(gemm.position for gemm in gemms)
     return note("unequal-gemms", labels, remedy, text, where, theme=alike, subject=" and ".join(times))
 
 
 def _differing(gemms: Sequence[GemmCost]) -> str:
-    """Which of the sizes are not the same: ``n and k differ.``"""
+    """The dimensions that differ: ``n and k differ.``"""
     names = [name for name in ("batch", "m", "n", "k") if len({getattr(gemm, name) for gemm in gemms}) > 1]
     if not names:
         return "Their sizes are the same: compare layout, strides and epilogue."
@@ -85,7 +88,7 @@ def _differing(gemms: Sequence[GemmCost]) -> str:
 
 
 def _fit(gemm: GemmCost) -> str:
-    """Size, tile, and how often the device is filled: waves, or of a persistent kernel the tiles that a block makes."""
+    """Size, tile, and waves; tiles per block for a persistent kernel."""
     size = f"{gemm.m} x {gemm.n} x {gemm.k}" + (f" x {gemm.batch}" if gemm.batch > 1 else "")
     if gemm.tiles_per_block and gemm.tiles_per_block > 1:
         filled = f"persistent, {gemm.tiles_per_block:.2f} tiles a block"
@@ -95,48 +98,52 @@ def _fit(gemm: GemmCost) -> str:
 
 
 def tile_of(gemm: GemmCost) -> str | None:
-    """Its tile as m x n x k, like the sizes: the name of a column-major kernel has n first."""
+    """Tile as m x n x k; the names of column-major kernels have n first."""
     sides = (gemm.tile or "").split("x")
     if decode(gemm.kernel).library in COLUMN_MAJOR and len(sides) > 1:
         sides[:2] = reversed(sides[:2])
     return "x".join(sides) or None
 
 
-#: Shared memory that a block gets without opting in to more.
+#: Shared memory per block without opt-in.
 DEFAULT_SHARED_LIMIT = 48 * 1024
 #: A grid of fewer blocks than this share of the multiprocessors leaves most of them idle.
 FEW_BLOCKS = 0.5
-#: Split-K has something to split where the inner dimension is as many times the depth of the kernel's tile.
+#: Split-K is suggested if the inner dimension is at least this many times the depth of the tile.
 SPLIT_FROM = 4
 
 
 def heavy(scene: Scene) -> list[Activity]:
-    """Kernels of at least a twentieth of the device time, each name once; not those that talk to other devices."""
+    """Kernels with at least a twentieth of the device time, each name once, without communication."""
     limit = 0.05 * (scene.device_time_us or 0)
-    found: dict[str, Activity] = {}
+    by_name: dict[str, Activity] = {}
     for kernel in scene.kernels:
         if kernel.duration_us >= limit and kernel.family != "communication":
-            found.setdefault(kernel.name, kernel)
-    return list(found.values())
+            by_name.setdefault(kernel.name, kernel)
+    return list(by_name.values())
 
 
 def _gaps(group: Sequence[Finding]) -> str:
     return (
-        f"In {in_cases(group)} the profiler reports 0 % occupancy of kernels ({_each(group)}) that opt in to more "
-        "than 48 KiB of shared memory a block: a gap in the measurement, whose estimate allows a block no more."
+        f"In {in_cases(group)} the profiler reports 0 % occupancy for kernels ({_each(group)}) that opt in to more "
+        "than 48 KiB of shared memory per block: its estimate assumes the limit without opt-in."
     )
 
 
 def _each(group: Sequence[Finding]) -> str:
-    """The parts of all subjects, each once."""
+    """The distinct parts of all subjects."""
     return ", ".join(dict.fromkeys(name for f in group for name in f.subject.split(", ")))
 
 
-@rule("occupancy-gap", "a kernel of weight that needs over 48 KiB of shared memory is reported at 0 % occupancy", _gaps)
+@rule(
+    "occupancy-gap",
+    "a kernel with at least 5 % of the device time uses over 48 KiB of shared memory and is reported at 0 % occupancy",
+    _gaps,
+)
 def occupancy_gap(scene: Scene) -> Iterator[Finding]:
-    """The profiler's estimate knows only the default limit of shared memory a block, so it finds no block that fits.
+    """The profiler's estimate assumes the default limit of shared memory per block.
 
-    Kineto calls the occupancy calculator with ``maxDynamicSharedSizeBytes = 0``, that is, with no opt-in to more.
+    Kineto calls the occupancy calculator with ``maxDynamicSharedSizeBytes = 0``, that is, without opt-in to more.
     """
     device = scene.facts.device_properties
     kernels = [k for k in heavy(scene) if _is_gap(k) and theoretical_occupancy(k, device) is not None]
@@ -148,10 +155,10 @@ def occupancy_gap(scene: Scene) -> Iterator[Finding]:
         for k in kernels
     )
     text = (
-        "Reported at 0 % occupancy, which is a gap in the measurement: the estimate allows a block 48 KiB of shared "
-        f"memory, but {each}."
+        "Reported at 0 % occupancy because the profiler's estimate assumes at most 48 KiB of shared memory per "
+        f"block, but {each}."
     )
-    remedy = "Read the theoretical figure; for a measured one use Nsight Compute."
+    remedy = "Use the theoretical occupancy, or measure the achieved occupancy with Nsight Compute."
     libraries = ", ".join(dict.fromkeys(k.decoded.library for k in kernels))
     yield note("occupancy-gap", _resources(kernels), remedy, text, positions(kernels), theme="", subject=libraries)
 
@@ -172,29 +179,32 @@ def _idle(group: Sequence[Finding]) -> str:
     return f"In {in_cases(group)}, kernels are too small for the device: {subjects(group)}."
 
 
-@rule("few-blocks", "a kernel of weight whose grid has fewer blocks than half of the multiprocessors", _idle)
+@rule(
+    "few-blocks",
+    "a kernel with at least 5 % of the device time whose grid has fewer blocks than half of the multiprocessors",
+    _idle,
+)
 def few_blocks(scene: Scene) -> Iterator[Finding]:
-    """What it leaves idle, no occupancy makes up for."""
     processors = scene.facts.device_properties.get("numSms")
     few = [k for k in heavy(scene) if k.grid and processors and math.prod(k.grid) < FEW_BLOCKS * processors]
     if not few:
         return
     each = ", ".join(f"{k.label} {math.prod(k.grid or ())} blocks" for k in few)
-    said = f"{each} on {processors} multiprocessors"
-    text = f"Most multiprocessors are idle: {said}."
-    remedy = "Larger inputs, or several at once, fill more of them."
+    blocks = f"{each} on {processors} multiprocessors"
+    text = f"Most multiprocessors are idle: {blocks}."
+    remedy = "Use larger inputs or batch several, so that the grid has more blocks."
     long = _long_sums(scene, few)
     if long:
         remedy = (
-            f"Larger inputs, or several at once, fill more of them; {long} could also be split along the inner "
-            "dimension (split-K)."
+            f"Use larger inputs or batch several, so that the grid has more blocks; {long} could also be split along "
+            "the inner dimension (split-K)."
         )
     evidence = "; ".join(f"{k.label}: grid {' x '.join(map(str, k.grid or ()))}" for k in few)
-    yield note("few-blocks", evidence, remedy, text, positions(few), theme=remedy, subject=said)
+    yield note("few-blocks", evidence, remedy, text, positions(few), theme=remedy, subject=blocks)
 
 
 def _long_sums(scene: Scene, kernels: Sequence[Activity]) -> str:
-    """The products among them whose inner dimension is several times as deep as the tile, which split-K shares out."""
+    """Products whose inner dimension is several times the depth of the tile, so that split-K applies."""
     depths = {k.position: (k.decoded.tile or "").split("x")[2:] for k in kernels if k.family == "GEMM"}
     return ", ".join(
         gemm.label
@@ -208,9 +218,13 @@ def _older(group: Sequence[Finding]) -> str:
     return f"In {in_cases(group)}, kernels were built for an older architecture than the device's: {_each(group)}."
 
 
-@rule("older-architecture", "a kernel of weight whose name says that it was built for an older architecture", _older)
+@rule(
+    "older-architecture",
+    "a kernel with at least 5 % of the device time whose name states an older architecture",
+    _older,
+)
 def older_architecture(scene: Scene) -> Iterator[Finding]:
-    """By the major number of the compute capability: such a kernel cannot use what the newer device added."""
+    """By the major number of the compute capability."""
     own = (scene.facts.capability or "").partition(".")[0]
     older = [k for k in heavy(scene) if own.isdigit() and 0 < _major(k) < int(own)]
     if not older:

@@ -1,4 +1,4 @@
-"""Forwards that take longer than their device works, because it waits for the CPU; and what the CPU does meanwhile."""
+"""Overhead: forwards in which the device waits for the CPU, and what the CPU does meanwhile."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from kernelbook.judge.findings.peers import loses_for_nothing, loss_to_eager
 from kernelbook.judge.findings.rules import FORWARD, SPENT, Finding, Scene, rule
 from kernelbook.text.units import duration, plural
 
-#: Parts of a forward's CPU time, told apart by who spends it.
+#: Parts of a forward's CPU time.
 WRAPPER, OUTPUT_CODE = "torch.compile's wrapper", "Inductor's output code"
 OPS, CALLS, PYTHON = "ATen ops", "calls of the CUDA API", "Python between the ops"
-#: Ranges that torch.compile opens around a call: guards, prologues and the compiled region itself.
+#: Ranges of torch.compile around a call: guards, prologues and the compiled region.
 WRAPPER_RANGE = re.compile(
     r"TorchDynamo Cache Lookup|Pregraph bytecode|AOTDispatcher Runtime Wrapper Prologue|Torch-Compiled Region"
     r"|CompiledFunction$|Inductor .*prologue",
     re.IGNORECASE,
 )
-#: The range of the code that Inductor wrote: it allocates and launches, as an eager forward would, too.
+#: The range of the code that Inductor generated, which allocates and launches.
 OUTPUT_RANGE = "## Call CompiledFxGraph"
-#: Parts below this share of the CPU time are left out of the sentence.
+#: Smaller parts of the CPU time are left out of texts.
 LEAST_PART = 0.05
 
 
@@ -49,11 +49,11 @@ def _in_some(group: Sequence[Finding]) -> str:
 
 @rule(
     "overhead-bound",
-    "an unprofiled forward takes over a tenth longer than the device works, and the CPU is why",
+    "an unprofiled forward takes over 10 % longer than the device is busy, and the CPU is busy longer than the device",
     _in_some,
 )
 def overhead_bound(scene: Scene) -> Iterator[Finding]:
-    """Says in how many processes, what the CPU does, and where this case's kernels are the fastest of its workload."""
+    """With the number of processes, the parts of CPU time, and whether the kernels are the fastest of the workload."""
     facts = scene.facts
     bounds = bounds_by_process(facts)
     behind = [process for process, bound in bounds.items() if bound == "launches"]
@@ -69,14 +69,14 @@ def overhead_bound(scene: Scene) -> Iterator[Finding]:
         f"Overhead-bound (launch-bound) in {often}: unprofiled forwards take {whole}{whole.over}, and the device is "
         f"busy for {duration(facts.device_busy_us)}."
     )
-    remedy = "Look at what differs between the processes: the GPU, the CPU beside it, and its load."
+    remedy = "Compare the GPU, the CPU and the load of the machine between the processes."
     yield note("overhead-bound", _figures(facts), remedy, text, theme="", subject=f"{often}, {whole.ends}")
 
 
 def _waits(scene: Scene, behind: Sequence[int]) -> Iterator[Finding]:
-    """Of the processes that wait for the CPU alone: how long, what the CPU does meanwhile, and the kernels' rank.
+    """The processes in which the device waits for the CPU: idle time, CPU activity, rank of the kernels.
 
-    The time is that for which the device is idle; how much of it a remedy saves is not measured, so it is spent.
+    The time is the idle time of the device. How much a remedy saves is not measured, so its kind is spent.
     """
     facts = scene.facts
     late = replace(facts, processes=tuple(p for p in facts.processes if p.process in behind))
@@ -98,7 +98,7 @@ def _waits(scene: Scene, behind: Sequence[int]) -> Iterator[Finding]:
 
 
 def waits_in(facts: CaseFacts, behind: Sequence[int]) -> str:
-    """`` in 2 of 3 processes``; empty where all of them wait."""
+    """`` in 2 of 3 processes``; empty if all of them wait."""
     merged = sum(process.merged for process in facts.processes)
     return f" in {len(behind)} of {merged} processes" if len(behind) < merged else ""
 
@@ -115,9 +115,9 @@ def _figures(facts: CaseFacts) -> str:
 
 
 def cpu_parts(facts: CaseFacts) -> dict[str, float]:
-    """Part of the CPU time of a forward -> its share, the largest first; of each the median over processes.
+    """Part of a forward's CPU time -> its share, largest first; medians over the processes.
 
-    Every call counts with what it spends in itself; what no call covers is Python's.
+    Each call counts with its self time; the rest is Python.
     """
     wholes = {(forward.process, forward.index): forward.cpu_time_us for forward in facts.usual_forwards}
     sums: dict[str, dict[tuple[int, int], float]] = {PYTHON: dict(wholes)}
@@ -147,9 +147,9 @@ def _part_of(total: CallTotal) -> str | None:
 
 
 def cpu_words(facts: CaseFacts) -> str:
-    """The larger parts, as a clause behind the word CPU; empty where none is known."""
-    told = [f"{percent(share)} {name}" for name, share in cpu_parts(facts).items() if share >= LEAST_PART]
-    return f", whose time under the profiler is {', '.join(told)}" if told else ""
+    """The larger parts as a clause; empty if none is known."""
+    texts = [f"{percent(share)} {name}" for name, share in cpu_parts(facts).items() if share >= LEAST_PART]
+    return f", whose time under the profiler is {', '.join(texts)}" if texts else ""
 
 
 def _remedy(scene: Scene) -> str:
@@ -164,7 +164,7 @@ def _remedy(scene: Scene) -> str:
 
 
 def wrapper_remedy(scene: Scene) -> str:
-    """Against what torch.compile spends a call; eager only where it is measured and its forward is shorter."""
+    """Less CPU time in torch.compile's wrapper; eager only if it was measured and is faster."""
     ways = ["compile a larger part of the model, so that one wrapper serves more kernels"]
     if not any(activity.graph for activity in scene.activities):
         ways.insert(
@@ -175,15 +175,15 @@ def wrapper_remedy(scene: Scene) -> str:
     loss = loss_to_eager(scene)
     if loss:
         ways.append(f"leave it eager: {loss.twin.case} takes {loss.eager} unprofiled")
-    said = "; or ".join(ways)
-    return f"{said[:1].upper()}{said[1:]}."
+    text = "; or ".join(ways)
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 # --- the fastest kernels ---------------------------------------------------------------------------------------------
 
 
 def _fastest(scene: Scene) -> str:
-    """Whether no other kernels of this workload are faster; cases that run the very same kernels are no rivals."""
+    """A sentence if the kernels are the fastest of the workload; cases with the same kernels do not count."""
     own = Counter(kernel.name for kernel in scene.kernels)
     peers = {peer.case: Counter(k.name for k in _kernels(peer)) for peer in scene.peers()}
     rivals = [p for p in scene.peers() if p.device_time_us and peers[p.case] != own]
@@ -202,7 +202,7 @@ def _fastest(scene: Scene) -> str:
 
 
 def _unprofiled(facts: CaseFacts, second: CaseFacts) -> str:
-    """How the unprofiled forwards compare: a ratio only where all processes of one are faster than all of the other."""
+    """Unprofiled forwards compared: a ratio only if all processes of one are faster than all of the other."""
     mine, theirs = forward_span(facts), forward_span(second)
     if mine is None or theirs is None:
         return "their unprofiled forwards are not known"

@@ -11,13 +11,13 @@ from kernelbook.judge.findings.costs import TimeRange, device_span, forward_span
 from kernelbook.judge.findings.rules import DEVICE, RECOVERABLE, Finding, Scene, in_cases, rule
 from kernelbook.text.units import duration, error, significant
 
-#: A forward that is slower by less than this share of itself than its eager twin is not told as a cost.
+#: Smaller losses, as a share of the forward, are not reported as a cost.
 LEAST_LOSS = 0.02
 
 
 @dataclass(frozen=True)
 class Loss:
-    """What a case loses to its eager twin: the unprofiled forwards of both, over their processes."""
+    """How much longer unprofiled forwards of a case take than those of its eager twin, over the processes of both."""
 
     twin: CaseFacts
     mine: TimeRange
@@ -25,12 +25,12 @@ class Loss:
 
     @property
     def time_us(self) -> float:
-        """By how much longer the case's own forward is, of medians."""
+        """Difference of the medians."""
         return self.mine.time_us - self.eager.time_us
 
 
 def loss_to_eager(scene: Scene) -> Loss | None:
-    """The loss to a comparable eager twin; None unless every process takes longer than every one of the twin."""
+    """The loss to a comparable eager twin; None unless every process is slower than every process of the twin."""
     twin = scene.eager_twin()
     mine = forward_span(scene.facts)
     eager = forward_span(twin) if twin and scene.comparable(twin) else None
@@ -41,7 +41,7 @@ def loss_to_eager(scene: Scene) -> Loss | None:
 
 
 def unfused_twin(scene: Scene) -> CaseFacts | None:
-    """The eager twin of a compiled case that runs the very same kernels, by full name and number."""
+    """The eager twin of a compiled case if it runs the same kernels, by full name and count."""
     twin = scene.eager_twin()
     if twin is None or not twin.on_device or not scene.kernels or scene.facts.mode != "compile":
         return None
@@ -50,21 +50,21 @@ def unfused_twin(scene: Scene) -> CaseFacts | None:
 
 
 def loses_for_nothing(scene: Scene) -> bool:
-    """Whether torch.compile fused nothing and makes the forward longer: one finding tells that with all its reasons."""
+    """Whether torch.compile fused nothing and the forward is slower than eager; compile-fused-nothing reports both."""
     return unfused_twin(scene) is not None and loss_to_eager(scene) is not None
 
 
-#: Told from this ratio of device times on, which every process of the two must reach.
+#: Least ratio of device times, in every process.
 FASTER_FROM = 1.5
-#: A peer may be wrong by as many times the error of the case: what is faster by far less accuracy is another trade.
+#: Most ratio of the peer's error to that of the case.
 MOST_ERROR = 2.0
-#: Workloads whose cases need not do the same: unknown, what measures the device, and bare traces.
+#: Workloads whose cases need not do the same work: unknown, ceilings, bare traces.
 UNLIKE = (None, YARDSTICK, "trace")
 
 
 @dataclass(frozen=True)
 class Faster:
-    """A comparable case of the same workload that takes much less device time, and how much less, µs."""
+    """A comparable case of the same workload with much less device time; times in µs."""
 
     peer: CaseFacts
     own_us: float
@@ -72,19 +72,19 @@ class Faster:
 
     @property
     def saved_us(self) -> float:
-        """Device time of a forward that its way of doing it spares."""
+        """Difference of device times."""
         return self.own_us - self.peer_us
 
     @property
     def ratio(self) -> float:
-        """``1.64``: how many times as long the case works."""
+        """Device time of the case over that of the peer."""
         return self.own_us / self.peer_us
 
 
 def faster_peer(scene: Scene) -> Faster | None:
-    """The one of least device time; none where the device, or an unprofiled forward, is not faster in all processes.
+    """The peer with the least device time; None unless its device time is lower in all processes, and its forward too.
 
-    Of those alone that compute the same: with an error against float64 not much larger, and an output as large.
+    Only peers that compute the same: similar error against float64, equal output bytes.
     """
     own = scene.facts.device_time_us
     if not own or not scene.facts.on_device or scene.facts.workload in UNLIKE:
@@ -96,9 +96,9 @@ def faster_peer(scene: Scene) -> Faster | None:
 
 
 def _computes_the_same(peer: CaseFacts, facts: CaseFacts) -> bool:
-    """Whether both were compared with float64, about as well, give as much, and do it by other kernels.
+    """Whether both have an error against float64, theirs not much larger, equal output bytes and different kernels.
 
-    Variants of a training step may do more than others, and none of them is compared with float64.
+    Variants of a training step, which may differ in work, have no error against float64.
     """
     mine, theirs = facts.relative_error, peer.relative_error
     if mine is None or theirs is None or theirs > MOST_ERROR * mine or peer.output_bytes != facts.output_bytes:
@@ -116,7 +116,7 @@ def _beats(peer: CaseFacts, facts: CaseFacts) -> bool:
 
 
 def _one_row(group: Sequence[Finding]) -> str:
-    """All that the same peer is faster than, the slowest first."""
+    """Summary of all cases that are slower than one peer, the slowest first."""
     slowest_first = sorted(group, key=lambda finding: -(finding.time_us or 0.0))
     each = ", ".join(f"{finding.case} {finding.subject}" for finding in slowest_first)
     return f"{in_cases(group)} take more device time than {group[0].theme} for the same work. They are {each}."
@@ -129,15 +129,12 @@ def _one_row(group: Sequence[Finding]) -> str:
     _one_row,
 )
 def slower_than_peer(scene: Scene) -> Iterator[Finding]:
-    """The whole difference of device times, for which the other rules name parts and reasons.
-
-    How exactly both compute stands beside.
-    """
+    """The whole difference of device times; other rules report parts of it and their causes."""
     faster = faster_peer(scene)
     if faster is None:
         return
     facts, peer, times = scene.facts, faster.peer, f"{significant(faster.ratio)} x"
-    text = f"{peer.case} does the same in {duration(faster.peer_us)} of device time; here it is {times} that"
+    text = f"{peer.case} does the same in {duration(faster.peer_us)} of device time; this case takes {times} as long"
     if facts.forward_time_us and peer.forward_time_us:
         text += (
             f", and an unprofiled forward takes {duration(facts.forward_time_us)} against "

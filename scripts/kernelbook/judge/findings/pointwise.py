@@ -1,4 +1,4 @@
-"""Pointwise kernels, softmax and reductions that move their bytes more slowly than the device copies."""
+"""Pointwise kernels, softmax and reductions with a memory rate far below that of a copy."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from kernelbook.judge.findings.rules import DEVICE, RECOVERABLE, Finding, Scene,
 from kernelbook.text.units import duration, significant
 
 POINTWISE, ROWWISE = ("elementwise", "copy/cast", "fill/mask"), ("softmax", "reduction")
-#: Slow is a kernel below this share of the measured copy ceiling that takes at least this share of the device time.
+#: A kernel is slow below this share of the copy ceiling, if it takes at least this share of the device time.
 SLOW_BELOW, LEAST_SHARE = 0.7, 0.05
-#: Another kernel is named where its share is greater by this factor; sizes that differ by less than ALIKE are as much.
+#: Another kernel is mentioned if its share is larger by this factor; bytes within ALIKE count as equal.
 MUCH_BETTER, ALIKE = 1.2, 0.01
 
 
 def _in_several(group: Sequence[Finding]) -> str:
-    """Of the dearest, and what the same kernel takes in the other cases."""
+    """The text of the most expensive one, and the times of the same kernel in other cases."""
     dearest = max(group, key=lambda finding: finding.time_us or 0.0)
     others = "; ".join(f"{f.case}: {f.subject}" for f in group if f.case != dearest.case)
     return f"{dearest.text} The same kernel in {others}."
@@ -32,7 +32,7 @@ def _in_several(group: Sequence[Finding]) -> str:
     yields=True,
 )
 def slow_pointwise(scene: Scene) -> Iterator[Finding]:
-    """Against the bytes of whole tensors, each read or written once; what a kernel at the ceiling would save."""
+    """By the bytes of whole tensors, each read or written once; the time is what a kernel at the ceiling would save."""
     whole = scene.device_time_us
     rows = {a.position: a for a in scene.activities}
     for cost in kernel_costs(scene.facts, scene.ceilings):
@@ -66,25 +66,25 @@ def slow_pointwise(scene: Scene) -> Iterator[Finding]:
 
 
 def _swifter(scene: Scene, cost: KernelCost, families: Sequence[str]) -> str:
-    """A kernel of these that does much better: of the same forward, else of a peer's with about as many bytes."""
+    """A much faster kernel of these families: of the same forward, otherwise of a peer with similar bytes."""
     own = _best(scene.facts, scene.ceilings, cost, families)
     if own:
         return f" {own.label} in the same forward reaches {percent(own.share_of_memory or 0.0)}."
-    found = []
+    candidates = []
     for peer in scene.peers():
         best = _best(peer, scene.ceilings, cost, families, cost.bytes)
         if best and peer.case != scene.facts.case:
-            found.append((best, peer.case))
-    if not found:
+            candidates.append((best, peer.case))
+    if not candidates:
         return ""
-    best, case = min(found, key=lambda one: one[0].time_us)
+    best, case = min(candidates, key=lambda one: one[0].time_us)
     return f" {best.label} in {case} moves as much in {duration(best.time_us)}, {percent(best.share_of_memory or 0.0)}."
 
 
 def _best(
     facts: CaseFacts, ceilings: Ceilings, cost: KernelCost, families: Sequence[str], moved: int | None = None
 ) -> KernelCost | None:
-    """The kernel of these nearest to the ceiling, where that is much nearer; only of those that move so many bytes."""
+    """The kernel of these families nearest to the ceiling, if it is much nearer; ``moved``: bytes that it must have."""
     kernels = {a.position for a in facts.activities if a.category == "kernel" and a.family in families}
     others = [
         other

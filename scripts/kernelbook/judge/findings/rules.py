@@ -1,4 +1,4 @@
-"""Rules and what they find. A new rule is one small function with ``@rule(...)`` and a test on a trace."""
+"""Rules and findings. A new rule is a function with ``@rule(...)`` and a test on a trace."""
 
 from __future__ import annotations
 
@@ -12,26 +12,25 @@ from kernelbook.judge.cost_model import Ceilings, ceilings_of
 from kernelbook.text.units import duration
 
 SEVERITIES = ("high", "medium", "low", "info")
-#: What the time of a finding is a part of: device time, CPU time (known under the profiler alone), unprofiled forward.
+#: The time that a finding is a part of: device time, CPU time (under the profiler), unprofiled forward.
 DEVICE, CPU, FORWARD = "device", "CPU, profiled", "forward"
-#: What the time of a finding is: time that the remedy could save, time that was spent, or no time at all.
+#: Kind of a finding: time that the remedy could save, time that was spent, or no time.
 RECOVERABLE, SPENT, NOTE = "recoverable", "spent", "note"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing a rule found in one case, or in several cases of one run.
+    """A problem or fact found by a rule in one case, or in several cases of one run.
 
-    ``time_us``: what it costs per forward, None where that cannot be said. ``of``: which time that is, device, "CPU,
-    profiled" or forward, None with ``time_us``. ``share``: of the forward's whole time of that kind. ``text`` says the
-    fact, ``remedy`` what to do. ``positions``: the device activities of the representative forward that it is about.
-    ``kind``: recoverable (the remedy could save that time), spent (time went there) or note (no claim about time).
-    ``time_low_us``, ``time_high_us``: the least and the most of the case's processes, where the time was taken of each.
-    ``cases``: all that it was found in, joined by a comma and a space, where they are several.
+    ``time_us``: its cost per forward, None if unknown. ``of``: which time that is: device, "CPU, profiled" or forward;
+    None without ``time_us``. ``share``: part of the forward's whole time of that kind. ``text``: the fact. ``remedy``:
+    what to do. ``positions``: the device activities of the representative forward concerned. ``kind``: recoverable (the
+    remedy could save that time), spent (that time went there) or note (no time). ``time_low_us``, ``time_high_us``:
+    range over the processes, if the time is known for each. ``cases``: all cases concerned, joined by ", ", if there
+    are several.
 
-    ``theme``: findings of one rule and one theme become one in `together`; None for one that always stands alone.
-    ``subject``: what it is about, in a few words, for the text of those that become one. ``run`` and ``case`` are
-    filled in by `find`; a rule leaves them.
+    ``theme``: findings of one rule and theme are merged by `together`; None for a finding that is never merged.
+    ``subject``: short text used when findings are merged. ``run`` and ``case`` are set by `find`.
     """
 
     run: str = field(default="", kw_only=True)
@@ -54,9 +53,9 @@ class Finding:
 
     @property
     def rank(self) -> tuple[int, bool, float, str]:
-        """Sort key: severity, CPU time under the profiler last, the longest time first, then the name of the rule.
+        """Sort key: severity, CPU time under the profiler last, longest time first, name of the rule.
 
-        Where a time differs between processes, the shortest counts, since all of them confirm it.
+        If the time differs between processes, the shortest counts.
         """
         sure = self.time_us if self.time_low_us is None else self.time_low_us
         return SEVERITIES.index(self.severity), self.of == CPU, -(sure or 0.0), self.rule
@@ -64,7 +63,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Scene:
-    """What a rule looks at: a case, and the other cases of the same run by name."""
+    """Input of a rule: a case, and the other cases of the same run by name."""
 
     facts: CaseFacts
     others: Mapping[str, CaseFacts]
@@ -72,26 +71,25 @@ class Scene:
 
     @property
     def activities(self) -> tuple[Activity, ...]:
-        """The device activities of the representative forward, in start order."""
+        """Device activities of the representative forward, in order of start."""
         return self.facts.activities
 
     @property
     def kernels(self) -> tuple[Activity, ...]:
-        """Its kernels."""
         return tuple(a for a in self.activities if a.category == "kernel")
 
     @property
     def device_time_us(self) -> float | None:
-        """Summed device time of that forward."""
+        """Summed device time of the representative forward."""
         return sum(a.duration_us for a in self.activities) or None
 
     @cached_property
     def ceilings(self) -> Ceilings:
-        """What the run measured that its device can do."""
+        """Ceilings of the run's device."""
         return self.given_ceilings or ceilings_of(self.others)
 
     def eager_twin(self) -> CaseFacts | None:
-        """The eager case of the same workload, variant and parameters, for one of another mode (compile, graph)."""
+        """The eager case with the same workload, variant and parameters, if this case has another mode."""
         own = self.facts
         if own.mode in (None, "eager"):
             return None
@@ -103,13 +101,13 @@ class Scene:
         return None
 
     def peers(self) -> list[CaseFacts]:
-        """All good cases of the same workload that may be compared with this one, which is among them."""
+        """All good cases of the same workload that are comparable with this one, and this one."""
         own = self.facts
-        found = [o for o in self.others.values() if o.workload == own.workload and self.comparable(o)]
-        return [o for o in found if o.status == "ok" and o.on_device and o.case != own.case] + [own]
+        same_workload = [o for o in self.others.values() if o.workload == own.workload and self.comparable(o)]
+        return [o for o in same_workload if o.status == "ok" and o.on_device and o.case != own.case] + [own]
 
     def comparable(self, other: CaseFacts) -> bool:
-        """Whether times of the other case may be set against those of this one."""
+        """Whether times of the other case can be compared with those of this case."""
         return refusal(self.facts.setting, other.setting) is None
 
 
@@ -119,10 +117,10 @@ Summary = Callable[[Sequence[Finding]], str]
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule: its name, the condition in words, and the function that looks.
+    """A rule: name, condition in words, and function.
 
-    ``summary``: the text of what was found in several cases of a run alike, from the finding of each.
-    ``yields``: whether it is silent about activities that another rule already calls recoverable.
+    ``summary``: makes the text of merged findings from the finding of each case. ``yields``: whether it skips
+    activities that another rule reports as recoverable.
     """
 
     name: str
@@ -136,7 +134,7 @@ _RULES: dict[str, Rule] = {}
 
 
 def rule(name: str, condition: str, summary: Summary | None = None, yields: bool = False) -> Callable[[Look], Look]:
-    """Register the decorated function under ``name``."""
+    """Register the decorated function as the rule ``name``."""
 
     def register(look: Look) -> Look:
         _RULES[name] = Rule(name, condition, look, summary, yields)
@@ -146,23 +144,23 @@ def rule(name: str, condition: str, summary: Summary | None = None, yields: bool
 
 
 def rules() -> Mapping[str, Rule]:
-    """All rules by name, in the order of their definition."""
+    """All rules by name, in order of definition."""
     return dict(_RULES)
 
 
-def together(told: Sequence[Finding], yardsticks: Iterable[str] = ()) -> list[Finding]:
-    """The findings of one run, those of one rule and theme made one, in the order of their first.
+def together(findings: Sequence[Finding], yardsticks: Iterable[str] = ()) -> list[Finding]:
+    """Merge the findings of one run that have the same rule and theme, in order of the first of each.
 
-    It stands under the case that it costs most, or the first; never under a yardstick where there is another. Its time
-    is that case's, without the range over that case's processes, which the times of the other cases need not lie in.
+    A merged finding belongs to the case with the highest cost, or the first; a yardstick only if there is no other. It
+    has the time of that case, without a range over its processes.
     """
     groups: dict[tuple[str, str | int], list[Finding]] = {}
-    for number, finding in enumerate(told):
+    for number, finding in enumerate(findings):
         groups.setdefault((finding.rule, number if finding.theme is None else finding.theme), []).append(finding)
-    return [one for group in groups.values() for one in _told_once(group, set(yardsticks))]
+    return [one for group in groups.values() for one in _merge(group, set(yardsticks))]
 
 
-def _told_once(group: Sequence[Finding], yardsticks: set[str]) -> list[Finding]:
+def _merge(group: Sequence[Finding], yardsticks: set[str]) -> list[Finding]:
     summary = rules()[group[0].rule].summary
     cases = list(dict.fromkeys(finding.case for finding in group))
     if len(cases) == 1 or summary is None:
@@ -179,7 +177,7 @@ def _evidence(group: Sequence[Finding]) -> str:
 
 
 def yardstick_cases(cases: Iterable[CaseFacts]) -> list[str]:
-    """Those that measure what the device can do."""
+    """Names of the cases that measure ceilings."""
     return [facts.case for facts in cases if facts.workload == YARDSTICK]
 
 
@@ -192,19 +190,19 @@ def in_cases(group: Sequence[Finding]) -> str:
 
 
 def times(group: Sequence[Finding]) -> str:
-    """The times of all, from the least to the most: ``0.74 µs to 2.34 µs``."""
-    known = sorted(finding.time_us for finding in group if finding.time_us is not None)
-    ends = list(dict.fromkeys(duration(time) for time in known[:1] + known[-1:]))
+    """Range of the times: ``0.74 µs to 2.34 µs``."""
+    values = sorted(finding.time_us for finding in group if finding.time_us is not None)
+    ends = list(dict.fromkeys(duration(time) for time in values[:1] + values[-1:]))
     return " to ".join(ends)
 
 
 def shares(group: Sequence[Finding]) -> str:
-    """The shares of all, from the least to the most: ``5 % to 13 %``."""
-    known = sorted(finding.share for finding in group if finding.share is not None)
-    ends = list(dict.fromkeys(f"{share:.0%}".replace("%", " %") for share in known[:1] + known[-1:]))
+    """Range of the shares: ``5 % to 13 %``."""
+    values = sorted(finding.share for finding in group if finding.share is not None)
+    ends = list(dict.fromkeys(f"{share:.0%}".replace("%", " %") for share in values[:1] + values[-1:]))
     return " to ".join(ends)
 
 
 def subjects(findings: Iterable[Finding]) -> str:
-    """What they are about, each once."""
+    """The distinct subjects, joined."""
     return ", ".join(dict.fromkeys(finding.subject for finding in findings if finding.subject))
