@@ -16,6 +16,7 @@ from kernelbook.kernel_names.words import by_words
 
 WRAPPER = re.compile(
     r"(?:(?:vectorized|unrolled|index|legacy)_)?elementwise_kernel\w*|reduce_kernel|multi_tensor_apply_kernel"
+    r"|kernelPointwiseApply\d"
 )
 UNWRAPPED = ("softmax_warp_", "cunn_", "CatArrayBatched", "batch_norm_")
 #: (functor, family, what, op), the first match wins. Without ``what`` or ``op`` the functor's own name is taken.
@@ -27,6 +28,7 @@ FUNCTORS: tuple[tuple[str, str, str, str | None], ...] = (
     (r"isposinf_kernel_impl", "fill/mask", "marks the elements that are +inf", "isposinf"),
     (r"arange_cuda_out|range_cuda|eye_out_cuda|linspace", "fill/mask", "fills with a sequence", "arange"),
     (r"\w*_copy_kernel_cuda|copy_device_to_device|\bCopy<|Convert\w*To\w+Op", "copy/cast", "copies", "copy"),
+    (r"bernoulli|random_from_to|(?:uniform|normal|exponential)_and_transform", "other", "random numbers", None),
     (r"\bMeanOps\b", "reduction", "mean", "mean"),
     (r"\bsum_functor\b|sum_kernel", "reduction", "sum", "sum"),
     (r"\bArg(?:Max|Min)Ops\b", "reduction", "index of the largest or smallest", None),

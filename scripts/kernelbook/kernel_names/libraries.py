@@ -49,12 +49,12 @@ LIBRARIES = {
 OTHERS = {"CUB", "Thrust", "cuSPARSE", "cuFFT", "cuSOLVER", "cuRAND", "FBGEMM"}
 #: Element types as words of a name, or as CuTe writes a tensor's type.
 NAMED_TYPE = re.compile(
-    r"(?:(?<=_)|^|tensorptr)(bf16|bfloat16|fp?16|float16|half|fp?32|float|fp64|tf32|fp8|e4m3|e5m2|(?:nv|mx)?fp4|e2m1|u?int8)"
+    r"(?:(?<=_)|^|tensorptr)(bf16|bfloat16|fp?16|float16|half|fp?32|float|fp64|tf32|(?:mx)?fp8|e4m3|e5m2|(?:nv|mx)?fp4|e2m1|u?int8)"
     r"(?:_t)?(?=_|gmem|$)"
 )
 #: The words for a copy that quantises, and for the type that it writes.
-QUANTISES = re.compile(r"(?<!de)quant|(?<=cvt_)\w+_to_fp", re.IGNORECASE)
-QUANTISED = re.compile(r"fp8|e4m3|int8|fp4|e2m1", re.IGNORECASE)
+QUANTISES = re.compile(r"(?<!de)quant|(?<!up)cast|(?<=cvt_)\w+_to_fp", re.IGNORECASE)
+QUANTISED = re.compile(r"fp8|e4m3|int8|fp4|e2m1|(?<!un)signed char", re.IGNORECASE)
 #: BLAS and LAPACK put the type in front of the routine's name.
 BLAS = re.compile(
     r"(?:^|_)([sdcz])(?:gemm|gemv|geru?|gerc|get[rf]|geqr|symm|symv|syr|syev|hemm|her|tr[sm][mv]|potr?f|la[a-z]{3}|scal"
@@ -97,7 +97,8 @@ def _type(family: str, own: str, template: str, text: str) -> str:
     them to a floating-point type agree.
     """
     if family == "copy/cast" and QUANTISES.search(own):
-        written = QUANTISED.search(template) or QUANTISED.search(own)
+        arguments = text[text.find("(") :]
+        written = QUANTISED.search(template) or QUANTISED.search(own) or QUANTISED.search(arguments)
         if written:
             return element(written[0].lower())
     if (kind := element_in(template)) in FLOATING:

@@ -54,7 +54,7 @@ SPELLINGS = {
     "fp16": "half __half half_t Half float16 _Float16 f16 fp16 h __half2 half2 Fp16",
     "bf16": "bf16 BFloat16 bfloat16_t bfloat16 bf16_t __bf16 __nv_bfloat16 nv_bfloat16 __hip_bfloat16 hip_bfloat16 "
     "__nv_bfloat162 Bfloat16 bhalf_t",
-    "fp8": "e4m3 e5m2 fp8 f8 f8e4m3 f8e5m2 fp8e4m3 fp8e5m2 float_e4m3_t float_e5m2_t Float8_e4m3fn Float8_e5m2 "
+    "fp8": "e4m3 e5m2 fp8 mxfp8 f8 f8e4m3 f8e5m2 fp8e4m3 fp8e5m2 float_e4m3_t float_e5m2_t Float8_e4m3fn Float8_e5m2 "
     "Float8_e4m3fnuz Float8_e5m2fnuz __nv_fp8_e4m3 __nv_fp8_e5m2 __hip_fp8_e4m3 __hip_fp8_e4m3_fnuz fp8_t f8_t "
     "f8_fnuz_t f8_ocp_t bf8_t bf8_fnuz_t bf8_ocp_t E4m3 E5m2 MxE4m3",
     "fp4": "e2m1 f4 fp4 nvfp4 mxfp4 float_e2m1_t __nv_fp4_e2m1 Float4_e2m1fn_x2 E2m1 MxE2m1",
@@ -73,6 +73,8 @@ SPELLINGS = {
 }
 ELEMENT_TYPES = {spelling.replace("#", " "): kind for kind, text in SPELLINGS.items() for spelling in text.split()}
 FLOATING = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp4", "complex64", "complex128")
+#: Types that are seldom an index's or a flag's.
+OPERANDS = (*FLOATING, "int8")
 IDENTIFIER = re.compile(r"complex<(?:float|double)>|(?:unsigned |signed )?[A-Za-z_]\w*")
 
 #: The compute capability for each generation that cuBLAS and cuDNN name.
@@ -95,11 +97,11 @@ def element(spelling: str | None) -> str:
 
 
 def element_in(text: str) -> str:
-    """The first floating-point type in a piece of C++, else its first other element type."""
+    """The first floating-point type or int8 in a piece of C++, else its first other element type."""
     other = UNKNOWN
     for match in IDENTIFIER.finditer(text):
         kind = ELEMENT_TYPES.get(match.group(), UNKNOWN)
-        if kind in FLOATING:
+        if kind in OPERANDS:
             return kind
         other = kind if other == UNKNOWN else other
     return other

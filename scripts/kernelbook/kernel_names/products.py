@@ -21,7 +21,7 @@ SIDES = r"(?P<m>\d+)x(?P<n>\d+)"
 DIMS = r"\d+x\d+x\d+"
 TYPE = r"(?:tf32|bf16|f16|f32|f64|e4m3|e5m2|e2m1|f8|f4|i8|i4|i32|s8|u8|s4|s32)"
 CONVOLUTION = r"[fdw]prop|[dw]grad|(?:de)?conv\w*?"
-PRODUCT = r"gemm|gemv|symm|hemm|syr2?kx?|her2?kx?|trmm"
+PRODUCT = r"(?:(?:bs)?sp)?gemm|gemv|symm|hemm|syr2?kx?|her2?kx?|trmm"
 #: What an accumulator's letter says of the operands: on CUDA cores by itself, on tensor cores with the instruction.
 #: Where no type is named, s1688 is tf32: CUTLASS names 16-bit operands, and 16x8x8 takes no others.
 LETTERS = {
@@ -30,10 +30,10 @@ LETTERS = {
 }  # fmt: skip
 SPELLED = LETTERS | {
     "bf16": "bf16", "f16": "fp16", "fp16": "fp16", "f32": "fp32", "fp32": "fp32", "f64": "fp64", "tf32": "tf32",
-    "s8": "int8", "int8": "int8", "u8": "uint8", "s4": "int4", "f8": "fp8", "e4m3": "fp8", "e5m2": "fp8", "f4": "fp4",
-    "e2m1": "fp4", "f6": "fp6", "e3m2": "fp6", "e2m3": "fp6",
+    "s8": "int8", "int8": "int8", "u8": "uint8", "uint8": "uint8", "s4": "int4", "f8": "fp8", "e4m3": "fp8",
+    "e5m2": "fp8", "f4": "fp4", "e2m1": "fp4", "f6": "fp6", "e3m2": "fp6", "e2m3": "fp6",
 }  # fmt: skip
-NVJET_TYPES = {"t": "bf16", "h": "fp16", "q": "fp8", "o": "fp4", "s": "tf32", "d": "fp64"}
+NVJET_TYPES = {"t": "bf16", "h": "fp16", "q": "fp8", "o": "fp4", "s": "tf32", "tf32": "tf32", "d": "fp64"}
 TENSILE_TYPES = {
     "H": "fp16", "B": "bf16", "S": "fp32", "D": "fp64", "C": "complex64", "Z": "complex128", "F8": "fp8", "B8": "fp8",
     "I8": "int8", "4xi8": "int8", "X": "tf32", "F4": "fp4", "F6": "fp6",
@@ -70,19 +70,20 @@ XMMA_TRAITS = r"""
     \b(?P<architecture>Volta|Turing|Ampere|Hopper)_(?:(?P<simt>[fdi]fma)|(?P<tensor>[hid]g?mma))
     Cta_tile<(?:\w+::)*\w+, (?P<m>\d+), (?P<n>\d+), (?P<k>\d+)
 """
+NO_PRODUCT = "cuda_reorder|.*implicit_gemm"
 GENERATION = r"(?:\b|_)(?P<architecture>maxwell|volta|turing|ampere|hopper)_(?:[a-z]+\d+(?:x\d+)?_)?"
 CORES = r"(?P<accumulator>g?[a-z])(?:(?P<tensor>(?P<instruction>\d{3,}))|(?P<simt>))"
 SPLIT_K = "adds up the parts of a split-K product"
 
 SCHEMES = (
     Scheme("cuBLAS", "GEMM", "matrix product (nvjet)", "nvjet_", rf"""
-        nvjet_(?:{ARCH}_)?(?P<type>[a-z])[a-z]+_(?:mma_)?{SIDES}(?=[x_]\d)
+        nvjet_(?:{ARCH}_)?(?P<type>[a-z])[a-z]+_(?:(?P<math>tf32)_)?(?:mma_)?{SIDES}(?=[x_]\d)
         _\d+x\d+_(?P<k>\d+)x(?P<stages>\d+)(?:_(?P<cluster>\d+x\d+)_|$)
         _\d+x\d+x(?P<k>\d+)(?:_(?P<stages>\d+)_|$)
         _(?P<layout>[NT]{{3,4}})$""", NVJET_TYPES, "yes"),
     Scheme("cuBLAS", "GEMM", "matrix product (xmma)", "_xmma_", rf"{ARCH}_xmma_(?:{PRODUCT})_" + XMMA),
     Scheme("cuDNN", "other", "convolution", "_xmma_", rf"{ARCH}_xmma_(?:{CONVOLUTION})_" + XMMA),
-    Scheme("cuBLAS", "GEMM", "matrix product (xmma)", "xmma", r"^xmma\w*::gemm::(?!.*implicit_gemm)" + XMMA_TRAITS, {}),
+    Scheme("cuBLAS", "GEMM", "matrix product (xmma)", "xmma", rf"^xmma\w*::gemm::(?!{NO_PRODUCT})" + XMMA_TRAITS, {}),
     Scheme("cuDNN", "other", "convolution", "xmma", r"^xmma\w*::(?:implicit_gemm|gemm)::" + XMMA_TRAITS, {}),
     Scheme("CUTLASS", "GEMM", "matrix product", "cutlass3x_", _cutlass3(PRODUCT), SPELLED),
     Scheme("CUTLASS", "other", "convolution", "cutlass3x_", _cutlass3(CONVOLUTION), SPELLED),
@@ -94,7 +95,7 @@ SCHEMES = (
         _stages_(?P<k>\d+)x(?P<stages>\d+)
         _(?P<layout>[ntc]{{2}})(?:_v\d)?$""", SPELLED),
     Scheme("cuDNN", "other", "convolution", "_", rf"""
-        {GENERATION}{CORES}(?:cudnn|(?:{CONVOLUTION}))(?:_(?P<type>[a-z]+\d+)(?:x\d+)?)?_
+        {GENERATION}{CORES}(?:cudnn|(?:{CONVOLUTION}))(?:_(?P<type>[a-z]+\d+)(?:x\d+)?(?:_[a-z]+\d+x\d+)?)?_
         _{SIDES}_
         _stages_(?P<k>\d+)x(?P<stages>\d+)""", SPELLED),
     Scheme("cuBLAS", "GEMM", "matrix-vector or narrow product", "gem", r"""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from kernelbook.kernel_names.model import ARCHITECTURES, ELEMENT_TYPES, FLOATING, UNKNOWN, KernelName, element_in
+from kernelbook.kernel_names.model import ARCHITECTURES, ELEMENT_TYPES, OPERANDS, UNKNOWN, KernelName, element_in
 
 #: Matrix instructions as CUTLASS writes them, M N K without separators.
 INSTRUCTIONS = {
@@ -94,7 +94,7 @@ def _epilogue(text: str) -> str | None:
 def _type(scheme: Scheme, groups: Mapping[str, str], text: str) -> str:
     if scheme.types is None:
         kind = element_in(text[text.find("<") :])
-        return kind if kind in FLOATING else UNKNOWN  # an integer is mostly the type of an index
+        return kind if kind in OPERANDS else UNKNOWN
     spelling = groups.get("math") or groups.get("type")
     if not spelling:
         spelling = groups.get("accumulator", "") + ("" if "simt" in groups else groups.get("instruction", ""))
