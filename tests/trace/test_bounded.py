@@ -68,7 +68,7 @@ def test_what_is_held_does_not_grow_with_the_file(tmp_path, monkeypatch, place, 
     for module, name in limits:
         monkeypatch.setattr(module, name, 1 << 14)
     monkeypatch.setattr(reader, "_SMALL", 1 << 12)
-    monkeypatch.setattr(source, "_AT_ONCE", 1 << 12)
+    monkeypatch.setattr(source, "_MOST_PLAIN", 1 << 12)
     for module in (reader, salvage):
         monkeypatch.setattr(module, "MOST_WASTED", 10**5)
     small = functools.partial(reader.EventReader, block=1 << 14)

@@ -37,7 +37,7 @@ def test_a_forward_counts_once_a_later_launch_was_read(tmp_path, kept):
     launches = kept // 2
     # the last forward with a launch may have had more of them
     whole = max(launches - 1, 0) // EACH
-    assert reading.cut.tolist() == [number >= whole for number in range(FORWARDS)]
+    assert reading.incomplete.tolist() == [number >= whole for number in range(FORWARDS)]
     activities, _ = reading.forwards()
     assert activities.num_rows == whole * EACH
     (step,) = reading.annotations()
@@ -53,25 +53,25 @@ def test_the_loss_is_counted_and_every_range_is_still_there(tmp_path):
     assert reading.ranges.num_rows == FORWARDS
     assert reading.ranges["kernels"].to_pylist() == [3, 1, 0, 0]  # the second kernel's launch is past the cut
     (warning,) = (warning for warning in reading.warnings if warning.code == "truncated")
-    assert "3 of 4 ranges may lack work past it" in warning.message
+    assert "3 of 4 ranges may lack work after it" in warning.message
 
 
 def test_where_launches_come_first_their_missing_activities_tell(tmp_path):
     cpu, pairs = parts()
     reading = cut(tmp_path / "cut.json", cpu + pairs[1::2] + [launch(None, 9000)] + pairs[0 : 2 * EACH + 2 : 2])
-    assert reading.cut.tolist() == [False, True, True, True]
+    assert reading.incomplete.tolist() == [False, True, True, True]
 
 
 def test_a_forward_keeps_its_number_where_an_earlier_one_is_cut(tmp_path):
     cpu, pairs = parts()
     without_the_first = [pairs[place] for place in range(2, len(pairs), 2)]
     reading = cut(tmp_path / "cut.json", cpu + pairs[1::2] + [launch(None, 9000)] + without_the_first)
-    assert reading.cut.tolist() == [True, False, False, False]
+    assert reading.incomplete.tolist() == [True, False, False, False]
     activities, calls = reading.forwards()
     assert sorted(set(activities["index"].to_pylist())) == sorted(set(calls["index"].to_pylist())) == [1, 2, 3]
 
 
 def test_a_file_that_is_whole_and_one_without_a_device_have_nothing_cut(tmp_path, read):
     cpu, pairs = parts()
-    assert not read(cpu + pairs).cut.any()
-    assert not cut(tmp_path / "cut.json", cpu).cut.any()
+    assert not read(cpu + pairs).incomplete.any()
+    assert not cut(tmp_path / "cut.json", cpu).incomplete.any()

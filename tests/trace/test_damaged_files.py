@@ -192,7 +192,7 @@ def test_every_byte_before_a_break_is_used(tmp_path, size):
     names, found = read_all(tmp_path / "made.json")
     assert names == read_all(tmp_path / "whole.json")[0]
     assert found.truncated
-    assert found.checks == [f"the gzip file is damaged behind {size} bytes of its content (invalid block type)"]
+    assert found.checks == [f"the gzip file is damaged after {size} bytes of its content (invalid block type)"]
 
 
 def test_a_cut_gzip_file_gives_every_byte(tmp_path):
@@ -227,7 +227,7 @@ def test_a_gzip_file_that_gives_nothing_is_not_said_to_be_blank(read_bytes, plac
     data[place] = 0xFF
     with pytest.raises(TraceError) as error:
         read_bytes(bytes(data))
-    assert "the gzip file is damaged behind 0 bytes of its content" in str(error.value)
+    assert "the gzip file is damaged after 0 bytes of its content" in str(error.value)
     assert "blank" not in str(error.value)
 
 

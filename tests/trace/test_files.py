@@ -232,7 +232,7 @@ def test_long_and_odd_names_are_grouped_whole(read):
         (b"[1, 2, 3]", "the array holds no trace event"),
         (b'[{"a": 1}]', "the array holds no trace event"),
         (b'{"traceEvents": [{"a": 1}]}', "traceEvents holds no trace event"),
-        (b'{"traceEvents": {"a": 1}}', "traceEvents that is no array"),
+        (b'{"traceEvents": {"a": 1}}', "traceEvents that is not an array"),
         (b'"text"', "a JSON str"),
         (b"12", "a JSON int"),
         (b"null", "null"),

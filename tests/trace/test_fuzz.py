@@ -169,9 +169,9 @@ def test_forwards_are_those_of_a_plain_reading(events, annotation):
     assert len({each[0] for each in work}) == len(set(work)) == len({each[1:] for each in work})
     inside = [events[place] for place in set().union(*(forward["places"] for forward in plain))]
     kernels = Counter(event["name"] for event in inside if event["cat"] == "kernel")
-    assert {row["name"]: row["count"] for row in reading.range_kernels.to_pylist()} == kernels
+    assert {row["name"]: row["count"] for row in reading.tables()["range_kernels"].to_pylist()} == kernels
     ops = {event["name"] for event in inside if event["cat"] == "cpu_op"}
-    assert set(reading.range_ops["name"].to_pylist()) == ops
+    assert set(reading.tables()["range_ops"]["name"].to_pylist()) == ops
 
 
 @given(traces())

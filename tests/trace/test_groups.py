@@ -221,5 +221,5 @@ def test_ranges_that_are_cut_are_no_work_of_their_own(read_bytes):
     ordered = [event for event in events if event["cat"] != "kernel"] + [e for e in events if e["cat"] == "kernel"]
     text = kineto(ordered)
     reading = read_bytes(text[: text.rindex('"b"')].encode())
-    assert reading.cut.tolist() == [False, True]
+    assert reading.incomplete.tolist() == [False, True]
     assert reading.ranges["kind"].to_pylist() == [0, 0]

@@ -106,8 +106,8 @@ def test_graphs_of_two_processes_are_two_launches(read):
     reading = read(two_processes(kernel("a", 90, 1, 1, device=0), kernel("b", 90, 1, 2, device=1), *nodes))
     graphs = [row for row in reading.activities.to_pylist() if row["graph"]]
     assert sorted((row["launch_start_us"], row["device"]) for row in graphs) == [(10, 0)] * 3 + [(15, 1)] * 3
-    assert reading.device_use["launch"].to_pylist().count(None) == 0
-    assert len(set(reading.device_use["launch"].to_pylist())) == 4
+    assert reading.device_use["launch"].to_list().count(None) == 0
+    assert len(set(reading.device_use["launch"].to_list())) == 4
 
 
 @st.composite

@@ -169,10 +169,10 @@ def test_ranges_of_other_threads_inside_a_forward_are_told_apart_from_it(read):
         launch(1, 135, tid=AUTOGRAD), kernel("ncclDevKernel", 300, 8, 1),
     ]  # fmt: skip
     reading = read(events, "train")
-    beside = reading.beside_forwards().to_pylist()
+    beside = reading.beside_forwards().to_rows()
     assert [(row["annotation"], row["kernels"]) for row in beside] == [("nccl:all_reduce", 1)]
     assert [row["kernels"] for row in reading.ranges.to_pylist() if row["forward"]] == [0]
-    assert read(events, "nothing").beside_forwards().num_rows == 0
+    assert read(events, "nothing").beside_forwards().size == 0
 
 
 def test_rows_of_another_process_are_never_taken(read):

@@ -67,7 +67,7 @@ def test_a_window_that_is_cut_short_leaves_the_others_whole(read_windows):
     whole = made_trace.kineto(window(0, 30))
     reading = read_windows(window(0, 10), whole[: whole.rindex('"cudaLaunchKernel"')], window(0, 40))
     assert reading.truncated
-    assert reading.cut.tolist() == [False, False, True, True, False, False]
+    assert reading.incomplete.tolist() == [False, False, True, True, False, False]
     assert [kernels for _, kernels, _ in figures(reading)] == [1, 1, 1, 0, 1, 1]
 
 

@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -22,7 +21,7 @@ from kernelbook.containers.launching import refusal
 from kernelbook.extraction.measurement import Measurement, MeasurementError, load_measurement
 from kernelbook.extraction.trace_notes import beside_forwards, trace_notes
 from kernelbook.text.units import duration, plural, quantile
-from kernelbook.trace import TraceError, TraceReading, read_trace, select_ranges
+from kernelbook.trace import TraceError, TraceReading, read_trace
 from kernelbook.trace.recorded import is_trace
 
 FEWEST_SAMPLES = 30  # raw forward times that a median and its 5-95 % span are read from
@@ -213,7 +212,7 @@ def _tables(
     else:
         row["annotation"] = row["annotation"] or reading.groups.forward_name
         activities, calls = reading.forwards()
-        ranges = _ranges(reading)
+        ranges = reading.complete_ranges()
         forwards = ranges.filter(ranges["forward"]).to_pylist()
         parts = {"ranges": ranges, "activities": activities, "calls": calls, "ops": reading.ops}
         parts["kernels"] = reading.kernels
@@ -233,15 +232,6 @@ def _warnings(reading: TraceReading, device_type: str | None) -> Iterator[dict[s
         known = warning.code == "no_launches" and device_type == "cpu"
         message = "nothing was launched on a device: a CPU run" if known else warning.message
         yield {"code": warning.code, "count": warning.count, "message": message}
-
-
-def _ranges(reading: TraceReading) -> pa.Table:
-    """The whole ranges; `index` of a forward is its number among the forwards."""
-    index = reading.ranges["index"].to_pylist()
-    for place in np.flatnonzero(reading.forward_number >= 0).tolist():
-        index[place] = int(reading.forward_number[place])
-    column = reading.ranges.column_names.index("index")
-    return select_ranges(reading.ranges.set_column(column, "index", pa.array(index, pa.int64())), ~reading.cut)[0]
 
 
 def _complete(row: dict[str, Any], forwards: Sequence[Mapping[str, Any]], begun: int) -> list[dict[str, Any]]:

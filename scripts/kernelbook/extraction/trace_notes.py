@@ -5,10 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
-
-import numpy as np
-import pyarrow as pa
 
 from kernelbook.text.units import plural
 from kernelbook.trace import TraceReading
@@ -55,21 +51,21 @@ def _schema(reading: TraceReading) -> Iterator[Note]:
 
 def _ops(reading: TraceReading) -> Iterator[Note]:
     """A graph replay calls no op, so its trace lacks none."""
-    if reading.ops.num_rows:
+    if reading.frames["ops"].size:
         return
-    used = _tally(reading.device_use, "graph", "launch_api")
+    used = reading.device_use.counts("graph", "launch_api")
     if any(not graph and GRAPH_LAUNCH not in (api or "").lower() for graph, api in used):
-        recorded = reading.ranges.num_rows or reading.steps  # they are recorded along with the ops
+        recorded = reading.frames["ranges"].size or reading.steps  # they are recorded along with the ops
         why = "" if recorded else " (recorded without ProfilerActivity.CPU)"
         yield _note("no_ops", 1, f"the trace has no CPU ops{why}: which op launched a kernel is not known")
 
 
 def _graphs(reading: TraceReading) -> Iterator[Note]:
-    graphs = reading.device_use.filter(reading.device_use["graph"])
-    launches = Counter(graphs["launch"].to_pylist())
+    graphs = reading.device_use.take(reading.device_use["graph"].values)
+    launches = Counter(graphs["launch"].to_list())
     if launches:
         most = max(launches.values())
-        all_graphs = all(GRAPH_LAUNCH in api.lower() for api in graphs["launch_api"].to_pylist())
+        all_graphs = all(GRAPH_LAUNCH in api.lower() for api in graphs["launch_api"].to_list())
         if len(launches) == 1:
             text = f"1 launch starts several activities, up to {most}: {'a graph launch, ' * all_graphs}counted once"
         else:
@@ -79,7 +75,7 @@ def _graphs(reading: TraceReading) -> Iterator[Note]:
 
 
 def _driver(reading: TraceReading) -> Iterator[Note]:
-    used = _tally(reading.device_use, "category", "launch_api").items()
+    used = reading.device_use.counts("category", "launch_api").items()
     apis = {api: n for (category, api), n in used if category == "kernel" and api and DRIVER_LAUNCH.match(api)}
     if apis:
         number = sum(apis.values())
@@ -91,7 +87,7 @@ def _driver(reading: TraceReading) -> Iterator[Note]:
 
 
 def _streams(reading: TraceReading) -> Iterator[Note]:
-    pairs = _tally(reading.device_use, "device", "stream")
+    pairs = reading.device_use.counts("device", "stream")
     if len(pairs) > 1:
         devices = len({device for device, _ in pairs})
         where = f"{len(pairs)} streams" + (f" of {devices} devices" if devices > 1 else "")
@@ -101,7 +97,7 @@ def _streams(reading: TraceReading) -> Iterator[Note]:
 
 
 def _steps(reading: TraceReading) -> Iterator[Note]:
-    if reading.steps and not reading.ranges.num_rows:
+    if reading.steps and not reading.frames["ranges"].size:
         spans = plural(reading.steps, "ProfilerStep# span", "ProfilerStep# spans")
         text = f"the trace has {spans} and no range: to take them as ranges, name the annotation 'ProfilerStep#*'"
         yield _note("steps_alone", reading.steps, text)
@@ -110,15 +106,15 @@ def _steps(reading: TraceReading) -> Iterator[Note]:
 def beside_forwards(reading: TraceReading) -> Iterator[Note]:
     """Ranges of other threads, such as those of collectives in backward, whose kernels a forward does not have."""
     beside = reading.beside_forwards()
-    kernels = sum(count or 0 for count in beside["kernels"].to_pylist())
+    kernels = sum(count or 0 for count in beside["kernels"].to_list())
     if kernels:
-        names = list(dict.fromkeys(beside["group"].to_pylist()))
+        names = list(dict.fromkeys(beside["group"].to_list()))
         told = ", ".join(names[:MOST_NAMES]) + (" ..." if len(names) > MOST_NAMES else "")
         text = (
-            f"{plural(beside.num_rows, 'range')} of other threads ({told}) ran inside {reading.groups.forward_name}: "
+            f"{plural(beside.size, 'range')} of other threads ({told}) ran inside {reading.groups.forward_name}: "
             f"{plural(kernels, 'kernel')} in them count for them alone"
         )
-        yield _note("ranges_beside", beside.num_rows, text)
+        yield _note("ranges_beside", beside.size, text)
 
 
 def _numbered(reading: TraceReading) -> Iterator[Note]:
@@ -133,25 +129,6 @@ def _numbered(reading: TraceReading) -> Iterator[Note]:
             more = f" and {len(found) - MOST_NAMES} more" if len(found) > MOST_NAMES else ""
             count = sum(map(len, found.values()))
             yield _note(code, count, f"{count} {text}: {names}{more}")
-
-
-def _tally(table: pa.Table, *names: str) -> dict[tuple[Any, ...], int]:
-    """How many rows have each combination of values in these columns.
-
-    By codes, since Arrow's own ways (group_by, to_numpy, a column compared with a value) import pandas, which takes
-    longer than to read a small trace.
-    """
-    if not table.num_rows:
-        return {}
-    encoded = [table[name].combine_chunks().dictionary_encode("encode") for name in names]
-    shape = [len(column.dictionary) for column in encoded]
-    codes = [np.frombuffer(column.indices.buffers()[1], np.int32, table.num_rows) for column in encoded]
-    counts = np.bincount(np.ravel_multi_index(codes, shape))
-    places = np.flatnonzero(counts)
-    values = [column.dictionary.to_pylist() for column in encoded]
-    rows = zip(*np.unravel_index(places, shape), strict=True)
-    named = [tuple(known[code] for known, code in zip(values, row, strict=True)) for row in rows]
-    return dict(zip(named, counts[places].tolist(), strict=True))
 
 
 def _note(code: str, count: int, message: str) -> Note:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import compress
 from typing import Any
 
 from kernelbook.trace.annotations import AnnotationSummary
@@ -72,23 +71,23 @@ class Summary:
 
 
 def summarize(reading: TraceReading, notes: Sequence[Mapping[str, Any]] = ()) -> Summary:
-    """The reading in short, with `notes` on its file; where ranges were chosen, those are kept."""
-    ranges, chosen = reading.ranges.select(_RANGE_COLUMNS).to_pylist(), {}
-    if reading.annotation is not None:
-        ranges = list(compress(ranges, reading.groups.chosen.tolist()))
-        chosen = {name: getattr(reading, name).to_pylist() for name in ("range_kernels", "range_ops")}
+    """Summarize a reading; `notes` are about its file. With an annotation, only the selected ranges are kept."""
+    frames = reading.frames
+    ranges = frames["ranges"]
+    rows = {name: frame.to_rows() for name, frame in frames.items() if name != "ranges"}
     return Summary(
         source=reading.source,
         device=reading.device,
         truncated=reading.truncated,
         warnings=reading.warnings,
         totals=asdict(reading.totals),
-        ranges=ranges,
-        kernels=reading.kernels.to_pylist(),
-        ops=reading.ops.to_pylist(),
+        ranges=(ranges if reading.annotation is None else ranges.take(reading.groups.selected)).to_rows(_RANGE_COLUMNS),
         annotations=reading.annotations(),
         distributed=reading.distributed,
         notes=notes,
         annotation=reading.annotation,
-        **chosen,
+        kernels=rows["kernels"],
+        ops=rows["ops"],
+        range_kernels=rows.get("range_kernels"),
+        range_ops=rows.get("range_ops"),
     )

@@ -112,7 +112,8 @@ def _from_difference(names: Sequence[str]) -> list[str]:
 
 def _numbered(found: Sequence[str], room: int) -> list[str]:
     """Labels that are still alike get the number of their row among them."""
-    count, seen = Counter(found), Counter()
+    count = Counter(found)
+    seen: Counter[str] = Counter()
     numbered = []
     for label in found:
         seen[label] += 1

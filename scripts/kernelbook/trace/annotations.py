@@ -1,35 +1,38 @@
-"""The outermost ranges of each name in short."""
+"""Figures per annotation: the outermost ranges of each name, by the work that they did."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from kernelbook.trace.attribution import Attribution
-from kernelbook.trace.busy import busy_time
 from kernelbook.trace.columns import Columns
-from kernelbook.trace.groups import RangeGroups
+from kernelbook.trace.implausible import ImplausibleTimes
 from kernelbook.trace.nesting import NONE
-from kernelbook.trace.plausible import Doubts
-from kernelbook.trace.tables import RangeFigures
+from kernelbook.trace.ranges import RangeGroups
+from kernelbook.trace.tables import RangeFigures, busy_time
+from kernelbook.trace.types import Flags, Ints
 
 COUNTS = ("kernels", "memcpys", "memsets", "launches")
-MOST_KINDS = 5  # lines of one group; the last is for all works that are rarer
+MOST_KINDS = 5  # summaries of one family; the last covers all less frequent works
 
 
 @dataclass(frozen=True)
 class AnnotationSummary:
-    """The outermost ranges of one family that did the same work. Counts are (lowest, highest) over the ranges, times
-    medians, None "not in the file".
+    """The outermost ranges of one family that did the same work. None where the file does not have the figure.
 
-    annotation: the family's name; labels: what tells its names apart, if there are several. nested: how many of its
-    ranges lie in others of its group. kind, kinds: which work of how many its ranges did, from 0, the commonest first.
-    From `MOST_KINDS` works on the rarer ones are put together: kind is None then, and so are the medians.
-    busy_share: their device busy time over the time from the first range's start to the end of the last
-    range or activity, per device in use: 0 to 1. launch_delay_us: median over its activities, from the start of the
-    launch call to the start of the activity. Both are without times that cannot be.
+    annotation: name of the family. labels: what tells its names apart, if it has several.
+    counts: (lowest, highest) of each of COUNTS over the ranges.
+    cpu_time_us, device_time_us, device_busy_us: medians over the ranges.
+    busy_share: device busy time divided by the time from the start of the first range to the end of the last range or
+        activity and by the number of devices in use. Impossible times are left out.
+    launch_delay_us: median over the activities, from the start of the launch call to the start of the activity.
+    inferred: whether another thread launched some of the work.
+    nested: number of ranges of the family inside others of its group.
+    kind, kinds: number of the work, from 0, most frequent first, and number of works. From MOST_KINDS works on, the
+        less frequent ones share a summary, whose `kind` and medians are None.
     """
 
     annotation: str
@@ -47,119 +50,95 @@ class AnnotationSummary:
     kinds: int = 1
 
 
-def groups_of(codes: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """(code, the rows that have it in their order), codes in order of first appearance."""
+def groups_of(codes: Ints) -> Iterator[tuple[int, Ints]]:
+    """(code, its rows in their order), in order of the first appearance of each code."""
     order = np.argsort(codes, kind="stable")
-    found, first = np.unique(codes[order], return_index=True)
-    parts = np.split(order, first[1:]) if len(found) else []
-    yield from sorted(zip(found.tolist(), parts, strict=True), key=lambda each: each[1][0])
+    values, first = np.unique(codes[order], return_index=True)
+    parts = np.split(order, first[1:]) if len(values) else []
+    yield from sorted(zip(values.tolist(), parts, strict=True), key=lambda group: int(group[1][0]))
 
 
-def summarize_annotations(
-    columns: Columns,
-    found: Attribution,
-    doubts: Doubts,
-    figures: RangeFigures,
-    groups: RangeGroups,
-    cut: np.ndarray,
-    shown: np.ndarray,
-) -> list[AnnotationSummary]:
-    """Of the ranges to be shown (one flag per range), family by family, and in a family by kind of work.
+@dataclass(frozen=True)
+class Annotations:
+    """Everything that the summaries are made of. `incomplete`: per range, see `ranges.incomplete_ranges`."""
 
-    Ranges that are `cut` are left out; where there are no others, the CPU time alone is kept.
-    """
-    line = np.full(len(cut), NONE)
-    lines: list[tuple[np.ndarray, int | None, int]] = []
-    for family, outer in groups_of(np.where(shown & (groups.level == 0), groups.family, NONE)):
-        kinds = np.unique(groups.kind[outer]) if family != NONE else []
-        for number, kind in enumerate(kinds[:MOST_KINDS]):
-            rarer = number == MOST_KINDS - 1 and len(kinds) > MOST_KINDS
-            rows = outer[groups.kind[outer] >= kind] if rarer else outer[groups.kind[outer] == kind]
-            line[rows] = len(lines)
-            lines.append((rows, None if rarer else number, len(kinds)))
-    ranges, activity = found.within()
-    activities = dict(groups_of(line[ranges]))
-    nothing = np.empty(0, dtype=np.int64)
-    summaries = []
-    for number, (rows, kind, kinds) in enumerate(lines):
-        whole = _whole(rows, ranges, activity, activities.get(number, nothing), cut)
-        summaries.append(_of_family(_summary(columns, found, doubts, figures, *whole), groups, rows, kind, kinds))
-    return summaries
+    columns: Columns
+    attribution: Attribution
+    implausible: ImplausibleTimes
+    figures: RangeFigures
+    groups: RangeGroups
+    incomplete: Flags
 
+    def summaries(self, selected: Flags) -> list[AnnotationSummary]:
+        """Summaries of the selected ranges, by family and kind of work.
 
-def _of_family(
-    summary: AnnotationSummary, groups: RangeGroups, rows: np.ndarray, kind: int | None, kinds: int
-) -> AnnotationSummary:
-    """The summary of these ranges, with what is known of their family and their work."""
-    family = groups.family[rows[0]]
-    labels = (groups.label[row] for row in rows.tolist())
-    medians = ("cpu_time_us", "device_time_us", "device_busy_us", "launch_delay_us") if kind is None else ()
-    return replace(
-        summary,
-        annotation=groups.names[family],
-        labels=tuple(dict.fromkeys(label for label in labels if label is not None)),
-        nested=int(((groups.family == family) & (groups.level > 0)).sum()),
-        kind=kind,
-        kinds=kinds,
-        **dict.fromkeys(medians),
-    )
+        Incomplete ranges are left out; where there are no others, only the CPU time is given.
+        """
+        groups = self.groups
+        part_of_range = np.full(len(selected), NONE)
+        parts: list[tuple[Ints, int | None, int]] = []
+        for family, outer in groups_of(np.where(selected & (groups.level == 0), groups.family, NONE)):
+            kinds = np.unique(groups.kind[outer]).tolist() if family != NONE else []
+            for number, kind in enumerate(kinds[:MOST_KINDS]):
+                rarer = number == MOST_KINDS - 1 and len(kinds) > MOST_KINDS
+                rows = outer[groups.kind[outer] >= kind] if rarer else outer[groups.kind[outer] == kind]
+                part_of_range[rows] = len(parts)
+                parts.append((rows, None if rarer else number, len(kinds)))
+        ranges, activity = self.attribution.activities_in_ranges()
+        pairs = dict(groups_of(part_of_range[ranges]))
+        summaries = []
+        for number, (rows, kind_number, kind_count) in enumerate(parts):
+            complete = rows[~self.incomplete[rows]]
+            inside = pairs.get(number, np.empty(0, dtype=np.int64))
+            inside = np.unique(activity[inside[~self.incomplete[ranges[inside]]]])
+            summaries.append(self._summary(rows, complete, inside, kind_number, kind_count))
+        return summaries
 
+    def _summary(self, rows: Ints, complete: Ints, activities: Ints, kind: int | None, kinds: int) -> AnnotationSummary:
+        """rows: the ranges of the summary. complete: those that are not incomplete. activities: theirs."""
+        device, figures, groups = self.columns.device, self.figures, self.groups
+        has_device = len(complete) > 0 and len(device.start) > 0
+        family = groups.family[rows[0]]
+        labels = (groups.label[row] for row in rows.tolist())
+        rows = complete if len(complete) else rows
+        forest_rows = self.attribution.ranges[rows]
+        launch = self.attribution.launch
+        timed = activities[~self.implausible.no_delay[activities]]
+        timed = timed[launch[timed] != NONE]
+        delays = device.start[timed] - self.attribution.forest.rows.start[launch[timed]]
 
-def _whole(
-    rows: np.ndarray, group: np.ndarray, activity: np.ndarray, pairs: np.ndarray, cut: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, bool]:
-    """The ranges and activities of one annotation to look at, and whether their device figures are to be had."""
-    kept = rows[~cut[rows]]
-    if not len(kept):
-        return rows, np.empty(0, dtype=np.int64), False
-    return kept, np.unique(activity[pairs[~cut[group[pairs]]]]), True
+        def median(values: Ints, available: bool = has_device) -> float | None:
+            return float(np.median(values)) / 1000 if available and kind is not None and len(values) else None
 
+        return AnnotationSummary(
+            annotation=groups.names[family],
+            ranges=len(rows),
+            counts={name: _span(getattr(figures, name)[rows]) if has_device else None for name in COUNTS},
+            cpu_time_us=median(self.attribution.forest.length[forest_rows], available=True),
+            device_time_us=median(figures.device_time[rows]),
+            device_busy_us=median(figures.device_busy[rows]),
+            busy_share=self._busy_share(forest_rows, activities) if has_device else None,
+            launch_delay_us=median(delays),
+            inferred=bool(figures.inferred[rows].any()),
+            labels=tuple(dict.fromkeys(label for label in labels if label is not None)),
+            nested=int(((groups.family == family) & (groups.level > 0)).sum()),
+            kind=kind,
+            kinds=kinds,
+        )
 
-def _summary(
-    columns: Columns,
-    found: Attribution,
-    doubts: Doubts,
-    figures: RangeFigures,
-    ranges: np.ndarray,
-    mine: np.ndarray,
-    whole: bool,
-) -> AnnotationSummary:
-    device, rows = columns.device, found.forest.rows
-    own = found.ranges[ranges]
-    timed = mine[~doubts.no_delay[mine]]
-    delays = (device.start[timed] - rows.start[found.launch[timed]])[found.launch[timed] != NONE]
-    known = whole and len(device.start) > 0
-
-    def median(values: np.ndarray) -> float | None:
-        return float(np.median(values)) / 1000 if known and len(values) else None
-
-    return AnnotationSummary(
-        annotation=columns.names[rows.name[own[0]]],
-        ranges=len(ranges),
-        counts={name: _span(getattr(figures, name)[ranges]) if known else None for name in COUNTS},
-        cpu_time_us=float(np.median(found.forest.length[own])) / 1000,
-        device_time_us=median(figures.device_time[ranges]),
-        device_busy_us=median(figures.device_busy[ranges]),
-        busy_share=_busy_share(columns, found, doubts, own, mine) if known else None,
-        launch_delay_us=median(delays),
-        inferred=bool(figures.inferred[ranges].any()),
-    )
+    def _busy_share(self, forest_rows: Ints, activities: Ints) -> float | None:
+        """Of these ranges and activities, without impossible times; None where no time is left."""
+        device, rows = self.columns.device, self.attribution.forest.rows
+        own = forest_rows[~self.implausible.cpu_apart[forest_rows]]
+        timed = activities[~self.implausible.apart[activities]]
+        if not len(own) or len(activities) > len(timed) == 0:
+            return None
+        start, index = device.start[timed], device.device[timed]
+        end = (device.end - self.implausible.excess)[timed]
+        wall = max(rows.end[own].max(), end.max(initial=0)) - rows.start[own].min()
+        wall *= max(len(np.unique(index)), 1)
+        return float(min(busy_time(start, end, index) / wall, 1.0)) if wall else None
 
 
-def _busy_share(
-    columns: Columns, found: Attribution, doubts: Doubts, own: np.ndarray, mine: np.ndarray
-) -> float | None:
-    """Of the ranges in these rows and these activities, as far as their times can be; None where no time is left."""
-    device, rows = columns.device, found.forest.rows
-    own = own[~doubts.cpu_apart[own]]
-    timed = mine[~doubts.apart[mine]]
-    if not len(own) or len(mine) > len(timed) == 0:
-        return None
-    start, end, index = device.start[timed], (device.end - doubts.excess)[timed], device.device[timed]
-    wall = max(rows.end[own].max(), end.max(initial=0)) - rows.start[own].min()
-    wall *= max(len(np.unique(index)), 1)
-    return float(min(busy_time(start, end, index) / wall, 1.0)) if wall else None
-
-
-def _span(counts: np.ndarray) -> tuple[int, int]:
+def _span(counts: Ints) -> tuple[int, int]:
     return int(counts.min()), int(counts.max())

@@ -1,67 +1,75 @@
-"""Which launch, op and annotated range every device activity belongs to.
+"""Which launch, op and annotated range each device activity belongs to.
 
-The join is correlation id -> launch -> rows around the launch on its own process and thread. `External id` is never
-used: on real traces it equals unrelated ids by chance.
+An activity is joined to its launch by correlation id, and the launch to the rows around it on its own process and
+thread. `External id` is not used: on real traces it equals unrelated ids by chance. Correlation ids count up within a
+process, so a file merged from several processes may have an id once in each.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from kernelbook.trace.columns import ANNOTATION, OP, Columns, CpuRows
-from kernelbook.trace.launches import Launches, join_launches
+from kernelbook.trace.columns import ANNOTATION, MISSING, OP, RUNTIME, Columns, CpuRows, DeviceRows
 from kernelbook.trace.nesting import NONE, Forest, contains, is_open, looked_up, nest
+from kernelbook.trace.types import Flags, Ints
+
+_LAUNCHES = ("launch", "memcpy", "memset")  # part of the name of every vendor's calls that queue work
 
 
-@dataclass
+@dataclass(frozen=True)
 class Attribution:
-    """Rows of the forest that device activities and ranges belong to; NONE where there is none.
+    """Links from activities and CPU rows to rows of `forest` and to ranges; NONE where there is no link.
 
-    launches: which calls queued activities. op: per activity the innermost op around its call.
-    ranges: forest rows of the annotated ranges, in order of start.
-    range_of_row: per forest row the innermost range, itself included, as an index into `ranges`; row_inferred: whether
-    that range is on another thread. range_of, inferred: the same per activity, as for its launch.
-    enclosing: per range the range that contains it, as an index into `ranges`; open_around: the innermost that was open
-    when it began; both on its own thread.
+    Per activity:
+        launch: row of the call that queued it.
+        ambiguous: whether calls of several processes have its correlation id and nothing tells them apart.
+        op: row of the innermost op around its launch.
+        range_of: innermost range around its launch, as an index into `ranges`.
+        inferred: whether that range is on another thread than the launch.
+    Per row of `forest`:
+        launching: whether it is a call with at least one activity.
+        range_of_row, row_inferred: as `range_of` and `inferred`; a range belongs to itself.
+    Per range:
+        ranges: its row; ranges are in order of start.
+        enclosing: the range that contains it, as an index into `ranges`.
+        open_around: the innermost range of its thread that was open when it began.
     """
 
     forest: Forest
-    launches: Launches
-    op: np.ndarray
-    ranges: np.ndarray
-    range_of_row: np.ndarray
-    row_inferred: np.ndarray
-    range_of: np.ndarray
-    inferred: np.ndarray
-    enclosing: np.ndarray
-    open_around: np.ndarray
+    launch: Ints
+    ambiguous: Flags
+    op: Ints
+    range_of: Ints
+    inferred: Flags
+    launching: Flags
+    range_of_row: Ints
+    row_inferred: Flags
+    ranges: Ints
+    enclosing: Ints
+    open_around: Ints
 
-    @property
-    def launch(self) -> np.ndarray:
-        """Per activity the row of the call that queued it, NONE where that is not known."""
-        return self.launches.call
+    def activities_in_ranges(self) -> tuple[Ints, Ints]:
+        """Pairs (range, activity) for the range of each activity and every other range open around its launch."""
+        return self._pairs(self.range_of, self.launch)
 
-    def within(self) -> tuple[np.ndarray, np.ndarray]:
-        """Pairs (range, activity): each activity once for its own range and for each other that was open around it."""
-        return self._open_ranges(self.range_of, self.launch)
-
-    def rows_within(self) -> tuple[np.ndarray, np.ndarray]:
-        """Pairs (range, CPU row) likewise; a range's own row is not inside it."""
-        ranges, row = self._open_ranges(self.range_of_row, np.arange(len(self.range_of_row)))
+    def rows_in_ranges(self) -> tuple[Ints, Ints]:
+        """Pairs (range, CPU row), likewise; without the range's own row."""
+        ranges, row = self._pairs(self.range_of_row, np.arange(len(self.range_of_row)))
         inside = self.ranges[ranges] != row
         return ranges[inside], row[inside]
 
-    def beside(self) -> np.ndarray:
-        """Per range the range of another thread of its process that was open around it, NONE inside one of its own."""
-        alone = np.flatnonzero(self.open_around == NONE)
+    def beside(self) -> Ints:
+        """Per range, the range of another thread of its process open around it; NONE for a nested range."""
+        outermost = np.flatnonzero(self.open_around == NONE)
         around = np.full(len(self.ranges), NONE)
-        around[alone] = _open_elsewhere(self.forest.rows, self.ranges, self.ranges[alone])
+        around[outermost] = _range_on_other_thread(self.forest.rows, self.ranges, self.ranges[outermost])
         return around
 
-    def _open_ranges(self, innermost: np.ndarray, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Pairs (range, item) of items that begin with a CPU row, from the innermost range of each outwards."""
+    def _pairs(self, innermost: Ints, row: Ints) -> tuple[Ints, Ints]:
+        """Pairs (range, item): the innermost range of each item and those around it. `row`: where the item begins."""
         item = np.flatnonzero(innermost != NONE)
         current = innermost[item]
         ranges, items = [current], [item]
@@ -76,69 +84,139 @@ class Attribution:
 
 
 def attribute(columns: Columns, steps: bool = False) -> Attribution:
-    """Nest the CPU rows and find where every activity was launched from.
-
-    steps: whether the profiler's steps (ProfilerStep#N) are ranges.
-    """
+    """Nest the CPU rows and link every activity. `steps`: whether ProfilerStep#N annotations are ranges."""
     forest = nest(columns.cpu)
     rows = forest.rows
-    launches = join_launches(forest, columns.device)
-    launch = launches.call
+    launch, ambiguous, launching = _join_launches(forest, columns.device)
     is_range = (rows.kind == ANNOTATION) & (steps | ~rows.step)
     ranges = np.flatnonzero(is_range)
     ranges = ranges[np.lexsort((ranges, rows.start[ranges]))]
-    rank = np.full(len(rows.start), NONE)
-    rank[ranges] = np.arange(len(ranges))
-    range_of_row = looked_up(rank, forest.innermost(is_range))
+    index = np.full(len(rows.start), NONE)
+    index[ranges] = np.arange(len(ranges))
+    range_of_row = looked_up(index, forest.innermost(is_range))
     open_around = looked_up(range_of_row, forest.parent[ranges])
     outside = np.flatnonzero(range_of_row == NONE)
-    range_of_row[outside] = _open_elsewhere(rows, ranges, outside)
+    range_of_row[outside] = _range_on_other_thread(rows, ranges, outside)
     row_inferred = np.zeros(len(rows.start), dtype=bool)
     row_inferred[outside] = range_of_row[outside] != NONE
     return Attribution(
         forest=forest,
-        launches=launches,
+        launch=launch,
+        ambiguous=ambiguous,
         op=looked_up(forest.innermost(rows.kind == OP), launch),
-        ranges=ranges,
-        range_of_row=range_of_row,
-        row_inferred=row_inferred,
         range_of=looked_up(range_of_row, launch),
         inferred=looked_up(row_inferred, launch) == 1,
-        enclosing=looked_up(rank, forest.around(is_range, ranges)),
+        launching=launching,
+        range_of_row=range_of_row,
+        row_inferred=row_inferred,
+        ranges=ranges,
+        enclosing=looked_up(index, forest.around(is_range, ranges)),
         open_around=open_around,
     )
 
 
-def _open_elsewhere(rows: CpuRows, ranges: np.ndarray, outside: np.ndarray) -> np.ndarray:
-    """Per row the range of another thread of its process that was open around it; of several the one that began last.
+def queues_work(names: Sequence[str]) -> Flags:
+    """Per name of a call, whether such calls put work on the device."""
+    return np.array([any(word in name.lower() for word in _LAUNCHES) for name in names], dtype=bool)
 
-    Of those that began at once, the first to end; then that of the first thread in the order of their spelled ids.
-    outside: rows that lie in no range of their own thread. The result indexes `ranges`, NONE where there is none.
+
+def outer_calls(forest: Forest) -> Ints:
+    """Rows of all calls except driver calls that a runtime call made under its own correlation id."""
+    rows = forest.rows
+    calls = np.flatnonzero(rows.kind == RUNTIME)
+    above = forest.parent[calls]
+    ids = rows.correlation[calls]
+    inner = (above != NONE) & (rows.kind[above] == RUNTIME) & (rows.correlation[above] == ids) & (ids != MISSING)
+    return np.compress(~inner, calls)
+
+
+def _join_launches(forest: Forest, device: DeviceRows) -> tuple[Ints, Flags, Flags]:
+    """(per activity its call, per activity whether it is ambiguous, per row whether it is the call of an activity)."""
+    rows = forest.rows
+    calls = outer_calls(forest)
+    calls = calls[rows.correlation[calls] != MISSING]
+    pids, process = rows.processes()
+    callers = np.unique(process[calls])
+    joined = np.full((max(len(callers), 1), len(device.start)), NONE)
+    for place, caller in enumerate(callers):
+        joined[place] = _latest_earlier(rows, calls[process[calls] == caller], device)
+    candidates: Flags = joined != NONE
+    if len(callers) > 1:
+        owner = _owners(device, [pids[caller] for caller in callers], candidates)
+        candidates &= (owner == NONE) | (np.arange(len(callers))[:, None] == owner)
+    count = candidates.sum(axis=0)
+    launch = np.where(count == 1, joined[candidates.argmax(axis=0), np.arange(len(count))], NONE)
+    launching = np.zeros(len(rows.start), dtype=bool)
+    launching[joined[candidates]] = True
+    return launch, count > 1, launching
+
+
+def _latest_earlier(rows: CpuRows, calls: Ints, device: DeviceRows) -> Ints:
+    """Per activity the call of one process with its id.
+
+    A process uses an id once. Where a file holds several runs, the last call that began before the activity is taken.
     """
-    known = {pid: code for code, pid in enumerate(dict.fromkeys(pid for pid, _ in rows.threads))}
-    pids = np.array([known[pid] for pid, _ in rows.threads], dtype=np.int64)
+    calls = calls[np.lexsort((rows.start[calls], rows.correlation[calls]))]
+    ids = rows.correlation[calls]
+    first = np.searchsorted(ids, device.correlation, "left")
+    last = np.searchsorted(ids, device.correlation, "right") - 1
+    call = np.full(len(first), NONE)
+    present = last >= first
+    call[present] = calls[first[present]]
+    for activity in np.flatnonzero(last > first):
+        candidates = calls[first[activity] : last[activity] + 1]
+        earlier = int(np.searchsorted(rows.start[candidates], device.start[activity], "right"))
+        call[activity] = candidates[max(earlier - 1, 0)]
+    return call
+
+
+def _owners(device: DeviceRows, callers: list[int | str], candidates: Flags) -> Ints:
+    """Per activity the process that uses its device, as a row of `candidates`; NONE where it is not known.
+
+    torch writes the device's number as the pid of an activity. If a pid is that of a process instead, it is that
+    process. Otherwise it is the only process whose calls have ids that occur in no other process and on this device.
+    """
+    owner = np.full(len(device.lanes), NONE)
+    certain = candidates.sum(axis=0) == 1
+    for lane, (pid, number) in enumerate(device.lanes):
+        if pid != number and pid in callers:
+            owner[lane] = callers.index(pid)
+        else:
+            users = np.flatnonzero(candidates[:, certain & (device.lane == lane)].any(axis=1))
+            owner[lane] = users[0] if len(users) == 1 else NONE
+    return owner[device.lane]
+
+
+def _range_on_other_thread(rows: CpuRows, ranges: Ints, outside: Ints) -> Ints:
+    """Per row of `outside`, the range of another thread of its process that was open around it, or NONE.
+
+    Of several, the one that began last; of those that began together, the first to end, then the one whose thread has
+    the first id in alphabetical order. outside: rows in no range of their own thread. Returns indices into `ranges`.
+    """
+    codes = {pid: code for code, pid in enumerate(dict.fromkeys(pid for pid, _ in rows.threads))}
+    pids = np.array([codes[pid] for pid, _ in rows.threads], dtype=np.int64)
     best = np.full(len(outside), NONE)
     thread = rows.thread[outside]
     nearness = np.unique(np.stack((rows.start[ranges], -rows.end[ranges])), axis=1, return_inverse=True)[1].reshape(-1)
     for owner in sorted(np.unique(rows.thread[ranges]), key=lambda code: str(rows.threads[code])):
-        mine = np.flatnonzero(rows.thread[ranges] == owner)  # in order of start, as indices into ranges
-        starts, ends = rows.start[ranges[mine]], rows.end[ranges[mine]]
+        own = np.flatnonzero(rows.thread[ranges] == owner)  # in order of start, as indices into ranges
+        starts, ends = rows.start[ranges[own]], rows.end[ranges[own]]
         places = np.flatnonzero((pids[thread] == pids[owner]) & (thread != owner))
         candidate = np.searchsorted(starts, rows.start[outside[places]], "right") - 1
         outer = _enclosing(starts, ends)
         pending = np.flatnonzero(candidate != NONE)
         while pending.size:
-            pending = pending[~contains(rows, ranges[mine[candidate[pending]]], outside[places[pending]])]
+            pending = pending[~contains(rows, ranges[own[candidate[pending]]], outside[places[pending]])]
             candidate[pending] = outer[candidate[pending]]
             pending = pending[candidate[pending] != NONE]
-        places, chosen = places[candidate != NONE], mine[candidate[candidate != NONE]]
+        places, chosen = places[candidate != NONE], own[candidate[candidate != NONE]]
         nearer = (best[places] == NONE) | (nearness[best[places]] < nearness[chosen])
         best[places[nearer]] = chosen[nearer]
     return best
 
 
-def _enclosing(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Per interval (in order of start) the nearest earlier one that ends later."""
+def _enclosing(starts: Ints, ends: Ints) -> Ints:
+    """Per interval, in order of start, the nearest earlier one that ends later."""
     outer = np.full(len(starts), NONE)
     stack: list[int] = []
     for index, end in enumerate(ends.tolist()):

@@ -1,8 +1,8 @@
-"""Batches of events to columns of numbers: what is kept of a trace, whatever its size."""
+"""Collects batches of events into columns of numbers: all that is kept of a trace, whatever its size."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress
 from operator import attrgetter
@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from kernelbook.trace.busy import main_span
 from kernelbook.trace.events import Args, Event, identity, integer, number
+from kernelbook.trace.types import Flags, Floats, Ints
 
-# Kinds of rows on the CPU, and of activities on a device; the new schema's categories and the old one's.
+# Kinds of CPU rows and of device activities, and the categories of torch's current and older formats for them.
 ANNOTATION, OP, RUNTIME = 0, 1, 2
 KERNEL, MEMCPY, MEMSET = 0, 1, 2
 CATEGORY_NAMES = ("kernel", "memcpy", "memset")
@@ -25,7 +25,7 @@ _DEVICE = {
     "gpu_memset": MEMSET,
     "memset": MEMSET,
 }
-# Known, and neither work nor a launch: spans over other rows, waits, the profiler's own time, counters, flows.
+# Known categories that are neither work nor a launch: spans over other rows, waits, counters, flows, overhead.
 _IGNORED = {
     "gpu_user_annotation", "python_function", "cpu_instant_event", "cuda_sync", "overhead", "trace", "ac2g", "async",
     "fwdbwd", "forward_backward", "cuda_profiler_range", "collective_comm", "gpu_pm_counter", "external_correlation",
@@ -33,173 +33,191 @@ _IGNORED = {
 }  # fmt: skip
 _STEP = "ProfilerStep#"
 MISSING = -1
-_PID, _TID = attrgetter("pid"), attrgetter("tid")
-_PAUSE_NS = 10_000  # between two windows of one process, more than any tolerance
+_PAUSE_NS = 10_000  # between two windows of one process: more than any tolerance
 _LONGEST_US = 1e13  # 115 days: an end without a start
-_FARTHEST_US = 9e15  # about 285 years of µs; more does not fit into integer ns
+_FARTHEST_US = 9e15  # about 285 years: more does not fit into integer ns
+_APART_NS = 3600 * 10**9  # events of one profiler window are never this far apart
+
+_category: Callable[[Event], str | None] = attrgetter("cat")
+_thread: Callable[[Event], tuple[int | str | None, int | str | None]] = attrgetter("pid", "tid")
+_pid: Callable[[Event], int | str | None] = attrgetter("pid")
+_start: Callable[[Event], float | str | None] = attrgetter("ts")
+_duration: Callable[[Event], float | str | None] = attrgetter("dur")
 
 
 def cpu_kind(category: str | None) -> int | None:
-    """The kind of a CPU row, None for every other category. The ending tells the runtimes and drivers of any vendor."""
+    """Kind of a CPU row, or None for any other category. `*_runtime` and `*_driver` cover every vendor's calls."""
     plain = (category or "").lower()
     return _CPU.get(plain.rpartition("_")[2] if plain.endswith(("_runtime", "_driver")) else plain)
 
 
-class _Codes(dict):
-    """Numbers its keys in the order in which they are first asked for."""
+class _Codes(dict[Any, int]):
+    """Numbers its keys in the order of their first appearance."""
 
     def __missing__(self, key: Any) -> int:
         self[key] = code = len(self)
         return code
 
-    def of(self, keys: Iterable[Any]) -> np.ndarray:
-        return np.fromiter(map(self.__getitem__, keys), dtype=np.int32)
+    def of(self, keys: Iterable[Any], count: int) -> Ints:
+        return np.fromiter(map(self.__getitem__, keys), np.int32, count)
 
 
 @dataclass
 class CpuRows:
-    """One row an op, annotation or runtime call, in the file's order. Times in ns since `origin` of the columns.
+    """Ops, annotations and runtime calls, one row each, in file order. Times in ns since `Columns.origin`.
 
-    thread: index into `threads` ((pid, tid)). correlation: of runtime calls, MISSING where there is none.
-    step: whether the row is the profiler's own step annotation. ordinal: the row's place among all CPU rows read.
+    thread: index into `threads`, a list of (pid, tid).
+    correlation: of runtime calls; MISSING where there is none.
+    step: whether the row is a ProfilerStep#N annotation.
+    ordinal: position of the row among all CPU rows of the files.
     """
 
-    kind: np.ndarray
-    name: np.ndarray
-    thread: np.ndarray
-    start: np.ndarray
-    end: np.ndarray
-    correlation: np.ndarray
-    step: np.ndarray
-    ordinal: np.ndarray
+    kind: Ints
+    name: Ints
+    thread: Ints
+    start: Ints
+    end: Ints
+    correlation: Ints
+    step: Flags
+    ordinal: Ints
     threads: list[tuple[int | str, int | str]]
 
-    def take(self, order: np.ndarray) -> CpuRows:
-        columns = (self.kind, self.name, self.thread, self.start, self.end, self.correlation, self.step, self.ordinal)
-        return CpuRows(*(column[order] for column in columns), threads=self.threads)
+    def take(self, order: Ints) -> CpuRows:
+        return CpuRows(
+            kind=self.kind[order],
+            name=self.name[order],
+            thread=self.thread[order],
+            start=self.start[order],
+            end=self.end[order],
+            correlation=self.correlation[order],
+            step=self.step[order],
+            ordinal=self.ordinal[order],
+            threads=self.threads,
+        )
 
-    def processes(self) -> tuple[list[int | str], np.ndarray]:
-        """The processes, and per row which of them it is of."""
+    def processes(self) -> tuple[list[int | str], Ints]:
+        """(pids, per row an index into them)."""
         codes = _Codes()
-        of_thread = codes.of(pid for pid, _ in self.threads)
+        of_thread = codes.of((pid for pid, _ in self.threads), len(self.threads))
         return list(codes), of_thread[self.thread] if len(of_thread) else self.thread
 
 
 @dataclass
 class DeviceRows:
-    """One row a device activity, in order of start. Times as in CpuRows; MISSING where the file has no valid number.
+    """Device activities, one row each, by start. Times as in CpuRows; MISSING where the file has no valid number.
 
-    sizes: grid and block, six numbers a row. occupancy: percent, NaN where missing.
-    lane: index into `lanes` (the event's own pid, the device's number), by which merged processes are told apart.
+    sizes: grid and block, six numbers per row. occupancy: percent, NaN where missing.
+    lane: index into `lanes`, a list of (pid of the event, device), which keeps merged processes apart.
     """
 
-    category: np.ndarray
-    name: np.ndarray
-    start: np.ndarray
-    end: np.ndarray
-    device: np.ndarray
-    stream: np.ndarray
-    correlation: np.ndarray
-    sizes: np.ndarray
-    registers: np.ndarray
-    shared_memory: np.ndarray
-    bytes: np.ndarray
-    occupancy: np.ndarray
-    lane: np.ndarray
+    category: Ints
+    name: Ints
+    start: Ints
+    end: Ints
+    device: Ints
+    stream: Ints
+    correlation: Ints
+    sizes: Ints
+    registers: Ints
+    shared_memory: Ints
+    bytes: Ints
+    occupancy: Floats
+    lane: Ints
     lanes: list[tuple[int | str, int | str]]
 
 
 @dataclass
 class Columns:
-    """All that is kept of a trace. `origin` is the earliest event of its main span in ns of the file's own clock.
+    """All that is kept of a trace.
 
-    windows: where each file of the process begins, ns since origin. categories: of all complete events, as spelled.
+    names: the names that CPU and device rows refer to.
+    origin: start of the earliest event of the main span, in ns of the file's own clock.
+    windows: start of each file of the process, in ns since `origin`.
+    malformed: number of events without a valid time. unknown: number of events of each unknown category.
+    categories: categories of all complete events, as spelled in the file.
     """
 
     cpu: CpuRows
     device: DeviceRows
     names: list[str]
     origin: int
-    windows: np.ndarray
+    windows: Ints
     malformed: int
     unknown: dict[str, int]
     categories: frozenset[str]
 
 
 class ColumnBuilder:
-    """Takes batches of events and keeps their numbers."""
+    """Builds `Columns` from batches of events."""
 
     def __init__(self) -> None:
         self._names = _Codes()
         self._threads = _Codes()
         self._lanes = _Codes()
-        self._kinds: dict[str | None, int] = {}
-        self._categories: dict[str | None, int] = {}
-        self._seen: set[str | None] = set()
-        self._unknown: dict[str, int] = {}
+        self._cpu_kinds: dict[str | None, int] = {}
+        self._device_kinds: dict[str | None, int] = {}
+        self._categories: set[str | None] = set()
+        self._unknown: dict[str | None, int] = {}
         self._malformed = 0
-        self._cpu: list[tuple[np.ndarray, ...]] = []
-        self._device: list[tuple[np.ndarray, ...]] = []
-        self._read = 0
-        self._ended = (0, 0)  # parts of windows that have ended
+        self._cpu: list[tuple[Any, ...]] = []  # one tuple of columns per batch
+        self._device: list[tuple[Any, ...]] = []
+        self._cpu_events = 0
+        self._finished = (0, 0)  # number of batches that belong to earlier windows
         self._windows: list[int] = []
-        self._until = 0
+        self._window_end = 0
 
-    def add(self, events: list[Event]) -> None:
+    def add(self, events: Sequence[Event]) -> None:
         complete = [event for event in events if event.ph == "X"]
-        for category in {event.cat for event in complete} - self._seen:
-            self._learn(category)
-        if self._unknown:
-            for event in complete:
-                if event.cat in self._unknown:
-                    self._unknown[event.cat] += 1
-        kinds, categories = self._kinds, self._categories
-        if cpu := [event for event in complete if event.cat in kinds]:
+        categories = list(map(_category, complete))
+        for category in set(categories) - self._categories:
+            self._classify(category)
+        for category in filter(self._unknown.__contains__, categories if self._unknown else ()):
+            self._unknown[category] += 1
+        if cpu := list(compress(complete, map(self._cpu_kinds.__contains__, categories))):
             self._add_cpu(cpu)
-        if categories and (device := [event for event in complete if event.cat in categories]):
+        if device := list(compress(complete, map(self._device_kinds.__contains__, categories))):
             self._add_device(device)
 
     def end_window(self) -> None:
-        """What is added next is of another file of the same process, and is laid right behind what was added so far."""
-        cpu, device = self._cpu[self._ended[0] :], self._device[self._ended[1] :]
+        """Start a new file of the same process. Its events follow the earlier ones after a short pause."""
+        cpu, device = self._cpu[self._finished[0] :], self._device[self._finished[1] :]
         times = [part[3:5] for part in cpu] + [part[2:4] for part in device]
-        self._ended = (len(self._cpu), len(self._device))
+        self._finished = (len(self._cpu), len(self._device))
         first, last = main_span(np.concatenate([np.empty(0, np.int64), *(start for start, _ in times)]))
-        shift = self._until - first if self._windows else 0
+        shift = self._window_end - first if self._windows else 0
         self._windows.append(first + shift)
         for start, end in times:
-            self._until = max(self._until, int(end[start <= last].max(initial=0)) + shift + _PAUSE_NS)
+            self._window_end = max(self._window_end, int(end[start <= last].max(initial=0)) + shift + _PAUSE_NS)
             start += shift
             end += shift
 
-    def _learn(self, category: str | None) -> None:
-        """Decide once what a category is."""
-        self._seen.add(category)
+    def _classify(self, category: str | None) -> None:
+        self._categories.add(category)
         plain = (category or "").lower()
         kind = cpu_kind(category)
         if kind is not None:
-            self._kinds[category] = kind
+            self._cpu_kinds[category] = kind
         elif plain in _DEVICE:
-            self._categories[category] = _DEVICE[plain]
+            self._device_kinds[category] = _DEVICE[plain]
         elif plain not in _IGNORED:
             self._unknown[category] = 0
 
     def _add_cpu(self, events: list[Event]) -> None:
         start, end, valid = _times(events)
-        ordinal = np.arange(self._read, self._read + len(events))
-        self._read += len(events)
+        ordinal = np.arange(self._cpu_events, self._cpu_events + len(events))
+        self._cpu_events += len(events)
         if not valid.all():
             self._malformed += int((~valid).sum())
             events = list(compress(events, valid))
             start, end, ordinal = start[valid], end[valid], ordinal[valid]
-        kinds = self._kinds
-        kind = np.fromiter((kinds[event.cat] for event in events), dtype=np.int8)
-        correlation = np.full(len(events), MISSING)
+        count = len(events)
+        kind = np.fromiter(map(self._cpu_kinds.__getitem__, map(_category, events)), np.int8, count)
+        correlation = np.full(count, MISSING)
         calls = kind == RUNTIME
         if calls.any():
             correlation[calls] = _integers([e.args.correlation if e.args else None for e in compress(events, calls)])
-        name = self._names.of([event.name or "" for event in events])
-        thread = self._threads.of(zip(map(_PID, events), map(_TID, events), strict=True))
+        name = self._names.of([event.name or "" for event in events], count)
+        thread = self._threads.of(map(_thread, events), count)
         self._cpu.append((kind, name, thread, start, end, correlation, ordinal))
 
     def _add_device(self, events: list[Event]) -> None:
@@ -208,64 +226,92 @@ class ColumnBuilder:
             self._malformed += int((~valid).sum())
             events = list(compress(events, valid))
             start, end = start[valid], end[valid]
-        categories = self._categories
-        category = np.fromiter((categories[event.cat] for event in events), dtype=np.int8)
-        name = self._names.of([event.name or "" for event in events])
-        nothing = Args()
-        args = [event.args or nothing for event in events]
+        count = len(events)
+        no_args = Args()
+        args = [event.args or no_args for event in events]
         devices = [a.device if a.device is not None else e.pid for a, e in zip(args, events, strict=True)]
         streams = [a.stream if a.stream is not None else _stream(e.tid) for a, e in zip(args, events, strict=True)]
         self._device.append(
             (
-                category, name, start, end, _integers(devices), _integers(streams),
-                _integers([a.correlation for a in args]), _sizes(args), _counts([a.registers for a in args]),
-                _counts([a.shared_memory for a in args]), _counts([a.bytes for a in args]),
-                _floats([a.occupancy for a in args]), self._lanes.of(zip(map(_PID, events), devices, strict=True)),
+                np.fromiter(map(self._device_kinds.__getitem__, map(_category, events)), np.int8, count),
+                self._names.of([event.name or "" for event in events], count),
+                start,
+                end,
+                _integers(devices),
+                _integers(streams),
+                _integers([a.correlation for a in args]),
+                _sizes(args),
+                _counts([a.registers for a in args]),
+                _counts([a.shared_memory for a in args]),
+                _counts([a.bytes for a in args]),
+                _floats([a.occupancy for a in args]),
+                self._lanes.of(zip(map(_pid, events), devices, strict=True), count),
             )
-        )  # fmt: skip
+        )
 
     def finish(self) -> Columns:
-        """The columns, with every time counted from the earliest event of the main span."""
+        """The columns, with times relative to the earliest event of the main span."""
         self.end_window()
-        cpu = _joined(self._cpu, (np.int8, np.int32, np.int32, np.int64, np.int64, np.int64, np.int64))
+        cpu = _concatenated(self._cpu, (np.int8, np.int32, np.int32, np.int64, np.int64, np.int64, np.int64))
         kind, name, thread, start, end, correlation, ordinal = cpu
-        empty = (np.int8, np.int32) + (np.int64,) * 9 + (np.float64, np.int32)
-        device = _joined(self._device, empty)
-        device[7] = device[7].reshape(-1, 6)
+        device = _concatenated(self._device, (np.int8, np.int32) + (np.int64,) * 9 + (np.float64, np.int32))
         origin = self._windows[0]
-        for column in (start, end, device[2], device[3]):
-            column -= origin
-        steps = np.fromiter((key.startswith(_STEP) for key in self._names), dtype=bool, count=len(self._names))
-        step = steps[name] & (kind != RUNTIME)
-        kind[step] = ANNOTATION  # the old schema calls the step an operator
+        for times in (start, end, device[2], device[3]):
+            times -= origin
+        is_step = np.fromiter((text.startswith(_STEP) for text in self._names), bool, len(self._names))
+        step = is_step[name] & (kind != RUNTIME)
+        kind[step] = ANNOTATION  # older formats call the step an operator
         thread, threads = self._merged_threads(thread)
-        order = np.lexsort((device[5], device[4], device[2]))  # by start, device, stream
-        lanes = [(identity(pid), identity(number)) for pid, number in self._lanes]
-        rows = DeviceRows(*(column[order] for column in device), lanes=lanes)
         return Columns(
             cpu=CpuRows(kind, name, thread, start, end, correlation, step, ordinal, threads),
-            device=rows,
+            device=self._device_rows(device),
             names=list(self._names),
             origin=origin,
             windows=np.array(self._windows) - origin,
             malformed=self._malformed,
             unknown={str(category): count for category, count in self._unknown.items()},
-            categories=frozenset(filter(None, self._seen)),
+            categories=frozenset(category for category in self._categories if category),
         )
 
-    def _merged_threads(self, thread: np.ndarray) -> tuple[np.ndarray, list[tuple[int | str, int | str]]]:
-        """The same thread written as a number and as a string is one thread."""
+    def _device_rows(self, columns: list[Any]) -> DeviceRows:
+        """The activities by start, device and stream."""
+        order = np.lexsort((columns[5], columns[4], columns[2]))
+        columns[7] = columns[7].reshape(-1, 6)
+        category, name, start, end, device, stream, correlation, sizes, *counts, occupancy, lane = (
+            column[order] for column in columns
+        )
+        registers, shared_memory, size = counts
+        return DeviceRows(
+            category, name, start, end, device, stream, correlation, sizes, registers, shared_memory, size, occupancy,
+            lane, lanes=[(identity(pid), identity(number)) for pid, number in self._lanes],
+        )  # fmt: skip
+
+    def _merged_threads(self, thread: Ints) -> tuple[Ints, list[tuple[int | str, int | str]]]:
+        """The same thread, written as a number and as a string, becomes one thread."""
         merged = _Codes()
-        codes = merged.of((identity(pid), identity(tid)) for pid, tid in self._threads)
+        codes = merged.of(((identity(pid), identity(tid)) for pid, tid in self._threads), len(self._threads))
         return codes[thread] if len(codes) else thread, list(merged)
 
 
-def _times(events: list[Event]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Starts and ends in ns, and which of them are valid: finite, not negative, and not longer than any program ran."""
-    start = _floats([event.ts for event in events])
-    length = _floats([event.dur for event in events])
+def main_span(starts: Ints) -> tuple[int, int]:
+    """First and last start (ns) of the largest set of events without a gap of an hour between neighbours."""
+    if not len(starts):
+        return 0, 0
+    if starts.max() - starts.min() <= _APART_NS:
+        return int(starts.min()), int(starts.max())
+    ordered = np.sort(starts)
+    last = np.append(np.flatnonzero(np.diff(ordered) > _APART_NS), len(ordered) - 1)
+    first = np.append(0, last[:-1] + 1)
+    largest = len(first) - 1 - int(np.argmax((last - first)[::-1]))  # the latest of equals: a missing time is 0
+    return int(ordered[first[largest]]), int(ordered[last[largest]])
+
+
+def _times(events: list[Event]) -> tuple[Ints, Ints, Flags]:
+    """(starts in ns, ends in ns, whether both are finite, not negative and not longer than any program runs)."""
+    start = _floats(list(map(_start, events)))
+    length = _floats(list(map(_duration, events)))
     with np.errstate(invalid="ignore"):
-        valid = (start >= 0) & (length >= 0) & (length < _LONGEST_US) & (start + length < _FARTHEST_US)
+        valid: Flags = (start >= 0) & (length >= 0) & (length < _LONGEST_US) & (start + length < _FARTHEST_US)
     if not valid.all():
         start = np.where(valid, start, 0)
         length = np.where(valid, length, 0)
@@ -273,36 +319,38 @@ def _times(events: list[Event]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return begin, begin + _nanoseconds(length), valid
 
 
-def _nanoseconds(microseconds: np.ndarray) -> np.ndarray:
+def _nanoseconds(microseconds: Floats) -> Ints:
     """Exact for every float: 1.7e15 µs times 1000 would lose the fraction."""
-    whole = np.floor(microseconds)
-    return whole.astype(np.int64) * 1000 + np.rint((microseconds - whole) * 1000).astype(np.int64)
+    whole: Floats = np.floor(microseconds)
+    fraction: Floats = np.rint((microseconds - whole) * 1000)
+    return whole.astype(np.int64) * 1000 + fraction.astype(np.int64)
 
 
-def _floats(values: list[Any]) -> np.ndarray:
-    """Floats; NaN for what is no number."""
+def _floats(values: list[Any]) -> Floats:
+    """NaN for anything that is not a number."""
     try:
         return np.array(values, dtype=np.float64)
     except (ValueError, TypeError, OverflowError):
         return np.array([number(value) for value in values], dtype=np.float64)
 
 
-def _integers(values: list[Any]) -> np.ndarray:
-    """Integers of 64 bits; MISSING for anything else."""
+def _integers(values: Sequence[Any]) -> Ints:
+    """MISSING for anything that is not an integer of 64 bits."""
     try:
         return np.array([MISSING if value is None else value for value in values], dtype=np.int64)
     except (ValueError, TypeError, OverflowError):
-        return np.array([MISSING if (found := integer(value)) is None else found for value in values], dtype=np.int64)
+        return np.array([MISSING if (read := integer(value)) is None else read for value in values], dtype=np.int64)
 
 
-def _counts(values: list[Any]) -> np.ndarray:
-    """Integers that cannot be negative."""
-    found = _integers(values)
-    return np.where(found < 0, MISSING, found)
+def _counts(values: Sequence[Any]) -> Ints:
+    """As `_integers`, with negative values as MISSING."""
+    counts = _integers(values)
+    counts[counts < 0] = MISSING
+    return counts
 
 
-def _sizes(args: list[Args]) -> np.ndarray:
-    """Grid and block, six numbers a row; the three of one that is no size are MISSING."""
+def _sizes(args: list[Args]) -> Ints:
+    """Grid and block, six numbers per row; the three numbers of an invalid one are MISSING."""
     none = [MISSING] * 3
     triples = [size if size and len(size) == 3 else none for a in args for size in (a.grid, a.block)]
     sizes = _integers(list(chain.from_iterable(triples))).reshape(-1, 3)
@@ -314,7 +362,8 @@ def _stream(tid: int | str | None) -> int | str | None:
     return tid.removeprefix("stream ") if isinstance(tid, str) else tid
 
 
-def _joined(parts: list[tuple[np.ndarray, ...]], empty: tuple[type, ...]) -> list[np.ndarray]:
+def _concatenated(parts: list[tuple[Any, ...]], types: tuple[type, ...]) -> list[Any]:
+    """The columns of all parts joined; `types` are those of the empty columns where there is no part."""
     if not parts:
-        return [np.empty(0, dtype) for dtype in empty]
+        return [np.empty(0, dtype) for dtype in types]
     return [np.concatenate(columns) for columns in zip(*parts, strict=True)]

@@ -1,11 +1,11 @@
-"""One event of a trace, as typed as the common file allows, and the decoders that make it."""
+"""An event of a trace, with types as strict as real files allow, and the decoders that produce it."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,7 +14,7 @@ Number = int | float | str | None
 
 
 class Args(msgspec.Struct, gc=False):
-    """The arguments that are read; every other one is skipped by the decoder."""
+    """The arguments in use; the decoder skips all others."""
 
     correlation: Number = None
     device: Number = None
@@ -28,7 +28,7 @@ class Args(msgspec.Struct, gc=False):
 
 
 class Event(msgspec.Struct, gc=False):
-    """An event as the file has it: `ts` and `dur` in µs, ids as numbers or strings."""
+    """An event as in the file: `ts` and `dur` in µs, ids as numbers or strings."""
 
     ph: str | None = None
     cat: str | None = None
@@ -40,17 +40,17 @@ class Event(msgspec.Struct, gc=False):
     args: Args | None = None
 
 
-_NOTHING = msgspec.Raw(b"")
+_EMPTY = msgspec.Raw(b"")
 
 
 class InputArgs(Args, gc=False):
-    """The arguments with the inputs that `record_shapes` adds, as JSON text; empty where there is none."""
+    """Also the inputs that `record_shapes` adds, as JSON text; empty where there are none."""
 
-    input_dims: msgspec.Raw = msgspec.field(default=_NOTHING, name="Input Dims")
-    old_input_dims: msgspec.Raw = msgspec.field(default=_NOTHING, name="Input dims")
-    input_strides: msgspec.Raw = msgspec.field(default=_NOTHING, name="Input Strides")
-    input_type: msgspec.Raw = msgspec.field(default=_NOTHING, name="Input type")
-    concrete_inputs: msgspec.Raw = msgspec.field(default=_NOTHING, name="Concrete Inputs")
+    input_dims: msgspec.Raw = msgspec.field(default=_EMPTY, name="Input Dims")
+    old_input_dims: msgspec.Raw = msgspec.field(default=_EMPTY, name="Input dims")
+    input_strides: msgspec.Raw = msgspec.field(default=_EMPTY, name="Input Strides")
+    input_type: msgspec.Raw = msgspec.field(default=_EMPTY, name="Input type")
+    concrete_inputs: msgspec.Raw = msgspec.field(default=_EMPTY, name="Concrete Inputs")
 
 
 class InputEvent(Event, gc=False):
@@ -58,15 +58,15 @@ class InputEvent(Event, gc=False):
 
 
 class Document(msgspec.Struct, gc=False):
-    """A piece of a trace file: some events, and whatever of the head and the tail came with them."""
+    """A piece of a trace file: some events, and any metadata read with them."""
 
-    traceEvents: list[Event] = []  # noqa: N815 (the file's own key; msgspec copies an empty list)
-    deviceProperties: msgspec.Raw = _NOTHING  # noqa: N815
-    distributedInfo: msgspec.Raw = _NOTHING  # noqa: N815
+    traceEvents: Sequence[Event] = []  # noqa: N815 (the key in the file; msgspec copies an empty list)
+    deviceProperties: msgspec.Raw = _EMPTY  # noqa: N815
+    distributedInfo: msgspec.Raw = _EMPTY  # noqa: N815
 
 
 class InputDocument(Document, gc=False):
-    traceEvents: list[InputEvent] = []  # noqa: N815
+    traceEvents: Sequence[InputEvent] = []  # noqa: N815
 
 
 _ARGUMENTS = {field.name: field.encode_name for field in msgspec.structs.fields(Args)}
@@ -76,38 +76,37 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class Decoder(NamedTuple):
-    """Decoders of strict JSON with the usual types; both raise what `STRICT_FAILURES` lists for anything else.
+    """Decoders of strict JSON with the usual types. Both raise one of `STRICT_FAILURES` for anything else.
 
-    events: an array of events. document: an object that holds the last of them, and the tail of the file.
+    events: an array of events. document: an object that holds the last events and the end of the file.
     """
 
-    events: Callable[[bytes], list[Event]]
+    events: Callable[[bytes | memoryview], Sequence[Event]]
     document: Callable[[bytes], Document]
 
 
 PLAIN = Decoder(msgspec.json.Decoder(list[Event]).decode, msgspec.json.Decoder(Document).decode)
 WITH_INPUTS = Decoder(msgspec.json.Decoder(list[InputEvent]).decode, msgspec.json.Decoder(InputDocument).decode)
-# A UnicodeDecodeError is a ValueError, and so are msgspec's errors.
-STRICT_FAILURES = (ValueError, RecursionError)
+STRICT_FAILURES = (ValueError, RecursionError)  # UnicodeDecodeError and msgspec's errors are ValueErrors
 
 
-def event_from_object(found: dict[str, Any]) -> Event:
-    """An event whose JSON or whose types are unusual; what cannot be used is missing, never an error."""
-    raw = found.get("args")
+def event_from_object(value: dict[str, Any]) -> Event:
+    """An event from JSON of unusual form or types. Values that cannot be used are None."""
+    raw = value.get("args")
     args = None
     if isinstance(raw, dict):
-        values = {field: raw.get(key) for field, key in _ARGUMENTS.items()}
-        values = {field: _sizes(v) if field in ("grid", "block") else _scalar(v) for field, v in values.items()}
+        values: dict[str, Any] = {field: _scalar(raw.get(key)) for field, key in _ARGUMENTS.items()}
+        values |= {field: _sizes(raw.get(field)) for field in ("grid", "block")}
         values |= {field: msgspec.Raw(_strict_json(raw[key])) for field, key in _INPUTS.items() if key in raw}
         args = InputArgs(**values)
     return InputEvent(
-        ph=_text(found.get("ph")),
-        cat=_text(found.get("cat")),
-        name=_text(found.get("name")),
-        pid=_id(found.get("pid")),
-        tid=_id(found.get("tid")),
-        ts=_scalar(found.get("ts")),
-        dur=_scalar(found.get("dur")),
+        ph=_text(value.get("ph")),
+        cat=_text(value.get("cat")),
+        name=_text(value.get("name")),
+        pid=_id(value.get("pid")),
+        tid=_id(value.get("tid")),
+        ts=_scalar(value.get("ts")),
+        dur=_scalar(value.get("dur")),
         args=args,
     )
 
@@ -131,20 +130,22 @@ def _scalar(value: Any) -> Number:
 
 
 def _sizes(value: Any) -> list[int] | None:
-    sizes = [integer(v) for v in value] if isinstance(value, list) else [None]
-    return None if None in sizes else sizes
+    sizes = [integer(size) for size in value] if isinstance(value, list) else [None]
+    whole = [size for size in sizes if size is not None]
+    return whole if len(whole) == len(sizes) else None
 
 
 def identity(value: Number) -> int | str:
-    """An id as a number, also where the file has it as text; as text where it has more than 64 bits or is no number."""
-    number = integer(value) if isinstance(value, int) or (isinstance(value, str) and _DIGITS.fullmatch(value)) else None
+    """An id as a number, even where the file has text; as text if it is not a number of 64 bits."""
+    is_number = isinstance(value, int) or (isinstance(value, str) and _DIGITS.fullmatch(value))
+    number = integer(value) if is_number else None
     if number is not None:
         return number
     return "" if value is None else str(value)
 
 
 def integer(value: Any) -> int | None:
-    """`value` as an integer of 64 bits; None for anything that is no number, or a larger one."""
+    """`value` as an integer, or None if it is not a number of at most 64 bits."""
     if not isinstance(value, int):
         try:
             value = int(value) if isinstance(value, str) else number(value)
@@ -154,7 +155,7 @@ def integer(value: Any) -> int | None:
 
 
 def number(value: Any) -> float:
-    """`value` as a finite float; NaN for anything that is not a number or a numeric string."""
+    """`value` as a finite float, or NaN if it is neither a number nor the text of one."""
     try:
         result = float(value)
     except (TypeError, ValueError, OverflowError):

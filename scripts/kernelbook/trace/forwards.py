@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
-from kernelbook.trace.arrow import microseconds, numbers, strings, texts
 from kernelbook.trace.attribution import Attribution
 from kernelbook.trace.columns import ANNOTATION, KERNEL, OP, RUNTIME, Columns, cpu_kind
 from kernelbook.trace.events import WITH_INPUTS, InputArgs
+from kernelbook.trace.frame import Column, Frame, microseconds, texts, whole
 from kernelbook.trace.nesting import NONE, depths, looked_up
 from kernelbook.trace.reader import EventReader
-from kernelbook.trace.tables import summed_by_row, whole
+from kernelbook.trace.tables import summed_by_row
+from kernelbook.trace.types import Flags, Ints
 
 _CATEGORIES = {ANNOTATION: "annotation", OP: "op", RUNTIME: "runtime"}
 
 
 class Inputs(NamedTuple):
-    """What `record_shapes` wrote of an op's inputs, as JSON text."""
+    """What `record_shapes` wrote about the inputs of an op, as JSON text."""
 
     shapes: str | None = None
     types: str | None = None
@@ -30,11 +30,64 @@ class Inputs(NamedTuple):
     strides: str | None = None
 
 
-def _of_forwards(
-    pairs: tuple[np.ndarray, np.ndarray], found: Attribution, forwards: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Of pairs (range, item) those of the forwards, as (place in `forwards`, item), sorted by place."""
-    place = np.full(len(found.ranges), NONE)
+def forward_activities(activities: Frame, attribution: Attribution, forwards: Ints, number: Ints) -> Frame:
+    """The activities of the forwards, nested ranges included, after `index` and `position` (order of start).
+
+    forwards: outermost ranges, as indices into `attribution.ranges`. number: the `index` of each.
+    """
+    place, activity = _of_forwards(attribution.activities_in_ranges(), attribution, forwards)
+    own = {"index": Column(number[place]), "position": Column(_position(place))}
+    return Frame(own | activities.take(activity))
+
+
+def forward_calls(
+    files: Sequence[Path], columns: Columns, attribution: Attribution, forwards: Ints, number: Ints
+) -> Frame:
+    """Every CPU event of the forwards, by start; `forwards` and `number` as in `forward_activities`.
+
+    Events of other threads are those whose innermost range, inferred as for kernels, is or lies in the forward.
+    `kernels` and `self_device_time_us` of an op are what it launched itself. The runtime call that launched it has the
+    same figures, so sums must be over one category.
+    """
+    forest, device = attribution.forest, columns.device
+    rows = forest.rows
+    place, row = _of_forwards(attribution.rows_in_ranges(), attribution, forwards)
+    order = np.lexsort((row, rows.start[row], place))
+    row = row[order]
+    position = _position(place)
+    parent = _parents(place, row, forest.parent[row])
+    kernels, time = _own_device_figures(columns, attribution)
+    no_device = np.full(len(row), not len(device.start))
+    inputs_by_ordinal = _inputs(files, rows.ordinal[row[rows.kind[row] == OP]])
+    inputs = [inputs_by_ordinal.get(ordinal, Inputs()) for ordinal in rows.ordinal[row].tolist()]
+    inferred = attribution.row_inferred[row]
+    return Frame(
+        {
+            "index": Column(number[place]),
+            "depth": Column(depths(parent)),
+            "parent": whole(looked_up(position, parent)),
+            "position": Column(position),
+            "category": Column(rows.kind[row], names=[_CATEGORIES[kind] for kind in sorted(_CATEGORIES)]),
+            "name": Column(rows.name[row], names=columns.names),
+            "start_us": microseconds(rows.start[row] - rows.start[attribution.ranges[forwards]][place]),
+            "duration_us": microseconds(forest.length[row]),
+            "self_us": microseconds(forest.self_time[row]),
+            "kernels": Column(kernels[row], no_device),
+            "self_device_time_us": microseconds(time[row], no_device),
+            "correlation": whole(rows.correlation[row]),
+            "input_shapes": texts([each.shapes for each in inputs]),
+            "input_types": texts([each.types for each in inputs]),
+            "concrete_inputs": texts([each.concrete for each in inputs]),
+            "input_strides": texts([each.strides for each in inputs]),
+            "thread": Column(_thread_numbers(place, inferred, rows.thread[row])),
+            "inferred": Column(inferred),
+        }
+    )
+
+
+def _of_forwards(pairs: tuple[Ints, Ints], attribution: Attribution, forwards: Ints) -> tuple[Ints, Ints]:
+    """Of pairs (range, item) those of the forwards, as (index into `forwards`, item), sorted."""
+    place = np.full(len(attribution.ranges), NONE)
     place[forwards] = np.arange(len(forwards))
     place, item = place[pairs[0]], pairs[1]
     place, item = place[place != NONE], item[place != NONE]
@@ -42,100 +95,46 @@ def _of_forwards(
     return place[order], item[order]
 
 
-def forward_activities(activities: pa.Table, found: Attribution, forwards: np.ndarray, number: np.ndarray) -> pa.Table:
-    """The activities of the forwards, nested ranges included, with `index` and `position` in order of start.
-
-    forwards: outermost ranges, as indices into `found.ranges`. number: per forward its `index`.
-    """
-    place, activity = _of_forwards(found.within(), found, forwards)
-    table = activities.take(pa.array(activity))
-    table = table.add_column(0, "index", numbers(number[place]))
-    return table.add_column(1, "position", numbers(_position(place)))
-
-
-def forward_calls(
-    files: Sequence[Path], columns: Columns, found: Attribution, forwards: np.ndarray, number: np.ndarray
-) -> pa.Table:
-    """Every CPU event of the forwards, in order of start; `forwards` and `number` as above.
-
-    Events of other threads are those whose innermost range, inferred as for kernels, is or lies in the forward.
-    `kernels` and `self_device_time_us` of an op are what it launched itself; the runtime call that did it shows the
-    same figures, so sum over one category only.
-    """
-    forest, device = found.forest, columns.device
-    rows = forest.rows
-    place, row = _of_forwards(found.rows_within(), found, forwards)
-    order = np.lexsort((row, rows.start[row], place))
-    row = row[order]
-    position = _position(place)
-    parent = _parents(place, row, forest.parent[row])
-    kernels, time = _own_device_figures(columns, found)
-    nothing = np.full(len(row), not len(device.start))
-    inputs = _inputs(files, rows.ordinal[row[rows.kind[row] == OP]])
-    of_row = [inputs.get(ordinal, Inputs()) for ordinal in rows.ordinal[row].tolist()]
-    return pa.table(
-        {
-            "index": numbers(number[place]),
-            "depth": numbers(depths(parent)),
-            "parent": whole(looked_up(position, parent)),
-            "position": numbers(position),
-            "category": texts(rows.kind[row], [_CATEGORIES[kind] for kind in sorted(_CATEGORIES)]),
-            "name": texts(rows.name[row], columns.names),
-            "start_us": microseconds(rows.start[row] - rows.start[found.ranges[forwards]][place]),
-            "duration_us": microseconds(forest.length[row]),
-            "self_us": microseconds(forest.self_time[row]),
-            "kernels": numbers(kernels[row], nothing),
-            "self_device_time_us": microseconds(time[row], nothing),
-            "correlation": whole(rows.correlation[row]),
-            "input_shapes": strings([inputs.shapes for inputs in of_row]),
-            "input_types": strings([inputs.types for inputs in of_row]),
-            "concrete_inputs": strings([inputs.concrete for inputs in of_row]),
-            "input_strides": strings([inputs.strides for inputs in of_row]),
-            "thread": numbers(_thread_numbers(place, found.row_inferred[row], rows.thread[row])),
-            "inferred": numbers(found.row_inferred[row]),
-        }
-    )
-
-
-def _parents(place: np.ndarray, row: np.ndarray, parent: np.ndarray) -> np.ndarray:
-    """Per line (place, row) the line of its parent row in the same place; NONE where that is none of the place's."""
+def _parents(place: Ints, row: Ints, parent: Ints) -> Ints:
+    """Per line (place, row) the line of its parent row in the same place, or NONE."""
     width = max(row.max(initial=0), parent.max(initial=0)) + 1
-    key, wanted = place * width + row, place * width + parent
+    key, parent_key = place * width + row, place * width + parent
     by_key = np.argsort(key)
-    at = np.searchsorted(key, wanted, sorter=by_key)
+    at = np.searchsorted(key, parent_key, sorter=by_key)
     line = by_key[np.minimum(at, len(key) - 1)] if len(key) else at
-    return np.where((parent != NONE) & (key[line] == wanted), line, NONE)
+    return np.where((parent != NONE) & (key[line] == parent_key), line, NONE)
 
 
-def _position(place: np.ndarray) -> np.ndarray:
-    """Per row, sorted by `place`, how many rows of the same place come before it."""
-    return np.arange(len(place)) - np.searchsorted(place, place, "left")
+def _position(place: Ints) -> Ints:
+    """Per row, sorted by `place`, the number of earlier rows of the same place."""
+    return np.subtract(np.arange(len(place)), np.searchsorted(place, place, "left"))
 
 
-def _thread_numbers(place: np.ndarray, inferred: np.ndarray, thread: np.ndarray) -> np.ndarray:
-    """Per row the number of its thread within its forward: 0 is the forward's own, the others count from 1."""
+def _thread_numbers(place: Ints, inferred: Flags, thread: Ints) -> Ints:
+    """Per row the number of its thread within its forward: 0 is the forward's own, others count from 1."""
     pairs, pair = np.unique(np.stack((place, np.where(inferred, thread, NONE))), axis=1, return_inverse=True)
-    # every forward has its own thread first, with or without rows
     first = np.searchsorted(pairs[0], pairs[0], "left")
+    # The forward's own thread is number 0 even where it has no rows.
     has_own = pairs[1][first] == NONE if len(first) else first == NONE
-    return (np.arange(len(first)) - first + ~has_own)[pair.reshape(-1)]
+    numbers: Ints = np.arange(len(first)) - first + ~has_own
+    return numbers[pair.reshape(-1)]
 
 
-def _own_device_figures(columns: Columns, found: Attribution) -> tuple[np.ndarray, np.ndarray]:
-    """Per CPU row the kernels and the device time (ns) that it launched itself: ops, and the calls that did it."""
-    device, forest = columns.device, found.forest
+def _own_device_figures(columns: Columns, attribution: Attribution) -> tuple[Ints, Ints]:
+    """Per CPU row the kernels and the device time (ns) that it launched itself, for ops and for calls."""
+    device, forest = columns.device, attribution.forest
     is_kernel = (device.category == KERNEL).astype(np.int64)
     kernels, time = (
-        summed_by_row(forest, found.op, values) + summed_by_row(forest, found.launch, values)
+        summed_by_row(forest, attribution.op, values) + summed_by_row(forest, attribution.launch, values)
         for values in (is_kernel, device.end - device.start)
     )
     return kernels, time
 
 
 def _inputs(files: Iterable[Path], ordinals: Iterable[int]) -> dict[int, Inputs]:
-    """The inputs of the ops with these ordinals, from a second pass over the files: few readers ever ask for them."""
+    """The inputs of the ops with these ordinals, from a second pass over the files: few readers ask for them."""
     wanted = {int(ordinal) for ordinal in ordinals}
-    found: dict[int, Inputs] = {}
+    inputs: dict[int, Inputs] = {}
     ordinal = 0
     for events in chain.from_iterable(EventReader(f, decode=WITH_INPUTS).batches() for f in files if wanted):
         for event in events:
@@ -143,14 +142,14 @@ def _inputs(files: Iterable[Path], ordinals: Iterable[int]) -> dict[int, Inputs]
                 continue
             if ordinal in wanted and isinstance(event.args, InputArgs):
                 args = event.args
-                found[ordinal] = Inputs(
+                inputs[ordinal] = Inputs(
                     _json_text(args.input_dims) or _json_text(args.old_input_dims),
                     _json_text(args.input_type),
                     _json_text(args.concrete_inputs),
                     _json_text(args.input_strides),
                 )
             ordinal += 1
-    return found
+    return inputs
 
 
 def _json_text(raw: bytes) -> str | None:

@@ -1,6 +1,6 @@
-"""What a trace file says beside its events, before and after them: the device's properties and the job's ranks.
+"""The metadata of a trace file, before and after its events: device properties and the ranks of the job.
 
-All text here begins with the brace of the file's object. It is at most some MiB long: the reader sees to that.
+All text here begins with the opening brace of the file's object. The reader limits it to a few MiB.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 from kernelbook.trace.events import PLAIN, STRICT_FAILURES, Document
 from kernelbook.trace.salvage import UnreadableError, read_object
 
-_LARGEST = 1 << 20  # bytes of text that are made into Python objects, each of which takes many times its text
+_LARGEST = 1 << 20  # bytes that are decoded to Python objects, which take many times as much memory
 _KEYS = ("deviceProperties", "distributedInfo")
-_MOST_ARRAYS = 20  # that are tried: each costs a reading of the text before it
+_MOST_ARRAYS = 20  # candidates that are tried, each of which reads the text before it again
 _ARRAY = re.compile(rb'(?<!\\)"traceEvents"\s*+:\s*+\[')
 _EVENT_OR_END = re.compile(rb"\s*+(?:\{|\]|\Z)")
 
 
 class ArrayStart(NamedTuple):
-    """Where an array of events begins (behind its bracket), the metadata before it, and whether that is damaged."""
+    """Position after the opening bracket of an array of events, and the metadata before it."""
 
     position: int
     metadata: dict[str, Any]
@@ -28,15 +28,15 @@ class ArrayStart(NamedTuple):
 
 
 def has_array(text: bytes | memoryview) -> bool:
-    """Whether an array of events begins somewhere in the text."""
+    """Whether an array of events begins anywhere in the text."""
     return _ARRAY.search(text) is not None
 
 
 def find_array(text: bytes, guess: bool) -> ArrayStart | None:
-    """The first array of events that is a member of the object itself, or None.
+    """The first array of events that is a direct member of the object, or None.
 
-    Where the text before it is damaged, it is taken for one if its content looks like events. `guess`: also where the
-    array seems to be deeper inside the object: no more text will tell.
+    If the text before it is damaged, an array that looks like events is accepted. guess: accept it also if it seems to
+    be deeper inside the object, because no more text follows that could decide.
     """
     for match in islice(_ARRAY.finditer(text), _MOST_ARRAYS):
         try:
@@ -51,9 +51,9 @@ def find_array(text: bytes, guess: bool) -> ArrayStart | None:
 
 
 def read_metadata(text: bytes) -> tuple[dict[str, Any], bytes]:
-    """The metadata of an object, and the text that follows it. Raises UnreadableError for text that is damaged or cut.
+    """(metadata of an object, text after it). Words such as NaN are missing values, as in events.
 
-    Words like NaN are missing values, as in events.
+    Raises UnreadableError if the text is damaged or ends too early.
     """
     try:
         return members(PLAIN.document(text)), b""
@@ -61,17 +61,17 @@ def read_metadata(text: bytes) -> tuple[dict[str, Any], bytes]:
         value, end, plain, _ = _read_start(text, unfinished="truncated" in str(error))
         if not isinstance(value, dict):
             raise UnreadableError(end) from error
-        found = {key: value[key] for key in _KEYS if key in value}
-        return found, plain[end:].strip().encode("utf-8", "surrogateescape")
+        metadata = {key: value[key] for key in _KEYS if key in value}
+        return metadata, plain[end:].strip().encode("utf-8", "surrogateescape")
 
 
 def members(document: Document) -> dict[str, Any]:
-    """The metadata of a decoded document."""
+    """Metadata of a decoded document."""
     return {key: _value(raw) for key in _KEYS if (raw := bytes(getattr(document, key)))}
 
 
 def _read_start(text: bytes, unfinished: bool) -> tuple[Any, int, str, bool]:
-    """The object that the text begins with, as `read_object` does. unfinished: for a text too long to be read so."""
+    """`read_object` at the start of the text. unfinished: set in the error for a text longer than `_LARGEST`."""
     try:
         return read_object(text[:_LARGEST].decode("utf-8", "surrogateescape"), 0)
     except UnreadableError as error:
@@ -89,7 +89,7 @@ def is_whole(text: bytes) -> bool:
 
 
 def begins_a_document(text: bytes) -> bool:
-    """Whether the text begins with a JSON object or array, or with the start of one that is cut."""
+    """Whether the text begins with a JSON object or array, complete or not."""
     if not text.startswith((b"{", b"[")):
         return False
     try:
@@ -100,18 +100,18 @@ def begins_a_document(text: bytes) -> bool:
 
 
 def damaged_metadata(text: bytes) -> dict[str, Any]:
-    """The values that can be read of an object that is damaged somewhere."""
-    found = {}
+    """The metadata that can be read in a damaged object."""
+    metadata = {}
     for key in _KEYS:
         place = re.search(rb'"%s"\s*+:\s*+' % key.encode(), text)
         value = _value(text[place.end() :]) if place else None
         if value is not None:
-            found[key] = value
-    return found
+            metadata[key] = value
+    return metadata
 
 
 def _value(text: bytes) -> Any:
-    """The value at the start of the text; None where it is damaged, or larger than any trace needs."""
+    """The value at the start of the text, or None if it is damaged or larger than in any trace."""
     try:
         return read_object(text[:_LARGEST].decode("utf-8", "replace"), 0)[0]
     except UnreadableError:

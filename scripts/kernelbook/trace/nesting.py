@@ -9,22 +9,23 @@ from functools import cached_property
 import numpy as np
 
 from kernelbook.trace.columns import RUNTIME, CpuRows
+from kernelbook.trace.types import Flags, Ints
 
-TOLERANCE_NS = 1000  # a child may end this much after its parent: timestamps near 1.7e15 µs are that coarse
+TOLERANCE_NS = 1000  # a child may end this much after its parent: floats near 1.7e15 µs are that coarse
 NONE = -1
 
 
-def looked_up(values: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """The value at each place, NONE where the place is NONE."""
-    found = np.full(len(places), NONE)
-    known = places != NONE
-    found[known] = values[places[known]]
-    return found
+def looked_up(values: Ints | Flags, places: Ints) -> Ints:
+    """`values[places]`, with NONE where the place is NONE."""
+    result = np.full(len(places), NONE)
+    valid = places != NONE
+    result[valid] = values[places[valid]]
+    return result
 
 
-def depths(parent: np.ndarray) -> np.ndarray:
-    """Number of items around each item, by doubling the stride of the walk towards the root."""
-    depth = (parent != NONE).astype(np.int64)
+def depths(parent: Ints) -> Ints:
+    """Number of ancestors of each item. Doubles the stride of the walk towards the root in each step."""
+    depth: Ints = np.asarray(parent != NONE, dtype=np.int64)
     ancestor = parent.copy()
     while (climbing := np.flatnonzero(ancestor != NONE)).size:
         above = ancestor[climbing]
@@ -33,9 +34,10 @@ def depths(parent: np.ndarray) -> np.ndarray:
     return depth
 
 
-def summed_up(parent: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Per item the sum of `values` (integers) over itself and all items in it."""
-    total, depth = values.astype(np.int64), depths(parent)
+def summed_up(parent: Ints, values: Ints) -> Ints:
+    """Per item the sum of `values` over itself and its descendants."""
+    total: Ints = values.astype(np.int64)
+    depth = depths(parent)
     by_depth = np.argsort(depth, kind="stable")
     borders = np.searchsorted(depth[by_depth], np.arange(1, depth.max(initial=0) + 1))
     for level in reversed(np.split(by_depth, borders)[1:]):
@@ -45,75 +47,76 @@ def summed_up(parent: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 @dataclass
 class Forest:
-    """CPU rows in order (thread, start, outermost first), so that a row's descendants follow it without a gap.
+    """CPU rows by (thread, start, outermost first), so that the descendants of a row follow it without a gap.
 
-    parent: the innermost row of the same thread that was open when this one began, NONE at the top. Where rows overlap
-    without nesting, a row may end after its parent, and an ancestor may have ended before it began.
+    parent: the innermost row of the same thread that was open when the row began, or NONE. Where rows overlap without
+    nesting, a row may end after its parent, and an ancestor may have ended before the row began.
     """
 
     rows: CpuRows
-    parent: np.ndarray
+    parent: Ints
 
     @cached_property
-    def length(self) -> np.ndarray:
-        return self.rows.end - self.rows.start
+    def length(self) -> Ints:
+        return np.subtract(self.rows.end, self.rows.start)
 
     @cached_property
-    def overlapping(self) -> np.ndarray:
-        """The rows that began inside their parent and ended after it."""
+    def overlapping(self) -> Ints:
+        """Rows that end after their parent."""
         inside = np.flatnonzero(self.parent != NONE)
         return inside[~contains(self.rows, self.parent[inside], inside)]
 
     @cached_property
-    def holder(self) -> np.ndarray:
-        """Per row the innermost row that contains it from start to end, NONE where there is none."""
-        every = np.arange(len(self.parent))
-        return self._first_fit(every, self.parent.copy(), every, contains)
+    def holder(self) -> Ints:
+        """Per row the innermost row that contains it from start to end, or NONE."""
+        rows = np.arange(len(self.parent))
+        return self._first_match(rows, self.parent.copy(), rows, contains)
 
     @cached_property
-    def self_time(self) -> np.ndarray:
-        """Length less that of the rows directly inside (ops, annotations and runtime calls), never negative."""
+    def self_time(self) -> Ints:
+        """Length minus that of the rows directly inside, never negative."""
         inside = self.holder != NONE
         children = np.bincount(self.holder[inside], weights=self.length[inside], minlength=len(self.holder))
-        return np.maximum(self.length - children.astype(np.int64), 0)
+        self_time: Ints = np.maximum(self.length - children.astype(np.int64), 0)
+        return self_time
 
-    def innermost(self, marked: np.ndarray) -> np.ndarray:
-        """Per row the nearest marked row among itself and the rows open when it began, NONE where there is none."""
+    def innermost(self, marked: Flags) -> Ints:
+        """Per row the nearest marked row among itself and the rows open when it began, or NONE."""
         nearest = self._nearest(marked)
-        return self._first_fit(nearest, nearest.copy(), np.arange(len(nearest)), is_open)
+        return self._first_match(nearest, nearest.copy(), np.arange(len(nearest)), is_open)
 
-    def around(self, marked: np.ndarray, row: np.ndarray) -> np.ndarray:
-        """Per given row the innermost marked row around it that contains it to its end, NONE where there is none."""
+    def around(self, marked: Flags, row: Ints) -> Ints:
+        """For each of the given rows, the innermost marked row that contains it from start to end, or NONE."""
         nearest = self._nearest(marked)
-        return self._first_fit(nearest, looked_up(nearest, self.parent[row]), row, contains)
+        return self._first_match(nearest, looked_up(nearest, self.parent[row]), row, contains)
 
-    def summed(self, values: np.ndarray) -> np.ndarray:
-        """Per row the sum of `values` (integers) over itself and the descendants that began while it was open."""
+    def summed(self, values: Ints) -> Ints:
+        """Per row the sum of `values` over itself and the descendants that began while it was open."""
         total = summed_up(self.parent, values)
         for row, ancestor in self._closed_ancestors(np.flatnonzero(values)):
             np.subtract.at(total, ancestor, values[row])
         return total
 
-    def _nearest(self, marked: np.ndarray) -> np.ndarray:
-        """Per row the nearest marked row among itself and its ancestors, whether these are still open or not."""
-        own = np.arange(len(self.parent))
-        nearest = np.where(marked | (self.parent == NONE), own, self.parent)
+    def _nearest(self, marked: Flags) -> Ints:
+        """Per row the nearest marked row among itself and its ancestors, whether still open or not."""
+        rows = np.arange(len(self.parent))
+        nearest: Ints = np.where(marked | (self.parent == NONE), rows, self.parent)
         while not np.array_equal(nearest, further := nearest[nearest]):
             nearest = further
-        return np.where(marked[nearest], nearest, NONE) if len(own) else nearest
+        return np.where(marked[nearest], nearest, NONE) if len(rows) else nearest
 
-    def _first_fit(
-        self, nearest: np.ndarray, candidate: np.ndarray, row: np.ndarray, fits: Callable[..., np.ndarray]
-    ) -> np.ndarray:
-        """Move each row's candidate up, from marked row to marked row (`nearest`), until it fits the row."""
+    def _first_match(
+        self, nearest: Ints, candidate: Ints, row: Ints, matches: Callable[[CpuRows, Ints, Ints], Flags]
+    ) -> Ints:
+        """Move the candidate of each row up, from marked row to marked row (`nearest`), until it matches."""
         pending = np.flatnonzero(candidate != NONE) if len(self.overlapping) else self.overlapping
-        while (pending := pending[~fits(self.rows, candidate[pending], row[pending])]).size:
+        while (pending := pending[~matches(self.rows, candidate[pending], row[pending])]).size:
             candidate[pending] = looked_up(nearest, self.parent[candidate[pending]])
             pending = pending[candidate[pending] != NONE]
         return candidate
 
-    def _closed_ancestors(self, row: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Pairs (row, ancestor) of the given rows and those of their ancestors that had ended when they began."""
+    def _closed_ancestors(self, row: Ints) -> Iterator[tuple[Ints, Ints]]:
+        """Pairs (row, ancestor) of the given rows and those of their ancestors that ended before they began."""
         marked = np.zeros(len(self.parent), dtype=bool)
         marked[self.overlapping] = True
         row = row[self._nearest(marked)[row] != NONE] if len(self.overlapping) else self.overlapping
@@ -126,20 +129,20 @@ class Forest:
 
 
 def nest(cpu: CpuRows) -> Forest:
-    """Sort the rows and find every row's parent.
+    """Sort the rows and find the parent of each.
 
-    Equal starts: what ends last is outside, except that a runtime call is never around an op.
+    Of rows that start together, the one that ends last is outside, except that a runtime call is never around an op.
     """
     order = np.lexsort((-cpu.end, cpu.kind == RUNTIME, cpu.start, cpu.thread))
     rows = cpu.take(order)
     return Forest(rows, _parents(rows))
 
 
-def _parents(rows: CpuRows) -> np.ndarray:
+def _parents(rows: CpuRows) -> Ints:
     """The nearest earlier row that was open when each row began.
 
-    Where the row before was not open, nothing between it and its own candidate can be: it would have been open when
-    the row before began, or end before this one starts. So candidates jump to their candidates' candidates.
+    If the previous row was not open, no row between it and its own candidate can be: that row would have been open
+    when the previous row began, or have ended before this one starts. So candidates jump to their candidates.
     """
     count = len(rows.start)
     candidate = np.arange(-1, count - 1)
@@ -155,18 +158,20 @@ def _parents(rows: CpuRows) -> np.ndarray:
     return candidate
 
 
-def contains(rows: CpuRows, outer: np.ndarray, inner: np.ndarray) -> np.ndarray:
-    """Whether row `outer`, which starts no later, is around row `inner` from start to end (elementwise)."""
+def contains(rows: CpuRows, outer: Ints, inner: Ints) -> Flags:
+    """Whether row `outer`, which starts no later, lies around row `inner` from start to end (elementwise)."""
     start, end = rows.start[inner], rows.end[inner]
     outer_end = rows.end[outer]
-    # In whole µs an event of no length may sit on its parent's end, and a parent of no length on its child's start.
+    # In whole µs, an event of no length may sit on its parent's end, and a parent of no length on its child's start.
     touching = (start == outer_end) & ((end == start) | (rows.start[outer] == outer_end))
-    return ((start < outer_end) | touching) & (end <= outer_end + TOLERANCE_NS)
+    inside: Flags = ((start < outer_end) | touching) & (end <= outer_end + TOLERANCE_NS)
+    return inside
 
 
-def is_open(rows: CpuRows, outer: np.ndarray, inner: np.ndarray) -> np.ndarray:
+def is_open(rows: CpuRows, outer: Ints, inner: Ints) -> Flags:
     """Whether row `outer`, which starts no later, was open when row `inner` began (elementwise).
 
     Neighbours that overlap by no more than the tolerance are not inside each other.
     """
-    return (rows.start[inner] + TOLERANCE_NS < rows.end[outer]) | contains(rows, outer, inner)
+    still_open: Flags = (rows.start[inner] + TOLERANCE_NS < rows.end[outer]) | contains(rows, outer, inner)
+    return still_open

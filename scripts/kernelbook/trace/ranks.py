@@ -1,7 +1,9 @@
 """Which traces belong together: the windows of one process, and the processes (ranks) of one job.
 
-Names tell (`window`), and what torch writes inside: `distributedInfo` with rank, world size and process groups. Nothing
-else makes traces a set.
+Two things tell: the names of files, and torch's `distributedInfo` with rank, world size and process groups.
+tensorboard_trace_handler writes HOST_PID.TIME.pt.trace.json, one file per window. Users put a rank into the name of a
+file (`job_rank3.json`) or of a folder (`rank_3/trace.json`, `3/trace.json`). A number in the name of a folder may mean
+something else (the rank of an adapter, a step), so it counts only where the other files agree.
 """
 
 from __future__ import annotations
@@ -11,18 +13,64 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice, takewhile
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
-from kernelbook.trace.files import TraceFile
+from kernelbook.trace.events import integer
+from kernelbook.trace.files import TraceFile, without_ending
 from kernelbook.trace.types import TraceWarning
-from kernelbook.trace.window import Window, windows_of
 
-RESTART_NS = 10 * 10**9  # a job that is started again writes its first window at least this much after the last one
+RESTART_NS = 10 * 10**9  # a job that starts again writes its first window at least this long after its last one
 _MOST_LISTED = 8
+_RANK = re.compile(r"(?:^|(?<=[^a-z]))rank[-_.]?([0-9]{1,9})(?![0-9])")
+_RANK_FOLDER = re.compile(rf"(?:.*[^a-z])?{_RANK.pattern}")
+_NUMBER = re.compile(r"[0-9]{1,6}")
+_WINDOW = re.compile(r"(?P<worker>.+)\.(?P<time>\d{13}|\d{16}|\d{19})\.pt\.trace")
+_HOST_PID = re.compile(r"(?P<host>.+)_\d{1,10}")
+_FILE, _FOLDER, _NUMBERED = range(3)
+_Member = TypeVar("_Member")
+
+
+@dataclass
+class Window:
+    """A trace, and what its name says about it.
+
+    place: index among the files. key: path without the parts that tell processes and windows apart.
+    worker: the part of the name that identifies the process. host: the machine it ran on.
+    written: when, in ns since 1970. named_rank: rank in the name.
+    """
+
+    place: int
+    file: TraceFile
+    key: str
+    worker: str | None = None
+    host: str | None = None
+    written: int | None = None
+    named_rank: int | None = None
+
+    @property
+    def world_size(self) -> int | None:
+        return _rank_number((self.file.distributed or {}).get("world_size"))
+
+    @property
+    def recorded_rank(self) -> int | None:
+        """Rank in the file; None for a job of one process."""
+        return None if self.world_size == 1 else _rank_number((self.file.distributed or {}).get("rank"))
+
+    @property
+    def rank(self) -> int | None:
+        """Rank in the file, or else in the name."""
+        return self.named_rank if self.recorded_rank is None and self.world_size != 1 else self.recorded_rank
+
+    def warnings(self) -> list[TraceWarning]:
+        if self.named_rank is None or self.recorded_rank in (None, self.named_rank):
+            return []
+        text = f"the name says rank {self.named_rank}, the file says rank {self.recorded_rank}: the file is followed"
+        return [TraceWarning("rank_mismatch", 1, text)]
 
 
 @dataclass(frozen=True)
 class Process:
-    """The windows of one process in the order of time."""
+    """The windows of one process, in order of time."""
 
     windows: tuple[Window, ...]
 
@@ -37,93 +85,170 @@ class Process:
 
 @dataclass(frozen=True)
 class Job:
-    """The processes of one job in the order of ranks. key: what their paths have in common."""
+    """The processes of one job, in order of rank. `key`: what their paths have in common."""
 
     key: str
     processes: tuple[Process, ...]
 
     @property
     def order(self) -> tuple[str, int, Path]:
-        """Sorts jobs by key, and those of one key by time."""
+        """Sorts jobs by key, then by time."""
         first = self.processes[0].first
         return self.key, first.written or 0, first.file.path
 
-    def apart(self) -> list[Job]:
-        """Several processes that say they are one and the same rank, each by itself; else the job."""
-        alike = len({process.rank for process in self.processes}) == 1
-        return [_job([process]) for process in self.processes] if alike else [self]
+    def split_if_one_rank(self) -> list[Job]:
+        """One job per process where several processes have one and the same rank; otherwise the job."""
+        same_rank = len({process.rank for process in self.processes}) == 1
+        return [_job([process]) for process in self.processes] if same_rank else [self]
 
     def warnings(self, process: Process) -> list[TraceWarning]:
-        """What is to be said of a process among the others: ranks that are missing, its own there twice."""
+        """Ranks that are missing, and further processes with the rank of this one."""
         ranks = [each.rank for each in self.processes]
-        found = _missing(ranks, [each.first.world or 0 for each in self.processes])
-        if (twice := ranks.count(process.rank)) > 1:
-            text = f"{twice} processes of this job say that they are rank {process.rank}"
-            found.append(TraceWarning("duplicate_rank", twice, text))
-        return found
+        warnings = _missing_ranks(ranks, [each.first.world_size or 0 for each in self.processes])
+        if (count := ranks.count(process.rank)) > 1:
+            text = f"{count} processes of this job say that they are rank {process.rank}"
+            warnings.append(TraceWarning("duplicate_rank", count, text))
+        return warnings
 
 
 def jobs_of(files: Sequence[TraceFile]) -> list[Job]:
-    """The jobs that these traces are of, in the order of keys and of time. A trace of no set is a job of its own."""
+    """The jobs of these traces, by key and time. A trace that belongs to no other is a job of its own."""
     jobs: list[Job] = []
-    for members in _grouped(_processes(windows_of(files)), _set_of):
-        facts = (lambda p: p.first.world, _process_groups, lambda p: p.first.file.device)
+    facts: tuple[Callable[[Process], Hashable], ...] = (
+        lambda process: process.first.world_size,
+        _process_groups,
+        lambda process: process.first.file.device,
+    )
+    for members in _grouped(_processes(_windows(files)), _job_key):
         parts = [members]
         for fact in facts:
-            parts = [part for whole in parts for part in _by_fact(whole, fact)]
-        jobs += [_job(part) for whole in parts for part in _untangled(whole)]
+            parts = [part for whole in parts for part in _split_by(whole, fact)]
+        jobs += [_job(part) for whole in parts for part in _without_duplicates(whole)]
     return sorted(jobs, key=lambda job: job.order)
 
 
+class _NamedRank(NamedTuple):
+    """A rank that a path may name: in which part, the path without it, and the rank."""
+
+    where: int
+    rest: str
+    number: int
+
+
+def _windows(files: Sequence[TraceFile]) -> list[Window]:
+    """The files in their order, with what their names say."""
+    windows = [_window(place, file) for place, file in enumerate(files)]
+    groups: dict[tuple[int, str], list[tuple[Window, int]]] = {}
+    for window in windows:
+        if named := _named_rank(window.key):
+            groups.setdefault((named.where, named.rest), []).append((window, named.number))
+    for (where, rest), members in groups.items():
+        if _are_ranks(where, members):
+            for window, number in members:
+                window.key, window.named_rank = rest, number
+    return windows
+
+
+def _window(place: int, file: TraceFile) -> Window:
+    folder, slash, name = file.path.as_posix().lower().rpartition("/")
+    name = without_ending(name)
+    worker, host, written = None, None, None
+    if match := _WINDOW.fullmatch(name):
+        name = worker = match["worker"]
+        written = int(match["time"].ljust(19, "0"))
+    if worker and (match := _HOST_PID.fullmatch(worker)):
+        host = match["host"]
+        name = host if _RANK.search(host) else ""  # host and pid say nothing about what was run
+    return Window(place, file, folder + slash + name, worker, host, written)
+
+
+def _named_rank(path: str) -> _NamedRank | None:
+    """The rank in the file's name, or in that of the nearest folder, or the number that is the folder's name."""
+    *folders, name = path.split("/")
+    if matches := list(_RANK.finditer(name)):
+        return _NamedRank(_FILE, _without_rank(path, matches[-1][1]), int(matches[-1][1]))
+    for folder in reversed(folders):
+        if match := _RANK_FOLDER.fullmatch(folder):
+            return _NamedRank(_FOLDER, _without_rank(path, match[1]), int(match[1]))
+    if folders and _NUMBER.fullmatch(folders[-1]):
+        return _NamedRank(_NUMBERED, "/".join([*folders[:-1], name]), int(folders[-1]))
+    return None
+
+
+def _without_rank(path: str, number: str) -> str:
+    """The path without every mention of this rank."""
+    return _RANK.sub(lambda match: "" if int(match[1]) == int(number) else match[0], path)
+
+
+def _are_ranks(where: int, members: Sequence[tuple[Window, int]]) -> bool:
+    """Whether these numbers are ranks: those of a job begin at 0, or the files themselves state ranks."""
+    numbers = {number for _, number in members}
+    from_0 = len(numbers) > 1 and 0 in numbers
+    recorded = [window.recorded_rank for window, _ in members]
+    if where == _NUMBERED:
+        agree = all(window.recorded_rank in (None, number) for window, number in members)
+        return agree and len(numbers) > 1 and (from_0 or None not in recorded)
+    single_file = where == _FILE and len(numbers) == 1
+    return from_0 or single_file or any(rank is not None for rank in recorded)
+
+
+def _rank_number(value: object) -> int | None:
+    """A rank or world size, also as text; None for anything else."""
+    number = integer(value) if isinstance(value, int | str) and not isinstance(value, bool) else None
+    return None if number is None or number < 0 else number
+
+
 def _processes(windows: Iterable[Window]) -> list[Process]:
-    """The windows of each process together: they differ in the time that torch wrote into their names."""
+    """The windows by process: those of one differ in the time that torch wrote into their names."""
 
     def identity(window: Window) -> Hashable:
-        known = window.key, window.worker, window.rank, window.world
-        return known if window.written is not None else window.place
+        key = window.key, window.worker, window.rank, window.world_size
+        return key if window.written is not None else window.place
 
-    return [Process(tuple(sorted(some, key=lambda w: w.written or 0))) for some in _grouped(windows, identity)]
+    return [Process(tuple(sorted(group, key=lambda w: w.written or 0))) for group in _grouped(windows, identity)]
 
 
-def _set_of(process: Process) -> Hashable:
-    """What the processes of one job have in common; a process without a rank is in no set."""
+def _job_key(process: Process) -> Hashable:
+    """Equal for processes that may be of one job; unique for a process without a rank."""
     first = process.first
-    if process.rank is not None and (first.named is not None or first.host is not None):
+    if process.rank is not None and (first.named_rank is not None or first.host is not None):
         return "path", first.key
-    return ("folder", first.file.path.parent) if process.rank is not None and (first.world or 0) > 1 else first.place
+    if process.rank is not None and (first.world_size or 0) > 1:
+        return "folder", first.file.path.parent
+    return first.place
 
 
 def _process_groups(process: Process) -> Hashable | None:
-    """The groups that hold the whole job, which every rank of it lists."""
+    """The process groups of the whole job, which every rank lists."""
     listed = (process.first.file.distributed or {}).get("pg_config")
     if not isinstance(listed, list):
         return None
-    groups = [group for group in listed if isinstance(group, dict) and group.get("pg_size") == process.first.world]
+    size = process.first.world_size
+    groups = [group for group in listed if isinstance(group, dict) and group.get("pg_size") == size]
     return repr(sorted((str(group.get("pg_desc")), str(group.get("ranks"))) for group in groups))
 
 
-def _by_fact(members: list[Process], fact: Callable[[Process], Hashable]) -> list[list[Process]]:
-    """Apart where the fact differs; who does not say goes with the others as long as these agree."""
-    known = {value for process in members if (value := fact(process)) is not None}
-    return _grouped(members, fact) if len(known) > 1 else [members]
+def _split_by(members: list[Process], fact: Callable[[Process], Hashable]) -> list[list[Process]]:
+    """Split where the fact differs. None does not differ as long as all others agree."""
+    values = {value for process in members if (value := fact(process)) is not None}
+    return _grouped(members, fact) if len(values) > 1 else [members]
 
 
-def _untangled(members: list[Process]) -> list[list[Process]]:
-    """One job a part, where a rank is there several times: by time, else by host where that makes a job whole."""
-    if not _repeated(members):
+def _without_duplicates(members: list[Process]) -> list[list[Process]]:
+    """Split a set with several processes of one rank: by time, or else by host where that makes a job complete."""
+    if not _has_duplicates(members):
         return [members]
-    times = [process.first.written for process in members]
-    if None not in times:
+    if all(process.first.written is not None for process in members):
         parts = _by_time(members)
         if len(parts) > 1:
-            return [smaller for part in parts for smaller in _untangled(part)]
+            return [smaller for part in parts for smaller in _without_duplicates(part)]
     parts = _grouped(members, lambda process: process.first.host)
-    complete = any(len(part) == part[0].first.world for part in parts)
-    return parts if complete and not any(map(_repeated, parts)) else [members]
+    complete = any(len(part) == part[0].first.world_size for part in parts)
+    return parts if complete and not any(map(_has_duplicates, parts)) else [members]
 
 
 def _by_time(members: list[Process]) -> list[list[Process]]:
-    """A new part where a rank comes again after a pause."""
+    """Start a new part where a rank appears again after a pause."""
     parts: list[list[Process]] = [[]]
     for process in sorted(members, key=lambda each: each.first.written or 0):
         part = parts[-1]
@@ -134,17 +259,17 @@ def _by_time(members: list[Process]) -> list[list[Process]]:
     return parts
 
 
-def _repeated(members: Sequence[Process]) -> bool:
+def _has_duplicates(members: Sequence[Process]) -> bool:
     return len({process.rank for process in members}) < len(members)
 
 
 def _job(members: Sequence[Process]) -> Job:
     ordered = sorted(members, key=lambda each: (each.rank or 0, each.first.written or 0, each.first.file.path))
-    return Job(_common([process.first.key for process in ordered]), tuple(ordered))
+    return Job(_common_key([process.first.key for process in ordered]), tuple(ordered))
 
 
-def _common(keys: Sequence[str]) -> str:
-    """The key of all, or what the keys begin with, without the rest of a number or word."""
+def _common_key(keys: Sequence[str]) -> str:
+    """The common start of the keys, cut at the end of a word."""
     if len(set(keys)) == 1:
         return keys[0]
     same = takewhile(lambda letters: len(set(letters)) == 1, zip(*keys, strict=False))
@@ -152,22 +277,21 @@ def _common(keys: Sequence[str]) -> str:
     return prefix.rstrip("/._-") or "ranks"
 
 
-def _missing(ranks: Sequence[int | None], worlds: Sequence[int]) -> list[TraceWarning]:
-    """The ranks of a job of several that have no trace."""
-    taken = {rank for rank in ranks if rank is not None}
-    if len(ranks) < 2 or not taken:
+def _missing_ranks(ranks: Sequence[int | None], world_sizes: Sequence[int]) -> list[TraceWarning]:
+    present = {rank for rank in ranks if rank is not None}
+    if len(ranks) < 2 or not present:
         return []
-    size = max(*worlds, max(taken) + 1)
-    count = size - len(taken)
-    listed = ", ".join(map(str, islice((rank for rank in range(size) if rank not in taken), _MOST_LISTED)))
+    size = max(*world_sizes, max(present) + 1)
+    count = size - len(present)
+    listed = ", ".join(map(str, islice((rank for rank in range(size) if rank not in present), _MOST_LISTED)))
     more = f" and {count - _MOST_LISTED} more" if count > _MOST_LISTED else ""
     text = f"{count} of {size} ranks have no trace here: {listed}{more}"
     return [TraceWarning("missing_rank", count, text)] if count else []
 
 
-def _grouped(members: Iterable, key: Callable) -> list[list]:
-    """Members of equal keys together, in the order in which the keys first appear."""
-    groups: dict[Hashable, list] = {}
+def _grouped(members: Iterable[_Member], key: Callable[[_Member], Hashable]) -> list[list[_Member]]:
+    """Members with equal keys together, in order of the first appearance of each key."""
+    groups: dict[Hashable, list[_Member]] = {}
     for member in members:
         groups.setdefault(key(member), []).append(member)
     return list(groups.values())

@@ -1,27 +1,25 @@
-"""`read_trace`: one trace file to its tables."""
+"""`read_trace`: from a trace file to its tables."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
-from kernelbook.trace.annotations import AnnotationSummary, summarize_annotations
-from kernelbook.trace.arrow import numbers
+from kernelbook.trace.annotations import Annotations, AnnotationSummary
 from kernelbook.trace.attribution import Attribution, attribute
 from kernelbook.trace.columns import ColumnBuilder, Columns
-from kernelbook.trace.cut import cut_ranges
 from kernelbook.trace.events import integer
 from kernelbook.trace.files import device_name
 from kernelbook.trace.forwards import forward_activities, forward_calls
-from kernelbook.trace.groups import RangeGroups, chosen_names, group_ranges
+from kernelbook.trace.frame import Column, Frame, whole
+from kernelbook.trace.implausible import ImplausibleTimes, find_implausible_times
 from kernelbook.trace.nesting import NONE, looked_up
-from kernelbook.trace.plausible import Doubts, find_doubts
+from kernelbook.trace.ranges import RangeGroups, group_ranges, incomplete_ranges, selected_names
 from kernelbook.trace.reader import EventReader
 from kernelbook.trace.tables import (
     RangeFigures,
@@ -33,25 +31,28 @@ from kernelbook.trace.tables import (
     op_table,
     range_table,
     select_ranges,
-    whole,
 )
-from kernelbook.trace.types import Totals, TraceWarning
+from kernelbook.trace.types import Flags, Ints, Totals, TraceWarning
 from kernelbook.trace.warnings import collect_warnings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True)
 class TraceReading:
-    """What one trace says. Times are float µs, counted from the earliest event; null is "not in the file".
+    """The content of one trace. Times in tables are float µs since the earliest event; null means not in the file.
 
-    source: the file as it was given; windows: further files of its process. device: name of the first device.
-    truncated: a file ends too early. annotation: the name or glob of the ranges that were chosen, None for the longest.
-    ranges: one row per `user_annotation`, in order of start, without the profiler's steps unless they were chosen;
-    `parent` is a row of this table. groups: which of them are taken together, and which are the forwards.
-    cut: per row of `ranges` whether it reaches past the end of a truncated file: its device figures may be too low.
-    steps: number of the profiler's own spans (ProfilerStep#N).
-    categories: of all complete events, as the file spells them. bare_array: whether the top level is their array.
-    kernels, ops: the whole file, grouped by name. activities: every device activity, in order of start; `range` is a
-    row of `ranges`, `launch_delay_us` runs from the start of the launch call to that of the activity.
+    source: path of the file, as passed. windows: paths of further files of its process.
+    annotation: name or glob of the selected ranges, or None.
+    device: name of the first device. device_properties: of all devices; values that are not numbers are None.
+    distributed: torch's distributedInfo.
+    truncated: whether a file ends too early.
+    groups: how the ranges are grouped, and which are the forwards.
+    incomplete: per range whether it extends past the end of a truncated file, so its device figures may be too low.
+    steps: number of ProfilerStep#N annotations.
+    categories: categories of all complete events, as spelled in the file.
+    bare_array: whether the top level of the file is the array of events.
     """
 
     source: str
@@ -63,151 +64,182 @@ class TraceReading:
     truncated: bool
     warnings: tuple[TraceWarning, ...]
     totals: Totals
-    ranges: pa.Table
     groups: RangeGroups
-    kernels: pa.Table
-    ops: pa.Table
-    cut: np.ndarray
+    incomplete: Flags
     steps: int
     categories: frozenset[str]
     bare_array: bool
     _columns: Columns = field(repr=False)
     _attribution: Attribution = field(repr=False)
     _figures: RangeFigures = field(repr=False)
-    _doubts: Doubts = field(repr=False)
+    _implausible: ImplausibleTimes = field(repr=False)
+
+    @cached_property
+    def ranges(self) -> pa.Table:
+        """One row per `user_annotation`, by start; profiler steps only where they are selected.
+
+        `parent` is the row of the enclosing range.
+        """
+        return self.frames["ranges"].to_arrow()
+
+    @cached_property
+    def kernels(self) -> pa.Table:
+        """Activities of the whole file, one row per name and category."""
+        return self.frames["kernels"].to_arrow()
+
+    @cached_property
+    def ops(self) -> pa.Table:
+        """Ops of the whole file, one row per name."""
+        return self.frames["ops"].to_arrow()
 
     @cached_property
     def activities(self) -> pa.Table:
-        """Every device activity of the file, in order of start; made when it is first asked for."""
-        return activity_table(self._columns, self._attribution, self._doubts)
+        """Every device activity of the file, by start. `range` is a row of `ranges`."""
+        return self._activities.to_arrow()
 
     @cached_property
-    def device_use(self) -> pa.Table:
-        """Every device activity with the columns that tell how the device was used: far cheaper than `activities`."""
+    def frames(self) -> dict[str, Frame]:
+        """`ranges`, `kernels` and `ops` and, with an annotation, `range_kernels` and `range_ops`, as NumPy columns.
+
+        The last two are as `kernels` and `ops`, of the selected ranges only.
+        """
+        columns, attribution = self._columns, self._attribution
+        frames = {
+            "ranges": range_table(columns, attribution, self._implausible, self._figures, self.groups),
+            "kernels": kernel_table(columns),
+            "ops": op_table(columns, attribution),
+        }
+        if self.annotation is None:
+            return frames
+        selected = self.groups.selected
+        group, activity = attribution.activities_in_ranges()
+        frames["range_kernels"] = kernel_table(columns, np.unique(activity[selected[group]]))
+        group, row = attribution.rows_in_ranges()
+        frames["range_ops"] = op_table(columns, attribution, np.unique(row[selected[group]]))
+        return frames
+
+    @cached_property
+    def _activities(self) -> Frame:
+        return activity_table(self._columns, self._attribution, self._implausible)
+
+    @cached_property
+    def device_use(self) -> Frame:
+        """Every device activity with the columns that show how the device was used; far cheaper than `activities`."""
         return device_table(self._columns, self._attribution)
 
     def annotations(self) -> list[AnnotationSummary]:
-        """The chosen ranges in short or, without an annotation, all: by name, in the order in which they begin."""
-        shown = self.groups.chosen | (self.annotation is None)
-        return summarize_annotations(
-            self._columns, self._attribution, self._doubts, self._figures, self.groups, self.cut, shown
-        )
-
-    @cached_property
-    def range_kernels(self) -> pa.Table:
-        """As `kernels`, of the chosen ranges alone."""
-        group, activity = self._attribution.within()
-        return kernel_table(self._columns, np.unique(activity[self.groups.chosen[group]]))
-
-    @cached_property
-    def range_ops(self) -> pa.Table:
-        """As `ops`, of the chosen ranges alone."""
-        group, row = self._attribution.rows_within()
-        return op_table(self._columns, self._attribution, np.unique(row[self.groups.chosen[group]]))
+        """Summaries of the selected ranges or, without an annotation, of all."""
+        selected = self.groups.selected | (self.annotation is None)
+        return Annotations(
+            self._columns, self._attribution, self._implausible, self._figures, self.groups, self.incomplete
+        ).summaries(selected)
 
     def tables(self) -> dict[str, pa.Table]:
-        """ranges, kernels, ops and activities and, where an annotation chose ranges, range_kernels and range_ops.
+        """All `frames` and the activities, as Arrow tables.
 
-        `ranges` are then the chosen ones, and the `range` of an activity that belongs to no other is null.
+        With an annotation, `ranges` are the selected ones, and the `range` of an activity in no selected range is null.
         """
-        tables = {name: getattr(self, name) for name in ("ranges", "kernels", "ops", "activities")}
-        if self.annotation is None:
-            return tables
-        tables["ranges"], place = select_ranges(self.ranges, self.groups.chosen)
-        column = self.activities.column_names.index("range")
-        of_activity = whole(looked_up(place, self._attribution.range_of))
-        tables["activities"] = self.activities.set_column(column, "range", of_activity)
-        return tables | {"range_kernels": self.range_kernels, "range_ops": self.range_ops}
+        frames = self.frames | {"activities": self._activities}
+        if self.annotation is not None:
+            frames["ranges"], place = select_ranges(frames["ranges"], self.groups.selected)
+            own_range = whole(looked_up(place, self._attribution.range_of))
+            frames["activities"] = Frame(frames["activities"] | {"range": own_range})
+        return {name: frame.to_arrow() for name, frame in frames.items()}
 
-    def beside_forwards(self) -> pa.Table:
-        """The ranges of other threads that were open inside a forward: with all they did, they are no part of it."""
+    def beside_forwards(self) -> Frame:
+        """Ranges of other threads that were open inside a forward. They are no part of it, nor is their work."""
         around, forwards = self._attribution.beside(), self.groups.is_forward
         while not (done := (around == NONE) | forwards[around]).all():
             around[~done] = self._attribution.open_around[around[~done]]
-        return self.ranges.filter(numbers((around != NONE) & ~self.groups.chosen))
+        return self.frames["ranges"].take((around != NONE) & ~self.groups.selected)
 
     @cached_property
-    def forward_number(self) -> np.ndarray:
-        """Per row of `ranges` which forward it is, counted from 0; -1 for every other range."""
-        number = np.full(len(self.cut), -1)
+    def forward_number(self) -> Ints:
+        """Per range the number of the forward that it is, from 0; -1 for every other range."""
+        number = np.full(len(self.incomplete), -1)
         number[self.groups.is_forward] = np.arange(self.groups.is_forward.sum())
         return number
 
-    def forwards(self) -> tuple[pa.Table, pa.Table]:
-        """(activities, calls) of the forwards; both are empty when there is none. One that is `cut` is left out.
+    def complete_ranges(self) -> pa.Table:
+        """`ranges` without incomplete ones; the `index` of a forward is its number."""
+        ranges, number = self.frames["ranges"], self.forward_number
+        index = Column(np.where(number >= 0, number, ranges["index"].values))
+        return select_ranges(Frame(ranges | {"index": index}), ~self.incomplete)[0].to_arrow()
 
-        activities: the reading's columns after `index` (which forward) and `position` (order of start in it).
-        calls: every CPU event of the forwards in order of start: index, depth (0: in no other event), parent (a
-        position, or null), position, category (op, runtime, annotation), name, start_us (from the forward's start),
-        duration_us, self_us, kernels and self_device_time_us (launched by itself, not by its child ops), correlation,
-        the inputs as JSON text, thread (0: the forward's own) and inferred (it ran on another thread). The inputs come
-        from a second pass over the file.
+    def forwards(self) -> tuple[pa.Table, pa.Table]:
+        """(activities, calls) of the complete forwards; README.md describes their columns.
+
+        The inputs of calls come from a second pass over the file.
         """
-        forwards = np.flatnonzero((self.forward_number >= 0) & ~self.cut)
+        forwards = np.flatnonzero((self.forward_number >= 0) & ~self.incomplete)
         number = self.forward_number[forwards]
-        activities = forward_activities(self.activities, self._attribution, forwards, number)
+        activities = forward_activities(self._activities, self._attribution, forwards, number)
         files = [Path(file) for file in (self.source, *self.windows)]
-        return activities, forward_calls(files, self._columns, self._attribution, forwards, number)
+        calls = forward_calls(files, self._columns, self._attribution, forwards, number)
+        return activities.to_arrow(), calls.to_arrow()
 
 
 def read_trace(path: str | Path, annotation: str | None = None, windows: Sequence[str | Path] = ()) -> TraceReading:
-    """Read a torch.profiler trace, plain or gzipped, sound or damaged, of any torch version.
+    """Read a torch.profiler trace of any torch version, plain or gzipped, complete or damaged.
 
-    annotation: the name of the ranges that are the forwards, or a glob; `groups.group_ranges` says what is taken
-    without one. windows: further traces of the same process, in the order of time. They are read as if they followed
-    one another without a pause: times are right within a window only. Raises TraceError (one line, naming the file)
-    when a file cannot be read or is no torch trace.
+    annotation: name of the ranges that are the forwards, or a glob; see `ranges.group_ranges` for the default.
+    windows: further traces of the same process, in order of time. They are read as if they followed one another
+    without a pause, so times are right only within a window.
+
+    Raises TraceError if a file cannot be read or is not a torch trace.
     """
     readers = [EventReader(file) for file in (path, *windows)]
+    columns = _read_columns(readers)
+    names, steps = selected_names(columns, annotation)
+    attribution = attribute(columns, steps)
+    implausible = find_implausible_times(columns, attribution)
+    figures = compute_ranges(columns, attribution)
+    incomplete = incomplete_ranges(columns, attribution, [reader.truncated for reader in readers])
+    has_device = len(columns.device.start) > 0
+    time = figures.device_time if has_device else attribution.forest.length[attribution.ranges]
+    doubtful = incomplete | implausible.cpu_apart[attribution.ranges]
+    groups = group_ranges(columns, attribution, time, doubtful, annotation, names)
+    metadata = readers[0].metadata
+    distributed = metadata.get("distributedInfo")
+    return TraceReading(
+        source=str(path),
+        windows=tuple(str(file) for file in windows),
+        annotation=annotation,
+        device=device_name(metadata),
+        device_properties=_device_properties(metadata.get("deviceProperties")),
+        distributed=distributed if isinstance(distributed, dict) else None,
+        truncated=any(reader.truncated for reader in readers),
+        warnings=collect_warnings(readers, columns, attribution, implausible, figures, groups, incomplete),
+        totals=compute_totals(columns, attribution, implausible),
+        groups=groups,
+        incomplete=incomplete,
+        steps=int(attribution.forest.rows.step.sum()),
+        categories=columns.categories,
+        bare_array=readers[0].bare_array,
+        _columns=columns,
+        _attribution=attribution,
+        _figures=figures,
+        _implausible=implausible,
+    )
+
+
+def _read_columns(readers: Iterable[EventReader]) -> Columns:
     builder = ColumnBuilder()
     for number, reader in enumerate(readers):
         if number:
             builder.end_window()
         for events in reader.batches():
             builder.add(events)
-            del events  # before the next ones are decoded
-    reader = readers[0]
-    columns = builder.finish()
-    chosen, steps = chosen_names(columns, annotation)
-    found = attribute(columns, steps)
-    doubts = find_doubts(columns, found)
-    figures = compute_ranges(columns, found)
-    cut = cut_ranges(columns, found, [each.truncated for each in readers])
-    time = figures.device_time if len(columns.device.start) else found.forest.length[found.ranges]
-    groups = group_ranges(columns, found, time, cut | doubts.cpu_apart[found.ranges], annotation, chosen)
-    properties = _device_properties(reader.metadata.get("deviceProperties"))
-    distributed = reader.metadata.get("distributedInfo")
-    return TraceReading(
-        source=str(path),
-        windows=tuple(str(file) for file in windows),
-        annotation=annotation,
-        device=device_name(reader.metadata),
-        device_properties=properties,
-        distributed=distributed if isinstance(distributed, dict) else None,
-        truncated=any(each.truncated for each in readers),
-        warnings=collect_warnings(readers, columns, found, doubts, figures, groups, cut),
-        totals=compute_totals(columns, found, doubts),
-        ranges=range_table(columns, found, doubts, figures, groups),
-        groups=groups,
-        kernels=kernel_table(columns),
-        ops=op_table(columns, found),
-        cut=cut,
-        steps=int(found.forest.rows.step.sum()),
-        categories=columns.categories,
-        bare_array=reader.bare_array,
-        _columns=columns,
-        _attribution=found,
-        _figures=figures,
-        _doubts=doubts,
-    )
+            del events  # free them before the next batch is decoded
+    return builder.finish()
 
 
-def _device_properties(found: Any) -> list[dict[str, Any]]:
-    """The properties per device; but for the name, what is no number is None."""
-    devices = [device for device in found if isinstance(device, dict)] if isinstance(found, list) else []
+def _device_properties(devices: Any) -> list[dict[str, Any]]:
+    """The properties of each device. Values other than `name` that are not numbers are None."""
     return [
         {key: value if key == "name" or _is_number(value) else None for key, value in device.items()}
-        for device in devices
+        for device in (devices if isinstance(devices, list) else [])
+        if isinstance(device, dict)
     ]
 
 

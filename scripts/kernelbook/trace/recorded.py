@@ -1,15 +1,14 @@
-"""What a folder of recorded traces holds: measured cases, or nothing but traces from anywhere.
+"""The content of a folder of recorded traces: cases measured by Kernelbook, or traces from any other source.
 
-A recorded run of Kernelbook's own has <case>/<process>/measurement.json. In any other folder each *.json and *.json.gz
-is taken for a trace, and `trace.ranks` says which of them are windows of one process and which processes are ranks of
-one job: a job is a case.
+A run recorded by Kernelbook has CASE/PROCESS/measurement.json. In any other folder every *.json and *.json.gz is taken
+for a trace. `ranks` finds the windows of one process and the processes of one job, and each job is a case.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,15 +18,15 @@ from kernelbook.trace.types import TraceWarning
 
 MEASUREMENT = "measurement.json"
 PROCESS = re.compile(r"[1-9][0-9]{0,8}")
-MOST_LETTERS = 80  # of a file's name in the name of its case
+LONGEST_NAME = 80
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """One process of a recorded case, paths relative to the folder.
+    """One process of a recorded case.
 
-    files: its measurement.json, or its bare traces, one a window in the order of time. warnings: what is to be said of
-    it among the other ranks of its job.
+    files: its measurement.json or its bare traces, one per window in order of time, relative to the folder.
+    warnings: about the process as a rank of its job.
     """
 
     files: tuple[Path, ...]
@@ -40,21 +39,21 @@ class Recorded:
 
 
 def recorded_cases(folder: Path) -> Mapping[str, Mapping[int, Recorded]]:
-    """case -> number of the process -> what was recorded of it, in the order of names."""
+    """The processes of each case by number, sorted by name of the case."""
     measured: dict[str, dict[int, Recorded]] = {}
     for process in sorted(folder.glob("*/*")):
         file = process / MEASUREMENT
         broken_link = process.is_symlink() and not process.exists()
-        # a measurement.json that cannot be read still is a case, whose row says so
+        # A measurement.json that cannot be read still makes a case, whose row gives the reason.
         if PROCESS.fullmatch(process.name) and (broken_link or os.path.lexists(file)):
             measured.setdefault(process.parent.name, {})[int(process.name)] = Recorded((file.relative_to(folder),))
     if measured:
         return {case: dict(sorted(processes.items())) for case, processes in measured.items()}
     cases: dict[str, Mapping[int, Recorded]] = {}
     files = [read_origin(folder, file.relative_to(folder)) for file in trace_files(folder)]
-    parts = [part for job in jobs_of(files) for part in job.apart()]
-    for part in sorted(parts, key=lambda part: part.order):
-        cases[_free_name(_case_name(part.key), cases)] = _processes(part)
+    jobs = [part for job in jobs_of(files) for part in job.split_if_one_rank()]
+    for job in sorted(jobs, key=lambda job: job.order):
+        cases[_unused_name(_case_name(job.key), cases)] = _processes(job)
     return cases
 
 
@@ -64,28 +63,28 @@ def is_trace(file: Path) -> bool:
 
 
 def _processes(job: Job) -> dict[int, Recorded]:
-    """The processes by rank, from 1; where a rank is not known or there twice, in their order."""
-    ranks = [process.rank for process in job.processes]
-    numbers = range(len(ranks)) if None in ranks or len(set(ranks)) < len(ranks) else ranks
+    """The processes by rank + 1, or by position where ranks are unknown or not unique."""
+    ranks = [process.rank for process in job.processes if process.rank is not None]
+    numbers: Iterable[int] = ranks if len(set(ranks)) == len(job.processes) else range(len(job.processes))
     processes = {}
     for number, process in zip(numbers, job.processes, strict=True):
         files = tuple(window.file.path for window in process.windows)
-        warnings = [*job.warnings(process), *(said for window in process.windows for said in window.warnings())]
+        warnings = [*job.warnings(process), *(text for window in process.windows for text in window.warnings())]
         processes[number + 1] = Recorded(files, tuple(dict.fromkeys(warnings)))
     return processes
 
 
 def _case_name(key: str) -> str:
-    """The key in the letters that a case may have."""
-    name = re.sub(r"[^a-z0-9.]+", "-", key)[:MOST_LETTERS].strip("-.") or "trace"
-    name = re.sub(r"(.+?)\1{19,}", r"\1", name)  # Snakemake takes a name that repeats itself for an endless recursion
-    name = re.sub(r"\.(?=(?:json|log)$)", "-", name)  # so end the files beside the folders of the cases
+    """The key in the characters that a case name may have."""
+    name = re.sub(r"[^a-z0-9.]+", "-", key)[:LONGEST_NAME].strip("-.") or "trace"
+    name = re.sub(r"(.+?)\1{19,}", r"\1", name)  # Snakemake takes a repetitive name for an endless recursion
+    name = re.sub(r"\.(?=(?:json|log)$)", "-", name)  # endings of the files next to the folders of cases
     return name if name[0].isalpha() else f"trace-{name}"
 
 
-def _free_name(name: str, taken: Mapping[str, object]) -> str:
-    number, free = 1, name
-    while free in taken:
+def _unused_name(name: str, used: Mapping[str, object]) -> str:
+    number, unused = 1, name
+    while unused in used:
         number += 1
-        free = f"{name}-{number}"
-    return free
+        unused = f"{name}-{number}"
+    return unused

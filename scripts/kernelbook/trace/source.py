@@ -1,4 +1,4 @@
-"""A trace file as a stream of plain bytes, whatever it is wrapped in."""
+"""A trace file as a stream of plain bytes, whether it is compressed or not."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from isal import isal_zlib
 
 from kernelbook.trace.types import TraceError
 
+_IsalError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # declared as an instance
 _GZIP = b"\x1f\x8b"
-_WINDOW_GZIP = 31  # zlib's wbits for a gzip wrapper
+_GZIP_WBITS = 31
 _READ = 1 << 16
-_AT_ONCE = 1 << 16  # plain bytes that a decompressor gives at once
+_MOST_PLAIN = 1 << 16  # bytes that one call of a decompressor returns
 _SPECIAL = {
     stat.S_IFIFO: "a pipe",
     stat.S_IFSOCK: "a socket",
@@ -26,14 +27,14 @@ _SPECIAL = {
 # The start of a gzip member: deflate, no reserved flags, and the extra flags and systems that RFC 1952 lists.
 _MEMBER = re.compile(rb"\x1f\x8b\x08[\x00-\x1f].{4}[\x00\x02\x04][\x00-\x0d\xff]", re.DOTALL)
 _MEMBER_BYTES = 10
-_CHECKS = {"incorrect data check": "CRC", "incorrect length check": "length"}  # by zlib's words
+_CHECKS = {"incorrect data check": "CRC", "incorrect length check": "length"}  # by the words of zlib's message
 
 
 class Source:
-    """Blocks of a file's plain bytes.
+    """Blocks of the plain bytes of a file.
 
-    After reading, `complete` is False when a gzip stream ended too early, and `checks` says what is wrong with a
-    damaged one, of which every byte that can be unpacked was given.
+    After reading, `complete` is False if a gzip stream ended too early. `checks` states what is wrong with a damaged
+    one; all bytes that can be unpacked are returned.
     """
 
     def __init__(self, path: Path, block: int) -> None:
@@ -45,8 +46,8 @@ class Source:
     def blocks(self) -> Iterator[bytes]:
         """Yield non-empty blocks of about `block` bytes.
 
-        Compression is decided by content. Raises TraceError when the file cannot be read or holds nothing, and for
-        what is no file: reading a pipe, a socket or a device may never end.
+        Compression is recognised by content. Raises TraceError if the file cannot be read or is empty, and for pipes,
+        sockets and devices, since reading them may never end.
         """
         try:
             if kind := _SPECIAL.get(stat.S_IFMT(self.path.stat().st_mode)):
@@ -84,62 +85,62 @@ class Source:
             start = yield from self._member(file, start)
 
     def _member(self, file: BinaryIO, start: int) -> Generator[bytes, None, int | None]:
-        """The content of the member at `start`; returns where the next one starts. What is no member is padding."""
+        """Yield the content of the member at `start`; return the start of the next. Anything else is padding."""
         file.seek(start)
-        member = isal_zlib.decompressobj(wbits=_WINDOW_GZIP)
-        given = 0
+        member = isal_zlib.decompressobj(wbits=_GZIP_WBITS)
+        size = 0
         data = b""
         try:
             while not member.eof and (data := data or file.read(_READ)):
-                plain = member.decompress(data, _AT_ONCE)
+                plain = member.decompress(data, _MOST_PLAIN)
                 data = member.unconsumed_tail
-                given += len(plain)
+                size += len(plain)
                 yield plain
-        except isal_zlib.error:
-            pass  # below: zlib gives the bytes up to the damage, and says what it is
+        except _IsalError:
+            pass  # zlib, below, returns the bytes before the damage and describes it
         if not member.eof:
-            return (yield from self._damaged_member(file, start, given))
+            return (yield from self._damaged_member(file, start, size))
         self.complete = True
         end = file.tell() - len(member.unused_data)
         file.seek(end)
         return end if file.read(len(_GZIP)) == _GZIP else None
 
-    def _damaged_member(self, file: BinaryIO, start: int, given: int) -> Generator[bytes, None, int | None]:
-        """The content of a cut or damaged member, without the first `given` bytes; returns as `_member` does."""
+    def _damaged_member(self, file: BinaryIO, start: int, skip: int) -> Generator[bytes, None, int | None]:
+        """As `_member`, for a truncated or damaged member, without the first `skip` bytes."""
         file.seek(start)
-        member = zlib.decompressobj(wbits=_WINDOW_GZIP)
+        member = zlib.decompressobj(wbits=_GZIP_WBITS)
         size = 0
         while data := file.read(_READ):
             while data:
                 before = member.copy()
                 try:
-                    plain = member.decompress(data, _AT_ONCE)
+                    plain = member.decompress(data, _MOST_PLAIN)
                 except zlib.error as error:
                     plain, used = _up_to_damage(before, data)
-                    yield plain[max(given - size, 0) :]
+                    yield plain[max(skip - size, 0) :]
                     self._note(str(error).rpartition(": ")[2], size + len(plain))
                     return _next_member(file, file.tell() - len(data) + used)
-                yield plain[max(given - size, 0) :]
+                yield plain[max(skip - size, 0) :]
                 size += len(plain)
                 data = member.unconsumed_tail
         last = member.flush()
-        yield last[max(given - size, 0) :]
+        yield last[max(skip - size, 0) :]
         self.complete = member.eof
         if start == size == len(last) == 0:
             self.checks.append("the gzip file ends before any content")
         return None
 
     def _note(self, error: str, size: int) -> None:
-        """Say what is wrong with a member that gave `size` bytes."""
+        """Add what is wrong with a member of which `size` bytes were unpacked."""
         if error in _CHECKS:
             self.complete = True
             self.checks.append(f"the {_CHECKS[error]} check of the gzip file fails: its content has changed")
         elif size or not self.checks:
-            self.checks.append(f"the gzip file is damaged behind {size} bytes of its content ({error})")
+            self.checks.append(f"the gzip file is damaged after {size} bytes of its content ({error})")
 
 
 def _up_to_damage(member: zlib._Decompress, data: bytes) -> tuple[bytes, int]:
-    """All that a damaged member gives of `data`, and how many bytes it could use."""
+    """(all that can be unpacked of `data`, number of bytes used)."""
     parts: list[bytes] = []
     for place in range(len(data)):
         try:
@@ -150,11 +151,11 @@ def _up_to_damage(member: zlib._Decompress, data: bytes) -> tuple[bytes, int]:
 
 
 def _next_member(file: BinaryIO, position: int) -> int | None:
-    """Where something that looks like a member starts, at `position` or later."""
+    """Start of the next bytes, from `position` on, that look like a member."""
     file.seek(position)
     text = b""
     while data := file.read(_READ):
         text = text[1 - _MEMBER_BYTES :] + data
-        if found := _MEMBER.search(text):
-            return file.tell() - len(text) + found.start()
+        if match := _MEMBER.search(text):
+            return file.tell() - len(text) + match.start()
     return None

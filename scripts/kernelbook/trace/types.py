@@ -1,17 +1,25 @@
-"""What a reading of a trace is made of: the types that cross the border of this package."""
+"""Types used across the package: what a reading reports, and NumPy arrays."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[tuple[Any, ...], np.dtype[Any]]
+Ints = np.ndarray[tuple[Any, ...], np.dtype[np.signedinteger[Any]]]
+Floats = np.ndarray[tuple[Any, ...], np.dtype[np.float64]]
+Flags = np.ndarray[tuple[Any, ...], np.dtype[np.bool_]]
 
 
 class TraceError(ValueError):
-    """The file is not a torch trace; the message is one line that names the file and what was found."""
+    """The file cannot be read or is not a torch trace. The message is one line that begins with the file's path."""
 
 
 @dataclass(frozen=True)
 class TraceWarning:
-    """Something a reader of the figures has to know. `count` is how many events (or ranges) it touches."""
+    """Something to know before using the figures. `count`: number of events, ranges or ranks concerned."""
 
     code: str
     count: int
@@ -20,12 +28,14 @@ class TraceWarning:
 
 @dataclass(frozen=True)
 class Totals:
-    """Figures of the whole file; every device figure is None when the file has no device activity at all.
+    """Figures of the whole file. Device figures are None when the file has no device activity at all.
 
-    kernels, memcpys, memsets: activities of each category. launches: runtime and driver calls with at least one
-    activity. attributed + unattributed = all activities: those whose launch is in the file, and the others.
-    device_time_us: sum of the activities' lengths; device_busy_us: per device the union of their intervals, summed.
-    implausible_us: how much of device_time_us cannot be (the warning `implausible`), to be taken off.
+    kernels, memcpys, memsets: number of activities of each category.
+    launches: runtime and driver calls with at least one activity.
+    attributed, unattributed: activities whose launch is in the file, and all others.
+    device_time_us: sum of the durations of all activities.
+    device_busy_us: length of the union of the activities of each device, summed over the devices.
+    implausible_us: the part of device_time_us that cannot be right (see the warning `implausible`).
     """
 
     kernels: int | None

@@ -1,0 +1,127 @@
+"""Tables of a reading as NumPy columns, which become Arrow tables only where these are asked for.
+
+Importing pyarrow takes longer than reading a small trace. Buffers are handed to Arrow as they are, since
+`pyarrow.array` would import pandas first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kernelbook.trace.columns import MISSING
+from kernelbook.trace.types import Array, Flags, Floats, Ints
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Column:
+    """Numbers or booleans, null where `missing` is true; rows of several numbers are lists.
+
+    names: with it, `values` are indices into these names, and a negative one is null.
+    """
+
+    values: Array
+    missing: Flags | None = None
+    names: Sequence[str] | None = None
+
+    def take(self, rows: Ints | Flags) -> Column:
+        return Column(self.values[rows], None if self.missing is None else self.missing[rows], self.names)
+
+    def to_list(self) -> list[Any]:
+        values: list[Any] = self.values.tolist()
+        if self.names is not None:
+            return [self.names[code] if code >= 0 else None for code in values]
+        if self.missing is None or not self.missing.any():
+            return values
+        return [None if null else value for value, null in zip(values, self.missing.tolist(), strict=True)]
+
+    def to_arrow(self) -> pa.Array:
+        import pyarrow as pa
+
+        if self.names is not None:
+            return self._text_array(self.names)
+        values: Array = np.ascontiguousarray(self.values)
+        size = len(values)
+        validity = None if self.missing is None or not self.missing.any() else _bits(~self.missing)
+        if values.ndim == 2:
+            missing = np.zeros(size, bool) if self.missing is None else self.missing
+            offsets = np.concatenate(([0], np.cumsum(np.where(missing, 0, values.shape[1])))).astype(np.int32)
+            flat = Column(values[~missing].reshape(-1)).to_arrow()
+            kind = pa.list_(pa.int64())
+            return pa.Array.from_buffers(kind, size, [validity, pa.py_buffer(offsets)], children=[flat])
+        if values.dtype == bool:
+            return pa.Array.from_buffers(pa.bool_(), size, [validity, _bits(values)])
+        kind = {"int8": pa.int8(), "int32": pa.int32(), "int64": pa.int64(), "float64": pa.float64()}
+        return pa.Array.from_buffers(kind[values.dtype.name], size, [validity, pa.py_buffer(values)])
+
+    def _text_array(self, names: Sequence[str]) -> pa.Array:
+        import pyarrow as pa
+
+        used, place = np.unique(self.values, return_inverse=True)
+        encoded = [names[code].encode() if code >= 0 else b"" for code in used.tolist()]
+        lengths = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
+        offsets = np.concatenate(([0], np.cumsum(lengths[place])))
+        kind, width = (pa.large_string(), np.int64) if offsets[-1] >= 2**31 else (pa.string(), np.int32)
+        data = pa.py_buffer(b"".join([encoded[index] for index in place.tolist()]))
+        missing: Flags = self.values < 0
+        validity = _bits(~missing) if missing.any() else None
+        return pa.Array.from_buffers(kind, len(place), [validity, pa.py_buffer(offsets.astype(width)), data])
+
+
+class Frame(dict[str, Column]):
+    """Columns of equal length by name."""
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return len(next(iter(self.values())).values)
+
+    def take(self, rows: Ints | Flags) -> Frame:
+        return Frame({name: column.take(rows) for name, column in self.items()})
+
+    def to_arrow(self) -> pa.Table:
+        import pyarrow as pa
+
+        return pa.table({name: column.to_arrow() for name, column in self.items()})
+
+    def to_rows(self, names: Iterable[str] | None = None) -> list[dict[str, Any]]:
+        """One dict per row, of the columns of these names or of all."""
+        chosen = list(self if names is None else names)
+        columns = [self[name].to_list() for name in chosen]
+        return [dict(zip(chosen, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def counts(self, *names: str) -> dict[tuple[Any, ...], int]:
+        """Number of rows of each combination of values in these columns."""
+        key = np.zeros(self.size, dtype=np.int64)
+        for name in names:
+            codes = np.unique(self[name].values, return_inverse=True)[1]
+            key = key * (codes.max(initial=0) + 1) + codes
+        _, first, count = np.unique(key, return_index=True, return_counts=True)
+        columns = [self[name].take(first).to_list() for name in names]
+        return dict(zip(zip(*columns, strict=True), count.tolist(), strict=True))
+
+
+def whole(values: Ints) -> Column:
+    """Whole numbers, null where MISSING."""
+    return Column(values, values == MISSING)
+
+
+def microseconds(nanoseconds: Ints | Floats, missing: Flags | None = None) -> Column:
+    return Column(np.divide(nanoseconds, 1000.0), missing)
+
+
+def texts(values: Sequence[str | None]) -> Column:
+    codes = [index if value is not None else -1 for index, value in enumerate(values)]
+    return Column(np.array(codes, dtype=np.int64), names=[value or "" for value in values])
+
+
+def _bits(values: Flags) -> pa.Buffer:
+    import pyarrow as pa
+
+    return pa.py_buffer(np.packbits(values, bitorder="little"))
