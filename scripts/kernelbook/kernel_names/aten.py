@@ -27,7 +27,7 @@ FUNCTORS: tuple[tuple[str, str, str, str | None], ...] = (
     (r"isneginf_kernel_impl", "fill/mask", "marks the elements that are -inf", "isneginf"),
     (r"isposinf_kernel_impl", "fill/mask", "marks the elements that are +inf", "isposinf"),
     (r"arange_cuda_out|range_cuda|eye_out_cuda|linspace", "fill/mask", "fills with a sequence", "arange"),
-    (r"\w*_copy_kernel_cuda|copy_device_to_device|\bCopy<|Convert\w*To\w+Op", "copy/cast", "copies", "copy"),
+    (r"\w*_copy_kernel_cuda|copy_device_to_device|\bCopy(?:Op)?<|Convert\w*To\w+Op", "copy/cast", "copies", "copy"),
     (r"bernoulli|random_from_to|(?:uniform|normal|exponential)_and_transform", "other", "random numbers", None),
     (r"\bMeanOps\b", "reduction", "mean", "mean"),
     (r"\bsum_functor\b|sum_kernel", "reduction", "sum", "sum"),

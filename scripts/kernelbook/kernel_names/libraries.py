@@ -52,6 +52,9 @@ NAMED_TYPE = re.compile(
     r"(?:(?<=_)|^|tensorptr)(bf16|bfloat16|fp?16|float16|half|fp?32|float|fp64|tf32|(?:mx)?fp8|e4m3|e5m2|(?:nv|mx)?fp4|e2m1|u?int8)"
     r"(?:_t)?(?=_|gmem|$)"
 )
+#: AMD's AITER writes the settings of its Triton kernels into their names; among them the sides of the tile.
+SETTINGS = re.compile(r"_[A-Z]{2,}(?:_[A-Z]+)*_\d.*")
+SIDE = re.compile(r"_BLOCK(?:_SIZE)?_([MNK])_(\d+)")
 #: The words for a copy that quantises, and for the type that it writes.
 QUANTISES = re.compile(r"(?<!de)quant|(?<!up)cast|(?<=cvt_)\w+_to_fp", re.IGNORECASE)
 QUANTISED = re.compile(r"fp8|e4m3|int8|fp4|e2m1|(?<!un)signed char", re.IGNORECASE)
@@ -67,7 +70,7 @@ POINTER = re.compile(r"([\w:]+)(?: const)?\*")
 def parse(text: str, head: str, template: str) -> KernelName | None:
     """The fields of any other name, by its words; None if they state nothing."""
     own = head.rsplit("::", 1)[-1]
-    family, what = by_words(words(own[-160:]))
+    family, what = by_words(words(SETTINGS.sub("", own)[-160:]))
     if family == UNKNOWN and own in CALLERS:
         family, what = by_words(words(template[:300]))
     if family == UNKNOWN and "::" in head:
@@ -84,10 +87,16 @@ def parse(text: str, head: str, template: str) -> KernelName | None:
         family=family,
         element_type=kind,
         tensor_cores=tensor_cores(family, text),
+        tile=_tile(own),
         architecture=architecture(head),
         what=what,
         generated=False if library != UNKNOWN else None,
     )
+
+
+def _tile(own: str) -> str | None:
+    sides = dict(SIDE.findall(own))
+    return "x".join(sides[side] for side in "MNK" if side in sides) if {"M", "N"} <= set(sides) else None
 
 
 def _type(family: str, own: str, template: str, text: str) -> str:

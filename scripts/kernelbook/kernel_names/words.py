@@ -43,7 +43,7 @@ attention: attention
     fmha flash_attn flash_attention flash_(?:fwd|bwd|decode|decoding) flash_?mla attention attn attend [mg]qa mha
     sdpa sparse_mla neighborhood lse_combine combine_lse mla_(?:fwd|dec\w*|prefill|combine|merge|reduce|a_\d+)
     fwd_(?:grouped_)?kernel_stage (?:prefill|decode)_with_(?:paged_|ragged_)?kv paged_(?:decode|prefill) xqa
-    merge_(?:attn_)?states? dot_do_o convert_dq variable_length_(?:merge|attention)_states
+    merge_(?:attn_)?states? dot_do_o dkdv\w* dq_dk_dv convert_dq variable_length_(?:merge|attention)_states
 softmax: softmax
     soft_?max\w* sparse_?max cross_entropy parallel_ce
 copy/cast: lays weights out anew
@@ -78,13 +78,13 @@ fill/mask: sets memory
 reduction:
     (?:\w*rms|layer|group|batch|instance|l_?2|l_?1|qk|q|k|add|weight|renorm|lp)?_?norms? \w*rmsnorm\w*
     \w*layer_?norm\w* batch_?norm\w* group_?norm\w* rowwise_?norm\w* ln_(?:fwd|bwd) bn_(?:fw|bw) moments gamma_beta
-    welford bn_stats reduce_tensor internal_gradients (?:backward_)?fused_params
+    welford (?:inner|outer)_persistent bn_stats reduce_tensor internal_gradients (?:backward_)?fused_params
 elementwise: rotary embedding
     rope rotary mrope
 other:
     compute_grad_weight embed\w* gather(?:s|ing)? scatter\w* index(?:es|ing)? indic\w* page_table\w* sinkhorn take
-    put pool\w* fft\w* rnn lstm gru interp\w* upsampl\w* resize grid_sampl\w* nms roi\w* (?:sp)?[cb]sr\w* coo\w*
-    sp[mg]\w* tr[ms]v trsm
+    put pool\w* fft\w* rnn lstm gru interp\w* upsampl\w* resize nearest\w* grid_sampl\w* nms roi\w* (?:sp)?[cb]sr\w*
+    coo\w* sp[mg]\w* tr[ms]v trsm
     [sdcz]?(?:getf|getr[fsi]|geqrf?|potr[fs]|laswp\w*|lar[ft]\w*|laed|lacpy|latrd|syev\w*|gesvd\w*|sytrd|hetrd) svd
     lu householder jacobi sytd pivot\w* ipiv eigen\w* inverse gtsv\w* l[rfx]u_cache one_hot cross_kernel nll
     class_nll ctc loss kl_?div jsd tvd kl flip roll hash bucketize hadamard ngram \w*adaptive\w* avg average
