@@ -41,9 +41,10 @@ softmax: softmax
     (?:attn|attention)_softmax
 attention: attention
     fmha flash_attn flash_attention flash_(?:fwd|bwd|decode|decoding) flash_?mla attention attn attend [mg]qa mha
-    sdpa sparse_mla neighborhood lse_combine combine_lse mla_(?:fwd|dec\w*|prefill|combine|merge|reduce|a_\d+)
-    fwd_(?:grouped_)?kernel_stage (?:prefill|decode)_with_(?:paged_|ragged_)?kv paged_(?:decode|prefill) xqa
-    merge_(?:attn_)?states? dot_do_o dkdv\w* dq_dk_dv convert_dq variable_length_(?:merge|attention)_states
+    sdpa sparse_mla mla_sparse nsa neighborhood lse_combine combine_lse
+    mla_(?:fwd|dec\w*|prefill|combine|merge|reduce|a_\d+) fwd_(?:grouped_)?kernel_stage
+    (?:prefill|decode)_with_(?:paged_|ragged_)?kv paged_(?:decode|prefill) xqa merge_(?:attn_)?states? dot_do_o
+    dkdv\w* dq_dk_dv convert_dq variable_length_(?:merge|attention)_states
 softmax: softmax
     soft_?max\w* sparse_?max cross_entropy parallel_ce
 copy/cast: lays weights out anew
@@ -52,7 +53,7 @@ copy/cast: lays weights out anew
     deq?uant_mm swizzle_weight
 other: convolution
     conv conv\d?d? conv_\d_?d? convolution convolve fprop [dw]grad winograd\w* im_2_col\w* im_2_d_2_col vol_2_col
-    vol_2_im col_2_im\w* implicit_gemm deconv\w* depthwise
+    vol_2_im col_2_im\w* implicit_gemm deconv\w* depthwise first_layer
 reduction: adds up the parts of a split-K product
     split_?k_?reduc\w+ (?:reduce|combine)_...split_?k
 elementwise: activation
@@ -60,8 +61,8 @@ elementwise: activation
 reduction: adds up partial results
     partial_reduce reduce_partials? stage_\d_reduce (?<!all_)(?<!all)reduce_(?:fp_\d+_|bf_\d+_)?(?:kernel_?\w*)?$
 GEMM: matrix product
-    (?!fbgem|spgem)\w*gem[mv](?!a)\w* (?:sp)?(?:hp|sy|he|[gsh]b)mv mat_?mul\w* b?mm addmm ba?ddbmm mul_mat marlin
-    machete (?:fused|mega|routed|situ|silu)_moe(?!_router|_aux|_gat) moe_stage f_?moe mfma moe_q_\d
+    (?!fbgem|spgem)\w*gem[mv](?!a)\w* (?:sp)?(?:gp|hp|sy|he|[gsh]b)mvt? mat_?mul\w* b?mm addmm ba?ddbmm mul_mat
+    marlin machete (?:fused|mega|routed|situ|silu)_moe(?!_router|_aux|_gat) moe_stage f_?moe mfma moe_q_\d
     (?:fp_?\d+|w_\d_a_\d+)_linear lora_(?:shrink|expand|[ab]_kernel) (?:do_)?shrink_kernel do_expand wv_?split_?k
     [sdcz]symm [sdcz]?(?:hemm|trmm) sy(?:he)?(?:r_?2?k|rk) her_?2?k mmv?q einsum [bs]gmv exl_?2 mat_?vec
 other: lays tokens out by expert
@@ -74,7 +75,7 @@ other: sort, scan or selection
     routing router (?:arg_)?sorts? bitonic_\w+ radix scan prefix_sums? \w*cum_?(?:sum|prod|max|min)\w* histogram
     hist bin_?count unique non_?zero search_?sorted
 fill/mask: sets memory
-    ^(?:zero|memset)_
+    ^(?:zero|memset)_ zero_kernel
 reduction:
     (?:\w*rms|layer|group|batch|instance|l_?2|l_?1|qk|q|k|add|weight|renorm|lp)?_?norms? \w*rmsnorm\w*
     \w*layer_?norm\w* batch_?norm\w* group_?norm\w* rowwise_?norm\w* ln_(?:fwd|bwd) bn_(?:fw|bw) moments gamma_beta
@@ -86,7 +87,7 @@ other:
     put pool\w* fft\w* rnn lstm gru interp\w* upsampl\w* resize nearest\w* grid_sampl\w* nms roi\w* (?:sp)?[cb]sr\w*
     coo\w* sp[mg]\w* tr[ms]v trsm
     [sdcz]?(?:getf|getr[fsi]|geqrf?|potr[fs]|laswp\w*|lar[ft]\w*|laed|lacpy|latrd|syev\w*|gesvd\w*|sytrd|hetrd) svd
-    lu householder jacobi sytd pivot\w* ipiv eigen\w* inverse gtsv\w* l[rfx]u_cache one_hot cross_kernel nll
+    lu householder jacobi sytd pivot\w* ipiv eigen\w* inverse gtsv\w* pcr l[rfx]u_cache one_hot cross_kernel nll
     class_nll ctc loss kl_?div jsd tvd kl flip roll hash bucketize hadamard ngram \w*adaptive\w* avg average
     unpool\w* [cp]dist lrn binary_search semi_structured sparse_24 sparse_nm coalesce\w* krn ger[uc]?
     [sdcz]?ger[uc]? block_tables? slot_mappings? permute_pooled
