@@ -8,9 +8,11 @@ import pyarrow as pa
 import pytest
 
 from kernelbook.cases import CaseFacts
+from kernelbook.charts.svg_file import svg_file
 from kernelbook.edition.model import ConfiguredCase, Run
 from kernelbook.report.ranges import KERNELS, range_lines, whole_files
-from kernelbook.report.sweeps import FILE, chart, sweeps
+from kernelbook.report.styles import file_style
+from kernelbook.report.sweeps import chart, sweeps
 
 
 def range_row(case, name, kernels, device, cpu=10.0, **more):
@@ -95,22 +97,29 @@ def swept():
 def test_a_sweep_has_one_point_a_value_and_a_gap_where_nothing_was_measured(swept):
     (found,) = swept([10.0, None, 30.0], [5, 5, 5])
     assert (found.of, found.parameter, found.values) == ("mlp", "batch", ("0", "1", "2"))
-    assert found.lines[0].times("device_time_us") == [10.0, None, 30.0]
+    assert found.runs[0].times("device_time_us") == [10.0, None, 30.0]
+
+
+def dots(tree) -> list[float]:
+    """Distances of the first line's dots from the top."""
+    path = next(node for node in tree.iter() if node.get("class") == "dots run-0")
+    return [float(point.split()[1]) for point in path.get("d").strip("Mz").split("zM")]
 
 
 def test_the_chart_is_sound_svg_that_says_times_and_counts(swept):
     (found,) = swept([10.0, 20.0, 30.0], [5, 5, 7], parameter="<b>&")
-    tree = ElementTree.fromstring(chart(found, FILE))
+    tree = ElementTree.fromstring(svg_file(chart(found), file_style()))
     words = [node.text for node in tree.iter() if node.text]
     assert [word for word in words if word in ("5", "7")] == ["5", "5", "7"]
-    assert "<b>&" in words
-    heights = [float(node.get("cy")) for node in tree.iter("{http://www.w3.org/2000/svg}circle")]
-    assert heights[:3] == sorted(heights[:3], reverse=True)  # a longer time lies higher
+    assert any("over <b>&: device time solid" in word for word in words)
+    heights = dots(tree)
+    assert len(heights) == 3
+    assert heights == sorted(heights, reverse=True)  # a longer time lies higher
 
 
 def test_times_over_more_than_a_decade_are_drawn_by_powers_of_ten(swept):
     (found,) = swept([10.0, 100.0, 1000.0], [1, 1, 1])
-    heights = [float(n.get("cy")) for n in ElementTree.fromstring(chart(found, FILE)).iter() if n.get("cy")]
+    heights = dots(ElementTree.fromstring(svg_file(chart(found), file_style())))
     assert heights[0] - heights[1] == pytest.approx(heights[1] - heights[2], abs=0.2)
 
 

@@ -77,7 +77,9 @@ def test_the_twin_names_the_kernels_too(one_broke):
 def test_many_kernels_are_cut_and_counted_and_a_case_shows_its_own_once(tmp_path):
     twice = dataclasses.replace(planted(MATH), guesses=(*planted(MATH).guesses, MATH.guesses[0]))
     edition = read_edition(made_edition.build(tmp_path / "edition", (twice,)))
-    first, second = case_views.seen(edition, case_views.guess_lines(row for row in edition.judged if row.broken))
+    first, second = case_views.broken_guesses(
+        edition, case_views.guess_lines(row for row in edition.judged if row.broken)
+    )
     assert (len(first.kernels), first.more) == (8, 4)  # 12 kernels
     assert second.strip is None
 
@@ -95,7 +97,7 @@ def test_a_guess_that_broke_where_nothing_ran_on_a_device_shows_its_evidence_alo
     folder = made_edition.build(tmp_path / "edition", (planted(LINEAR),))
     (folder / "activities.parquet").unlink()
     edition = read_edition(folder)
-    (seen,) = case_views.seen(edition, case_views.guess_lines(edition.judged))
+    (seen,) = case_views.broken_guesses(edition, case_views.guess_lines(edition.judged))
     assert (seen.strip, seen.kernels) == (None, ())
     render_report(folder, tmp_path / "report", CREATED)
     verdict = json.loads((tmp_path / "report" / "summary.json").read_text())["verdict"]

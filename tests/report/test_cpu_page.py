@@ -40,7 +40,7 @@ def cpu(tmp_path_factory):
 def opened(open_page, report, width: int):
     page = open_page(report, width=width)
     page.locator("details.spread > summary").click()
-    page.wait_for_selector("details.spread .spread circle")
+    page.wait_for_selector("details.spread .plot .sample")
     return page
 
 
@@ -70,8 +70,8 @@ def test_where_there_are_device_activities_what_launches_nothing_has_none(open_p
 @pytest.mark.parametrize("width", [1280, 390])
 def test_no_label_of_the_axis_is_cut(open_page, cpu, width):
     page = opened(open_page, cpu, width)
-    plot = page.locator("details.spread .spread-plot").bounding_box()
-    labels = page.locator("details.spread .l-tick")
+    plot = page.locator("details.spread .axis-line").bounding_box()
+    labels = page.locator("details.spread .axis-line span")
     assert "-100 %" in labels.all_text_contents()
     for i in range(labels.count()):
         box = labels.nth(i).bounding_box()
@@ -82,31 +82,42 @@ def test_no_label_of_the_axis_is_cut(open_page, cpu, width):
 @pytest.mark.parametrize("width", [1280, 390])
 def test_a_case_whose_forwards_lie_far_apart_is_marked(open_page, cpu, report, width):
     page = open_page(cpu, "#case-linear-eager", width=width)
-    assert page.locator("#case-linear-eager .case-marks .flag").inner_text() == "restless on 2 runs"
+    assert page.locator("#case-linear-eager .case-marks .flag").inner_text() == "noisy on 2 runs"
     rows = page.locator('[data-table="runs-linear-eager"] tbody tr')
-    assert rows.locator("td:nth-child(6)").all_inner_texts() == ["100 µs restless"] * 2
+    assert rows.locator("td:nth-child(6)").all_inner_texts() == ["100 µs noisy"] * 2
     twin = (cpu / "report.md").read_text(encoding="utf-8")
     # by hand: 1 + 0.2 x 39, and 190 + 0.8 x 710
-    assert "| 100 µs, restless | 8.80 µs – 758 µs |" in twin
+    assert "| 100 µs, noisy | 8.80 µs | 758 µs |" in twin
     assert page.evaluate("document.scrollingElement.scrollWidth") <= width
-    assert open_page(report).get_by_text("restless on").count() == 0
+    assert open_page(report).get_by_text("noisy on").count() == 0
 
 
 def test_a_phone_has_each_label_above_its_row(open_page, cpu):
     page = opened(open_page, cpu, 390)
-    assert not page.locator("details.spread .spread-labels").is_visible()
-    labels = page.locator("details.spread .spread .l-row")
-    assert labels.all_text_contents() == ["linear-eager on host", "linear-eager on other"]
-    bands = page.locator("details.spread .spread .d-range")
-    tops = [bands.nth(i).bounding_box()["y"] for i in range(2)]
-    ends = [(box := labels.nth(i).bounding_box())["y"] + box["height"] for i in range(2)]
+    boxes = [name_and_drawing(page, i) for i in range(2)]
+    tops = [drawing["y"] for _, drawing in boxes]
+    ends = [name["y"] + name["height"] for name, _ in boxes]
     assert ends[0] <= tops[0] < ends[1] <= tops[1]
 
 
 def test_a_wide_page_has_the_labels_beside_the_rows(open_page, cpu):
     page = opened(open_page, cpu, 1280)
-    assert page.locator("details.spread .spread-labels li").all_inner_texts() == [
-        "linear-eager on host",
-        "linear-eager on other",
-    ]
-    assert page.locator("details.spread .spread .l-row").count() == 0
+    names = page.locator("details.spread .strip:not(.axis) .strip-name").all_inner_texts()
+    assert [" ".join(name.split()) for name in names] == ["linear-eager host", "linear-eager other"]
+    for name, drawing in (name_and_drawing(page, i) for i in range(2)):
+        assert name["x"] + name["width"] <= drawing["x"]
+        assert drawing["y"] <= name["y"] + name["height"] / 2 <= drawing["y"] + drawing["height"]
+
+
+def name_and_drawing(page, number: int) -> tuple[dict, dict]:
+    row = page.locator("details.spread .strip:not(.axis)").nth(number)
+    return row.locator(".strip-name").bounding_box(), row.locator("svg").bounding_box()
+
+
+def test_the_pointer_reads_the_nearest_sample(open_page, cpu):
+    page = opened(open_page, cpu, 1280)
+    plot = page.locator("details.spread .plot").first
+    box = plot.bounding_box()
+    # by hand: the scale goes from 0 to twice the median of 100 us, so 190 us is at 95 % of the width
+    plot.hover(position={"x": box["width"] * 0.94, "y": 10})
+    assert page.locator("#tip").inner_text().split("\n\n") == ["190 µs", "process 1, sample 4"]

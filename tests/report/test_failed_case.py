@@ -63,7 +63,7 @@ def test_the_panel_of_a_failed_case_has_what_it_wrote_last_folded(open_page, fai
     assert log.count() == 1
     assert not log.locator("pre").is_visible()
     log.locator("summary").click()
-    assert log.locator("summary").inner_text() == "What it wrote last on h200"
+    assert log.locator("summary").inner_text() == "Last output on h200"
     shown = log.locator("pre").inner_text().splitlines()
     assert shown == [*LINES[:-1], "RuntimeError: <script>window.hurt = 1</script>[U+202E]"]
     assert page.evaluate("window.hurt") is None
@@ -74,13 +74,13 @@ def test_the_panel_of_a_failed_case_has_what_it_wrote_last_folded(open_page, fai
 @pytest.mark.browser
 def test_of_several_processes_it_is_said_which_one_wrote_it(open_page, failed):
     page = open_page(failed, f"#case-{CASES[1]}")
-    assert page.locator(f"#case-{CASES[1]} details.log summary").inner_text() == "What it wrote last on h200, process 2"
+    assert page.locator(f"#case-{CASES[1]} details.log summary").inner_text() == "Last output on h200, process 2"
     assert page.locator("details.log").count() == 2
 
 
 def test_the_twin_has_it_in_a_block_that_it_cannot_close(failed):
     twin = (failed / "report.md").read_text(encoding="utf-8")
-    start = twin.index("<summary>What it wrote last on h200</summary>")
+    start = twin.index("<summary>Last output on h200</summary>")
     block = twin[start:].split("\n\n")[1].splitlines()
     assert (block[0], block[-1]) == ("<pre>", "</pre>")
     assert [html.unescape(line) for line in block[1:-1]] == [formatting.visible(line) for line in LINES]

@@ -11,7 +11,7 @@ import pytest
 
 from kernelbook.edition.read import read_edition
 from kernelbook.judge.findings import Finding
-from kernelbook.report import story
+from kernelbook.report import findings_section
 from kernelbook.report.case_views import case_views
 from kernelbook.report.rendering import render_report
 from kernelbook.text import formatting
@@ -98,12 +98,12 @@ def test_twin_and_summary_tell_kind_and_range(found):
 def test_of_a_range_the_least_ranks_which_every_process_confirms():
     sure = Finding("one", "high", 40.0, None, "", "", "", case="a")
     unsure = Finding("two", "high", 90.0, None, "", "", "", case="b", time_low_us=10.0, time_high_us=150.0)
-    assert [finding.rule for finding in story.ranked([unsure, sure])] == ["one", "two"]
+    assert [finding.rule for finding in findings_section.ranked([unsure, sure])] == ["one", "two"]
 
 
 def test_a_weight_with_many_findings_is_cut_and_counted():
     many = [Finding("rule", "low", float(i), None, "", "", "", case=f"c{i}") for i in range(5)]
-    (low,) = story.by_weight(many, 3)
+    (low,) = findings_section.by_weight(many, 3)
     assert [finding.case for finding in low.findings] == ["c4", "c3", "c2"]
     assert (low.more, low.title) == (2, "Low: less than a twentieth of the forward")
 

@@ -12,8 +12,8 @@ import pytest
 from kernelbook.edition.model import Edition
 from kernelbook.edition.read import read_edition
 from kernelbook.judge.findings import Finding
-from kernelbook.report import markdown_page, page, story
-from kernelbook.report.story import RunTally
+from kernelbook.report import findings_section, first_screen, markdown_page, page
+from kernelbook.report.first_screen import RunTally
 from tests.report import made_edition
 
 CREATED = "2026-11-29T15:00:00Z"
@@ -49,8 +49,8 @@ def test_what_costs_less_than_a_twentieth_and_what_is_for_information_is_no_cost
         finding("d", "info", None, "note"),
         finding("e", "info", 0.25, "spent"),
     )
-    assert story.costliest([told, note, low, medium, high]) == (high, medium)
-    assert story.costliest([told, note, low]) == ()
+    assert findings_section.costliest([told, note, low, medium, high]) == (high, medium)
+    assert findings_section.costliest([told, note, low]) == ()
 
 
 def test_where_nothing_costs_much_the_longest_kernels_are_told(tmp_path):
@@ -93,13 +93,13 @@ def test_where_one_case_of_the_headline_ran_it_is_said_what_is_missing(tmp_path)
     ],
 )
 def test_how_many_of_a_runs_cases_failed_is_told_of_all(tmp_path, ok, unsupported, failed, words):
-    assert RunTally(made(tmp_path).runs[0], ok, unsupported, failed).words == words
+    assert RunTally(made(tmp_path).runs[0], ok, unsupported, failed).text == words
 
 
 def test_a_gpu_that_several_runs_share_is_named_once(tmp_path):
     edition = made(tmp_path)
     several = replace(edition.runs[0], device="GPU A, GPU B, NVIDIA H200, GPU C")
-    told = story.subject(replace(edition, runs=(edition.runs[0], several)), CREATED)
+    told = first_screen.subject(replace(edition, runs=(edition.runs[0], several)), CREATED)
     assert told.partition(" · ")[0] == "NVIDIA H200, GPU A, GPU B and 1 more"
 
 
@@ -109,7 +109,7 @@ def test_a_list_of_devices_is_not_cut_through_a_name(tmp_path):
     told = replace(edition, runs=(replace(edition.runs[0], device=", ".join(names)),))
     ran = page.render(told, CREATED, {}).partition('id="runs"')[2].partition("<footer")[0]
     assert f"<td>{', '.join(names[:4])} and 4 more</td>" in ran
-    twin = markdown_page.render(told, CREATED, tmp_path).partition("## What ran")[2]
+    twin = markdown_page.render(told, CREATED, tmp_path).partition("## Runs")[2]
     assert f"| {', '.join(names[:4])} and 4 more |" in twin
 
 

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.browser
 def test_a_phone_never_scrolls_sideways(open_page, two_runs):
     page = open_page(two_runs, "#compare:torch-a/sdpa-math-eager:torch-b/sdpa-math-eager", width=390, height=844)
     page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
-    page.wait_for_selector(".spread circle")
+    page.wait_for_selector(".spread .sample")
     assert page.evaluate("document.scrollingElement.scrollWidth") <= 390
 
 

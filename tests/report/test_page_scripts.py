@@ -11,7 +11,7 @@ import pytest
 from kernelbook.cases import Activity
 from kernelbook.judge.alignment import paired
 from kernelbook.kernel_names import labels
-from kernelbook.report import page
+from kernelbook.report import styles
 from kernelbook.report.families import family_of
 from kernelbook.text import formatting
 from tests.helpers.patience import LONG
@@ -24,7 +24,7 @@ SCRIPTS = ("format.js", "align.js", "lanes_model.js")
 def node():
     """node(expression) -> value, with format.js, align.js and lanes_model.js loaded."""
     program = required_program("node")
-    source = "\n".join((page.HERE / "assets" / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    source = "\n".join((styles.ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)
 
     def run(expression: str, given: object = None):
         script = f"{source}\nconst given = {json.dumps(given)};\nprocess.stdout.write(JSON.stringify({expression}));"
@@ -150,7 +150,7 @@ def test_ticks_are_round_and_within(node):
 
 def test_scripts_and_styles_are_laid_out_by_prettier(npm_packages):
     program = npm_packages / ".bin" / "prettier"
-    files = [str(path) for path in sorted((page.HERE / "assets").iterdir())]
+    files = [str(path) for path in sorted(styles.ASSETS.iterdir())]
     done = subprocess.run(
         [str(program), "--print-width", "120", "--check", *files],
         capture_output=True,

@@ -13,8 +13,8 @@ import pytest
 from kernelbook.judge.cost_model import Ceiling
 from kernelbook.judge.insight_tables import CEILINGS, COSTS
 from kernelbook.judge.trust import Trust
-from kernelbook.report.ceilings_section import lines
 from kernelbook.report.rendering import render_report
+from kernelbook.report.trust_section import ceiling_lines as lines
 from tests.report import made_edition
 
 COMPUTE = Ceiling("h200", "compute", 813.8e12, "matmul-add", "nvjet", "bfloat16", 989e12, 0.8229, "a data sheet")

@@ -30,8 +30,7 @@ def edition_dir(tmp_path_factory):
 
 
 def test_strips_are_drawn_from_medians_and_labelled_with_the_device_time(edition_dir):
-    figure = strips.figure(read_edition(edition_dir), "attention")
-    strip = next(strip for strip in figure.strips if strip.row.case == CASE)
+    strip = next(each for each in strips.strips(read_edition(edition_dir), "attention") if each.row.case == CASE)
     # by hand: memset 1.12, products 83.4 and 82.1, mul 129.1, softmax 283.6, and masked_fill at its median
     assert strip.total_us == pytest.approx(1.12 + 83.4 + 82.1 + 129.1 + 283.6 + USUAL)
     assert strip.segments[FILL].width * strip.total_us == pytest.approx(USUAL)

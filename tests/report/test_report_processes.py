@@ -14,7 +14,7 @@ import pytest
 from kernelbook.cases import Process
 from kernelbook.cases.comparability import Setting, refusal
 from kernelbook.edition.read import read_edition
-from kernelbook.report import page_data, story
+from kernelbook.report import first_screen, page_data
 from kernelbook.report.rendering import render_report
 from tests.report import made_edition
 
@@ -48,7 +48,7 @@ def test_processes_that_failed_are_told_everywhere_with_their_reasons(partly):
     for name in ("index.html", "report.md"):
         written = (partly / name).read_text(encoding="utf-8")
         assert ": ".join(said) in written, name  # at the case
-        listed = written[written.index("What ran, where, when") :]
+        listed = written[written.index("## Runs" if name == "report.md" else 'id="runs-h"') :]
         assert all(words in listed for words in said), name  # among what did not run
     summary = json.loads((partly / "summary.json").read_text())
     row = next(row for row in summary["cases"] if row["case"] == CASE and row["run"] == "h200")
@@ -71,7 +71,7 @@ def test_a_verdict_does_not_stand_alone_where_cases_failed(tmp_path, partly):
     unjudged = held[0] | {"verdict": "not applicable", "observed": "the case failed"}
     rows = [row for row in held if row["verdict"] == "confirmed"] + [unjudged] * 2
     pq.write_table(pa.Table.from_pylist(rows), failed / "expectations.parquet")
-    verdict = story.verdict(read_edition(failed))
+    verdict = first_screen.verdict(read_edition(failed))
     assert verdict.sentence == "All 6 guesses held; 1 case failed."
     assert verdict.why_not == "2 the case failed"
     render_report(failed, tmp_path / "report")
@@ -98,7 +98,7 @@ def test_a_process_of_another_gpu_is_in_no_figure_of_the_report(tmp_path):
 
 
 def test_the_interval_shown_is_that_of_the_samples_drawn(edition_dir):
-    from kernelbook.report.spreads import spreads
+    from kernelbook.report.forward_times import spreads
 
     edition = read_edition(edition_dir)
     for spread in spreads(edition, "attention"):
@@ -107,7 +107,7 @@ def test_the_interval_shown_is_that_of_the_samples_drawn(edition_dir):
 
 
 def test_a_median_is_that_of_the_processes_medians(edition_dir):
-    from kernelbook.report.spreads import spreads
+    from kernelbook.report.forward_times import spreads
 
     edition = read_edition(edition_dir)
     first = edition.case_runs[0]
@@ -151,7 +151,7 @@ def test_a_headline_that_may_not_be_compared_gives_its_reason_in_place_of_a_rati
     folder = rewritten(made_edition.build(tmp_path / "edition"), moved)
     render_report(folder, tmp_path / "report")
     edition = read_edition(folder)
-    assert [head.run.run for head in story.headlines(edition)] == ["a100-published"]
+    assert [head.run.run for head in first_screen.headlines(edition)] == ["a100-published"]
     for name in ("index.html", "report.md"):
         written = (tmp_path / "report" / name).read_text(encoding="utf-8")
         assert "No ratio on h200: the element type differs: bfloat16 and float32." in written

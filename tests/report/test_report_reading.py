@@ -6,6 +6,7 @@ import dataclasses
 import html
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import jsonschema
 import pyarrow as pa
@@ -13,13 +14,24 @@ import pyarrow.parquet as pq
 import pytest
 
 from kernelbook.cases import Note
+from kernelbook.charts.drawing import nice_ticks
+from kernelbook.charts.svg_file import svg_file
 from kernelbook.edition.read import read_edition
 from kernelbook.judge.expectations import Judgement
 from kernelbook.judge.findings import Finding
-from kernelbook.report import figures, markdown_page, page, page_data, spreads, story, strips, traces
-from kernelbook.report.also import also
+from kernelbook.report import (
+    findings_section,
+    first_screen,
+    forward_times,
+    markdown_page,
+    page,
+    page_data,
+    strips,
+    traces,
+)
 from kernelbook.report.case_views import case_views, guess_lines
 from kernelbook.report.families import FAMILIES, contrast, family_of
+from kernelbook.report.styles import file_style
 from tests.report import made_edition
 
 
@@ -86,26 +98,26 @@ def test_empty_tables_and_no_tables_make_a_report(tmp_path):
 
 
 def test_summary_follows_its_schema(report):
-    schema = json.loads((page.HERE / "summary.schema.json").read_text())
+    schema = json.loads(Path(page.__file__).with_name("summary.schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(json.loads((report / "summary.json").read_text()), schema)
 
 
 def test_verdict_counts_only_what_was_judged(edition):
-    verdict = story.verdict(edition)
+    verdict = first_screen.verdict(edition)
     assert (verdict.held, verdict.judged) == (6, 7)
     assert [row.word for row in verdict.broken] == ["kernels"]
 
 
 def test_costliest_findings_come_by_weight_one_a_case(edition):
-    found = story.costliest(edition.findings, limit=9)
+    found = findings_section.costliest(edition.findings, limit=9)
     assert [f.rule for f in found] == ["fp32-gemm", "out-of-place"]
 
 
 def test_what_costs_most_is_told_of_one_rule_once(edition):
-    first, other = story.costliest(edition.findings, limit=9)
+    first, other = findings_section.costliest(edition.findings, limit=9)
     again = dataclasses.replace(first, case="of-another-case")
-    assert story.costliest([first, again, other]) == (first, other)
+    assert findings_section.costliest([first, again, other]) == (first, other)
 
 
 def costs(case: str, rule: str, time: float | None, severity: str = "high", run: str = "h200") -> Finding:
@@ -117,23 +129,25 @@ def test_what_is_left_out_of_what_costs_most_is_said():
     same_rule, same_case = costs("sdpa-math-compile", "fp32", 770.0), costs("sdpa-math", "softmax", 672.0)
     cheaper, told = costs("naive", "fp32", 50.0), costs("inplace", "note", None, "info")
     found = [c, cheaper, same_case, b, told, same_rule, a]
-    assert story.costliest(found) == (a, b, c)
-    assert also(a, found) == " Also in sdpa-math-compile, 770 µs. Other findings in this case: 672 µs."
-    assert (also(b, found), also(c, found)) == ("", "")
+    assert findings_section.costliest(found) == (a, b, c)
+    assert findings_section.also(a, found) == " Also in sdpa-math-compile, 770 µs. Other findings in this case: 672 µs."
+    assert (findings_section.also(b, found), findings_section.also(c, found)) == ("", "")
     elsewhere, masks = costs("sdpa-math", "fp32", 700.0, run="a100"), costs("sdpa-math", "mask", 300.0, run="a100")
-    more = also(a, [*found, elsewhere, masks, costs("flex", "fp32", 300.0), costs("sdpa-math", "where", 299.0)])
+    more = findings_section.also(
+        a, [*found, elsewhere, masks, costs("flex", "fp32", 300.0), costs("sdpa-math", "where", 299.0)]
+    )
     assert more == (
         " Also in sdpa-math-compile, 770 µs; in sdpa-math on a100, 700 µs; and 1 more. "
         "Other findings in this case: 672 µs, 300 µs on a100 and 1 more."
     )
     slight = costs("flash", "fp32", 3.0, "low")
     assert (
-        also(a, [a, cheaper, told, slight]) == " Also in naive, 50.0 µs."
+        findings_section.also(a, [a, cheaper, told, slight]) == " Also in naive, 50.0 µs."
     )  # there was room for it, and it is not shown
 
 
 def test_the_first_screen_of_page_and_twin_says_what_it_leaves_out(edition, tmp_path):
-    first = story.costliest(edition.findings)[0]
+    first = findings_section.costliest(edition.findings)[0]
     more = dataclasses.replace(first, case="linear-eager")
     told = dataclasses.replace(edition, findings=(*edition.findings, more))
     said = " Also in linear-eager, 958 µs. Other findings in this case: 421 µs."
@@ -154,8 +168,8 @@ def test_same_kernels_share_a_number(edition):
 
 
 def test_strips_are_to_scale(edition):
-    figure = strips.figure(edition, "attention")
-    math = next(strip for strip in figure.strips if strip.row.case == "sdpa-math-eager")
+    drawn = strips.strips(edition, "attention")
+    math = next(strip for strip in drawn if strip.row.case == "sdpa-math-eager")
     assert math.part == 1.0
     assert sum(segment.width for segment in math.segments) == pytest.approx(1.0)
     # by hand: 540.7 of 26.0+26.1+26.2 + 2*17.4 + 4.16 + 540.7 + 402.2 + 282.1 + 415.3 + 186.2 + 417.1
@@ -172,7 +186,7 @@ def test_strips_are_to_scale(edition):
     ],
 )
 def test_ticks_are_round(limit, expected):
-    assert strips.nice_ticks(limit) == pytest.approx(expected)
+    assert nice_ticks(0, limit) == pytest.approx(expected)
 
 
 def test_text_on_every_family_reads_well_on_both_themes():
@@ -200,11 +214,23 @@ def test_families(category, family, key):
     assert family_of(category, family).key == key
 
 
-def test_figures_are_the_same_bytes_each_time(edition):
-    figure = strips.figure(edition, "attention")
-    assert figures.strips_svg(figure) == figures.strips_svg(figure)
-    shown = spreads.spreads(edition, "attention")
-    assert figures.spreads_svg(shown) == figures.spreads_svg(shown)
+def test_charts_are_the_same_bytes_each_time(edition):
+    for part, rows in ((strips, strips.strips), (forward_times, forward_times.spreads)):
+        first, again = (svg_file(part.chart(rows(edition, "attention"), "attention", {}), file_style()) for _ in "ab")
+        assert first == again
+
+
+def test_a_chart_in_a_file_holds_the_drawings_of_the_page_and_no_custom_property(edition):
+    chart = strips.chart(strips.strips(edition, "attention"), "attention", {})
+    written = svg_file(chart, file_style())
+    root = ElementTree.fromstring(written)
+    svg = "{http://www.w3.org/2000/svg}"
+    inner = root.findall(f"{svg}svg")
+    # made_edition: naive, in-place and math have 7, 6 and 12 activities
+    assert [len([r for r in each.iter(f"{svg}rect") if r.get("data-i")]) for each in inner] == [7, 6, 12]
+    widths = [float(each.get("width")) for each in inner]
+    assert widths[1] / widths[2] == pytest.approx(945.32 / 2360.86, rel=1e-3)  # device times, summed by hand
+    assert "var(" not in root.find(f"{svg}style").text
 
 
 def trace_sizes(edition) -> list[int]:
@@ -231,10 +257,14 @@ def test_a_warning_that_a_finding_tells_for_many_cases_is_not_repeated_beside_ea
     noted = dataclasses.replace(row, notes=(Note("slow_first", 1, "slow"), Note("damaged", 1, "cut")))
     cases = f"another, {row.case}"
     found = Finding("slow-first", "info", None, None, "", "", "told once", run=row.run, case="another", cases=cases)
-    codes = lambda findings: [w.code for w in story.warnings(dataclasses.replace(edition, findings=findings), noted)]  # noqa: E731
+
+    def codes(findings):
+        with_findings = dataclasses.replace(edition, findings=findings)
+        return [note.code for note in findings_section.warnings(with_findings, noted)]
+
     assert codes((found,)) == ["damaged"]
     early = dataclasses.replace(row, notes=(Note("before_window", 9, "9 of them"),))
     once = dataclasses.replace(edition, findings=(dataclasses.replace(found, rule="before-window"),))
-    assert story.warnings(once, early) == early.notes  # how many they are, the finding does not tell
+    assert findings_section.warnings(once, early) == early.notes  # how many they are, the finding does not tell
     assert codes((dataclasses.replace(found, run="elsewhere"),)) == ["slow_first", "damaged"]
     assert codes((dataclasses.replace(found, cases=None),)) == ["slow_first", "damaged"]

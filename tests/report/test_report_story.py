@@ -10,7 +10,7 @@ import pytest
 from kernelbook.cases import Activity
 from kernelbook.edition.read import read_edition
 from kernelbook.judge.cost_model.forward import computed_in
-from kernelbook.report import story
+from kernelbook.report import first_screen
 from kernelbook.report.rendering import render_report
 from tests.report import made_edition
 
@@ -83,11 +83,11 @@ def test_the_subject_names_each_gpu_and_torch_once_and_no_published_run(edition_
     edition = read_edition(edition_dir)
     first = edition.runs[0]
     more = [replace(first, run=f"r{i}", torch=f"2.{i}", device="GPU B") for i in range(4)]
-    found = story.subject(replace(edition, runs=(*edition.runs, *more)), CREATED)
+    found = first_screen.subject(replace(edition, runs=(*edition.runs, *more)), CREATED)
     assert found == "NVIDIA H200, GPU B · torch 2.11.0+cu130, 2.0, 2.1 and 2 more · 2026-10-01"
     host = replace(first, kind="host", recorded_utc=None)  # measured in this edition, then
-    assert story.subject(replace(edition, runs=(first, host)), CREATED).endswith("2026-10-01 to 2026-11-29")
-    assert story.subject(replace(edition, runs=edition.runs[1:]), CREATED) == ""
+    assert first_screen.subject(replace(edition, runs=(first, host)), CREATED).endswith("2026-10-01 to 2026-11-29")
+    assert first_screen.subject(replace(edition, runs=edition.runs[1:]), CREATED) == ""
 
 
 def test_a_report_of_published_runs_alone_has_no_subject(tmp_path):

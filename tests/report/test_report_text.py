@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from kernelbook.report import page, page_data
+from kernelbook.report import page, page_data, styles
 from kernelbook.report.rendering import render_report
 from kernelbook.text import formatting, units
 from tests.report import made_edition
@@ -154,8 +154,8 @@ def test_policy_names_the_hash_of_the_one_script_and_nothing_from_outside(report
 
 
 def test_every_script_of_the_page_is_on_disk():
-    on_disk = {path.name for path in (page.HERE / "assets").iterdir()}
-    assert on_disk == {*page.SCRIPTS, *page.STYLES}
+    on_disk = {path.name for path in styles.ASSETS.iterdir()}
+    assert on_disk == {*page.SCRIPTS, *styles.STYLES}
 
 
 def test_hostile_names_are_harmless_in_markdown_and_csv(tmp_path):
@@ -193,7 +193,7 @@ def test_hostile_names_are_harmless_in_markdown_and_csv(tmp_path):
 
 def test_colours_for_both_themes_are_tokens_and_nothing_else():
     """Only a custom property can be given a fallback for browsers that do not know light-dark()."""
-    for path in (page.HERE / "assets").glob("*.css"):
+    for path in styles.ASSETS.glob("*.css"):
         for line in path.read_text(encoding="utf-8").splitlines():
             assert "light-dark(" not in line or line.strip().startswith("--"), f"{path.name}: {line}"
     style = str(page.assets().style)

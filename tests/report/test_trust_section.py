@@ -17,7 +17,7 @@ from kernelbook.judge.findings import Finding
 from kernelbook.judge.sdpa_backends import SCHEMA as ANSWERS
 from kernelbook.judge.sdpa_backends import Answer
 from kernelbook.judge.trust import SCHEMA, Trust
-from kernelbook.report import story, trust_section
+from kernelbook.report import findings_section, first_screen, trust_section
 from kernelbook.report.rendering import render_report
 from tests.report import made_edition
 
@@ -104,7 +104,7 @@ def _table(rows, schema: pa.Schema) -> pa.Table:
 
 
 def sentences(*rows: Trust) -> list[str]:
-    return [named.sentence for named in trust_section.said(rows)]
+    return [statement.sentence for statement in trust_section.statements(rows)]
 
 
 def test_what_needs_a_word_is_named_and_nothing_else() -> None:
@@ -112,17 +112,17 @@ def test_what_needs_a_word_is_named_and_nothing_else() -> None:
         "Pooled over 2 GPUs of one kind (1 of 2 rows): linear-eager.",
         "In 1 of 2 rows the unprofiled forward takes as long as the device is busy in the profile, within 2 %.",
         "It takes longer by more than 10 %, bound by launches (1): linear-eager.",
-        "Processes of one row are not bound by the same (1): linear-eager (launches in 1 of 2).",
+        "The processes of one case disagree on what limits it (1): linear-eager (launches in 1 of 2).",
         "Device time differs by more than 2 % between processes (1 of 2 rows): linear-eager.",
         "Unprofiled forward time differs by more than 2 % between processes: in none of 2 rows.",
         "CPU time under the profiler differs by more than 20 % between processes (1 of 2 rows): linear-eager.",
         "The GPU was throttled, or far below its highest clock (1 of 2 rows): linear-eager.",
         "Forward times were still falling after the warm-up (1 of 2 rows): linear-eager.",
         "Forward times rose from the first to the last: in none of 2 rows.",
-        "Forward times are restless, their 95th percentile above 5 times their 5th (1 of 2 rows): linear-eager.",
-        "Others used the GPU (1 of 2 rows): linear-eager.",
-        "Some process took more than one attempt (1 of 2 rows): linear-eager.",
-        "Some process failed and is not in the figures (1): linear-eager.",
+        "Forward times are noisy, their 95th percentile above 5 times their 5th (1 of 2 rows): linear-eager.",
+        "Other programs used the GPU (1 of 2 rows): linear-eager.",
+        "A process took more than one attempt (1 of 2 rows): linear-eager.",
+        "A process failed and is excluded from the figures (1): linear-eager.",
     ]
 
 
@@ -148,13 +148,13 @@ def test_on_how_many_gpus_the_figures_rest() -> None:
     other_run = sentences(GOOD, replace(GOOD, run="torch-2.12", gpus="aa00bb11"))
     assert not any("GPUs" in sentence for sentence in other_run)
     untold = sentences(replace(GOOD, gpus=None, device_busy_us=70.0))[0]
-    assert untold == "Whether all processes ran on one GPU is not known (1 of 1 row): attention-inplace-eager."
+    assert untold == "Whether all processes ran on one GPU is unknown (1 of 1 row): attention-inplace-eager."
 
 
 def test_an_unread_figure_clears_nobody() -> None:
     slow = "The GPU was throttled, or far below its highest clock"
     assert f"{slow}: n/a, it could not be read." in sentences(UNREAD)
-    alone = "Device time differs by more than 2 % between processes: n/a, it takes two processes with that time."
+    alone = "Device time differs by more than 2 % between processes: n/a, two processes with that time are needed."
     assert alone in sentences(UNREAD)
     assert f"{slow}: in none of 1 row, n/a in 1." in sentences(GOOD, UNREAD)
     assert sentences() == []
@@ -165,7 +165,7 @@ def test_with_several_runs_each_case_tells_its_own() -> None:
     told = sentences(*rows)
     assert "It takes longer by more than 10 %, bound by launches (2): linear-eager (h200, torch-2.12)." in told
     differ = "linear-eager (h200: launches in 1 of 2, torch-2.12: launches in 1 of 2)"
-    assert f"Processes of one row are not bound by the same (2): {differ}." in told
+    assert f"The processes of one case disagree on what limits it (2): {differ}." in told
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_with_several_runs_each_case_tells_its_own() -> None:
     [
         (trust_section.processes, "3", "2, 2 GPUs, 1 failed, 1 retried", "1"),
         (trust_section.bound_by, "gpu", "launches in 1 of 2", "unknown"),
-        (trust_section.warm_up, "settled", "2 of 3 fell", "n/a"),
+        (trust_section.warm_up, "settled", "still falling in 2 of 3", "n/a"),
         (trust_section.sm_clock, "1,980", "1,980 → 1,515", "n/a"),
         (trust_section.first_call, "222 ms", "6.83 s cold, 1.29 s shared", "n/a"),
         (trust_section.timed_by, "CUDA events", "CUDA events, L2 flushed", "n/a"),
@@ -226,7 +226,7 @@ def test_the_section_reads_well_in_a_browser(open_page, told) -> None:
     said = page.locator("#trust li").all_inner_texts()
     assert said[2] == "It takes longer by more than 10 %, bound by launches (1): linear-eager."
     row = page.locator('[data-table="trust"] tbody tr', has_text="linear-eager").locator("td").all_inner_texts()
-    assert row[2:6] == ["2, 2 GPUs, 1 failed, 1 retried", "3.1 %", "0.1 %, restless", "90 %"]
+    assert row[2:6] == ["2, 2 GPUs, 1 failed, 1 retried", "3.1 %", "0.1 %, noisy", "90 %"]
     assert row[6:9] == ["18.5×", "launches in 1 of 2", "+1.6 %"]
     assert row[11:13] == ["software power cap", "<b>python</b>"]
     backends = page.locator('[data-table="backends-attention"] tbody tr').all_inner_texts()
@@ -260,8 +260,8 @@ def test_ceilings_are_in_no_ranking() -> None:
         for case, time_us in (("ceiling-matmul", 1000.0), ("linear-eager", 2.0))
     )
     edition = Edition("e", "now", (), (), specs, rows, (), found, ())
-    assert [long.row.case for long in story.longest(edition)] == ["linear-eager"]
-    assert [finding.case for finding in story.own_findings(edition)] == ["linear-eager"]
+    assert [long.row.case for long in first_screen.longest(edition)] == ["linear-eager"]
+    assert [finding.case for finding in findings_section.own_findings(edition)] == ["linear-eager"]
 
 
 def test_first_calls_with_a_cold_cache_and_a_shared_one_make_no_median(tmp_path) -> None:

@@ -58,7 +58,7 @@ def test_the_matrix_has_the_whole_file_of_a_trace_without_forwards(open_page, ow
     assert told["bare"] == ["8,772", "604", "ms", "whole", "file"]
     assert told["bare-cpu"][:2] == ["n/a", "n/a"]
     assert "whole" not in told["attention-inplace-eager"]
-    assert "of all of it" in page.locator("#matrix > .note").inner_text()
+    assert "of the whole trace" in page.locator("#matrix > .note").inner_text()
     page.locator("#matrix-metric").select_option("forward")  # a whole file has no forward: it stays as it is
     assert rows.filter(has_text="whole file").first.locator(".m-time").first.inner_text() == "604 ms"
     count, time = (rows.nth(1).locator(f".m-{part}").first.bounding_box() for part in ("count", "time"))
@@ -88,8 +88,8 @@ def test_a_workload_of_ones_own_is_named_without_its_folders(open_page, own):
     assert link.inner_text() == "toy.py:tiny"
     assert (heading.get_attribute("title"), link.get_attribute("title")) == (OWN, OWN)
     assert page.locator(".bar nav a[title]").count() == 1
-    page.locator("details.spread").last.locator("summary").click()  # the times are found by the whole name
-    page.wait_for_selector("details.spread[open] .spread circle")
+    page.locator("details.spread").last.locator("summary").click()
+    page.wait_for_selector("details.spread[open] .plot .sample")
 
 
 def test_the_twin_says_where_a_workload_of_ones_own_lies(own):

@@ -100,6 +100,12 @@ class Edition:
         """(run, case) -> the case."""
         return {row.key: row for row in self.case_runs}
 
+    def rows_of(self, workload: str) -> list[tuple[CaseFacts, Run, int]]:
+        """(case, run, place in `case_runs`) of a workload: cases in config order, runs in the edition's order."""
+        places = {row.key: place for place, row in enumerate(self.case_runs)}
+        keys = ((run, (run.run, spec.case)) for spec in self.cases if spec.workload == workload for run in self.runs)
+        return [(self.case_runs[places[key]], run, places[key]) for run, key in keys if key in places]
+
     def yardsticks(self) -> frozenset[str]:
         """Names of the cases that measure the device's ceilings; findings about them are not reported."""
         return frozenset(case.case for case in self.cases if case.workload == YARDSTICK)

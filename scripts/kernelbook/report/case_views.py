@@ -2,45 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from markupsafe import Markup
+
 from kernelbook.cases import Activity, CaseFacts
+from kernelbook.charts.drawing import Chart
 from kernelbook.edition.model import ConfiguredCase, Edition, Run
 from kernelbook.judge.clock import Clock
 from kernelbook.judge.cost_model import ForwardCost, GemmCost
 from kernelbook.judge.expectations import Judgement
 from kernelbook.judge.findings import Finding
 from kernelbook.judge.sdpa_backends import Answer
-from kernelbook.report import story, strips
+from kernelbook.report import forward_times, phrases, strips, sweeps
+from kernelbook.report.findings_section import ranked
+from kernelbook.report.forward_times import Spread
 from kernelbook.report.ranges import RangeLine, WholeFile, range_lines, whole_files
-from kernelbook.report.spreads import Spread, spreads
-from kernelbook.report.sweeps import Sweep, sweeps
-from kernelbook.text.formatting import slug, titles
+from kernelbook.report.sweeps import Sweep
+from kernelbook.text.formatting import slug, titles, visible
 
 
 class Anchors:
-    """Gives each name an id of its own; two names that would share one get a number."""
+    """Gives each name a unique id; a name whose id is taken gets a number behind it."""
 
     def __init__(self) -> None:
-        self._given: dict[str, str] = {}
-        self._taken: set[str] = set()
+        self._ids: dict[str, str] = {}
 
     def of(self, name: str) -> str:
-        if name not in self._given:
-            wanted = found = slug(name)
+        """The id of a name, always the same."""
+        if name not in self._ids:
+            base = anchor = slug(name)
             number = 2
-            while found in self._taken:
-                found, number = f"{wanted}-{number}", number + 1
-            self._taken.add(found)
-            self._given[name] = found
-        return self._given[name]
+            while anchor in self._ids.values():
+                anchor, number = f"{base}-{number}", number + 1
+            self._ids[name] = anchor
+        return self._ids[name]
 
 
 @dataclass(frozen=True)
 class GuessLine:
-    """One guess and what was seen, with the runs that saw the same."""
+    """A guess and the observation, with the runs that have the same."""
 
     case: str
     word: str
@@ -52,19 +55,20 @@ class GuessLine:
 
     @property
     def title(self) -> str:
+        """The guess word for reading: `kernel families`."""
         return self.word.replace("_", " ")
 
     @property
     def guessed(self) -> str:
-        """What was expected, so that it reads by itself beside what was seen: `no aten::linear`."""
+        """The expected value, with the `no` of an _absent word: `no aten::linear`."""
         return f"no {self.expected}" if self.word.endswith("_absent") else self.expected
 
 
 @dataclass(frozen=True)
-class Seen:
-    """A broken guess with what ran instead: the first run that saw it and has device activities, None where none has.
+class BrokenGuess:
+    """A broken guess with what ran instead, on the first of its runs that has device activities.
 
-    ``kernels``: the first of them; ``more``: how many are not among these.
+    ``strip``: None where no run has any. ``kernels``: the first activities; ``more``: how many are not among them.
     """
 
     line: GuessLine
@@ -86,6 +90,8 @@ class CellView:
 
 @dataclass(frozen=True)
 class CaseView:
+    """A case with all its runs, guesses, findings, costs and ranges."""
+
     spec: ConfiguredCase
     anchor: str
     cells: tuple[CellView | None, ...]  # in the order of the edition's runs; None where the run has no such case
@@ -99,44 +105,47 @@ class CaseView:
 
     @property
     def present(self) -> tuple[CellView, ...]:
+        """Its runs, published ones included."""
         return tuple(cell for cell in self.cells if cell)
 
     @property
     def measured(self) -> tuple[CellView, ...]:
+        """Its runs without the published ones."""
         return tuple(cell for cell in self.present if cell.run.kind != "published")
 
     def whole(self, cell: CellView) -> WholeFile | None:
-        """The first file of a cell that has no forward, where something in it ran on a device."""
+        """The first file with device activities of a cell that has no forward."""
         files = (file for file in self.files if file.run == cell.run.run and file.kernels is not None)
         return next(files, None) if cell.row.kernels is None else None
 
     @property
     def lead(self) -> CellView | None:
-        """The cell that stands for the case in lists: the first with device activities, else the first measured."""
+        """The cell that represents the case in lists: the first with device activities, else the first that is ok."""
         cells = self.measured
         return next((c for c in cells if c.row.activities), next((c for c in cells if c.row.status == "ok"), None))
 
     @property
     def masked(self) -> bool:
-        """Whether its useful FLOPs leave out what a mask discards."""
+        """Whether its useful FLOPs exclude what a mask discards."""
         return any((c.row.useful_flops or 0) < (c.row.flops or 0) for c in self.measured if c.row.useful_flops)
 
     @property
     def conditions(self) -> tuple[tuple[tuple[str, ...], str], ...]:
-        """(runs, what they measured the case with), runs that measured alike together."""
-        found: dict[str, list[str]] = {}
+        """(runs, conditions), one entry for each set of conditions under which the case was measured."""
+        runs_by_text: dict[str, list[str]] = {}
         for cell in self.measured:
-            if words := story.conditions(cell.row):
-                found.setdefault(words, []).append(cell.run.run)
-        return tuple((tuple(runs), words) for words, runs in found.items())
+            if text := phrases.conditions(cell.row):
+                runs_by_text.setdefault(text, []).append(cell.run.run)
+        return tuple((tuple(runs), text) for text, runs in runs_by_text.items())
 
     @property
     def judged(self) -> tuple[GuessLine, ...]:
+        """The guesses that held or broke."""
         return tuple(line for line in self.guesses if line.verdict in ("confirmed", "broken"))
 
     @property
     def unjudged(self) -> tuple[tuple[str, str, str], ...]:
-        """(guesses, runs, why) of what could not be judged, one entry a reason and set of runs."""
+        """(guesses, runs, reason) of guesses that could not be judged, one entry for each reason and set of runs."""
         merged: dict[tuple[tuple[str, ...], str], list[str]] = {}
         for line in self.guesses:
             if line.verdict not in ("confirmed", "broken"):
@@ -145,10 +154,12 @@ class CaseView:
 
     @property
     def held(self) -> int:
+        """How many guesses held, over all runs."""
         return sum(len(line.runs) for line in self.guesses if line.verdict == "confirmed")
 
     @property
     def broken(self) -> int:
+        """How many guesses broke, over all runs."""
         return sum(len(line.runs) for line in self.guesses if line.verdict == "broken")
 
     @property
@@ -166,10 +177,12 @@ class CaseView:
 
 @dataclass(frozen=True)
 class WorkloadView:
+    """A workload with its charts and cases."""
+
     name: str
     title: str
     anchor: str
-    figure: strips.Figure | None
+    strips: tuple[strips.Strip, ...]
     spreads: tuple[Spread, ...]
     sweeps: tuple[Sweep, ...]
     cases: tuple[CaseView, ...]
@@ -178,41 +191,61 @@ class WorkloadView:
     @property
     def published(self) -> tuple[tuple[CaseView, tuple[CellView, ...], tuple[CellView, ...]], ...]:
         """(case, measured cells with kernels, published cells) of every case that has both."""
-        found = []
-        for case in self.cases:
-            told = tuple(cell for cell in case.present if cell.run.kind == "published")
-            counted = tuple(cell for cell in case.measured if cell.row.kernels is not None)
-            if told and counted:
-                found.append((case, counted, told))
-        return tuple(found)
+        triples = (
+            (
+                case,
+                tuple(cell for cell in case.measured if cell.row.kernels is not None),
+                tuple(cell for cell in case.present if cell.run.kind == "published"),
+            )
+            for case in self.cases
+        )
+        return tuple(triple for triple in triples if triple[1] and triple[2])
+
+    @property
+    def tooltip(self) -> Markup:
+        """The title attribute of its links and headings, where its title is not its name."""
+        return Markup("") if self.title == self.name else Markup(' title="{}"').format(visible(self.name))
+
+    def charts(self, anchors: Mapping[str, str]) -> tuple[Chart, ...]:
+        """Its charts in the order of the page: strips, forward times, sweeps."""
+        charts = (
+            strips.chart(self.strips, self.title, anchors),
+            forward_times.chart(self.spreads, self.title, anchors),
+            *map(sweeps.chart, self.sweeps),
+        )
+        return tuple(chart for chart in charts if chart)
 
 
 def guess_lines(judged: Iterable[Judgement]) -> tuple[GuessLine, ...]:
-    """Judgements that say the same of several runs become one line; the order of the first of each is kept."""
-    merged: dict[tuple[str, ...], list[str]] = {}
+    """Judgements that differ in the run alone become one line, in the order of the first of each."""
+    runs_by_line: dict[tuple[str, str, str, str, str, str], list[str]] = {}
     for row in judged:
         key = (row.case, row.word, row.expected, row.observed, row.verdict, row.evidence)
-        merged.setdefault(key, []).append(row.run)
-    return tuple(GuessLine(*key, runs=tuple(runs)) for key, runs in merged.items())
+        runs_by_line.setdefault(key, []).append(row.run)
+    return tuple(GuessLine(*key, tuple(runs)) for key, runs in runs_by_line.items())
 
 
-def seen(edition: Edition, lines: Iterable[GuessLine], limit: int = 8) -> tuple[Seen, ...]:
-    """Each guess with at most `limit` of the activities that were seen in its stead; equal cases show theirs once."""
-    rows, shown, found = edition.by_key(), set(), []
+def broken_guesses(edition: Edition, lines: Iterable[GuessLine], limit: int = 8) -> tuple[BrokenGuess, ...]:
+    """Each line with at most `limit` of the activities that ran; those of a case are shown once."""
+    places = {row.key: place for place, row in enumerate(edition.case_runs)}
+    shown: set[tuple[str, str]] = set()
+    guesses = []
     for line in lines:
-        pairs = ((rows.get((run.run, line.case)), run) for run in edition.runs if run.run in line.runs)
-        row, run = next(((row, run) for row, run in pairs if row and row.activities), (None, None))
-        if row is None or run is None or row.key in shown:
-            found.append(Seen(line))
+        keys = ((run, (run.run, line.case)) for run in edition.runs if run.run in line.runs)
+        cells = ((edition.case_runs[places[key]], run, places[key]) for run, key in keys if key in places)
+        drawn = next((cell for cell in cells if cell[0].activities), None)
+        if drawn is None or drawn[0].key in shown:
+            guesses.append(BrokenGuess(line))
             continue
-        shown.add(row.key)
-        more = max(len(row.activities) - limit, 0)
-        found.append(Seen(line, strips.alone(row, run), row.activities[:limit], more))
-    return tuple(found)
+        activities = drawn[0].activities
+        shown.add(drawn[0].key)
+        more = max(len(activities) - limit, 0)
+        guesses.append(BrokenGuess(line, strips.alone(*drawn), activities[:limit], more))
+    return tuple(guesses)
 
 
 def workloads(edition: Edition) -> tuple[WorkloadView, ...]:
-    """Every workload that the edition has, with all its cases and runs."""
+    """Every workload of the edition, with all its cases and runs."""
     cases = case_views(edition)
     anchors = Anchors()
     return tuple(
@@ -220,9 +253,9 @@ def workloads(edition: Edition) -> tuple[WorkloadView, ...]:
             name,
             title,
             f"w-{anchors.of(name)}",
-            strips.figure(edition, name),
-            spreads(edition, name),
-            sweeps(edition, name),
+            strips.strips(edition, name),
+            forward_times.spreads(edition, name),
+            sweeps.sweeps(edition, name),
             tuple(case for case in cases if case.spec.workload == name),
             tuple(row for row in edition.backends if row.workload == name),
         )
@@ -231,14 +264,15 @@ def workloads(edition: Edition) -> tuple[WorkloadView, ...]:
 
 
 def case_views(edition: Edition) -> tuple[CaseView, ...]:
+    """Every case of the edition, in config order."""
     cases, runs = Anchors(), Anchors()
     sequences: dict[tuple[str, ...], int] = {}
     numbers = {row.key: number for number, row in enumerate(edition.case_runs)}
     judged: dict[str, list[Judgement]] = {}
     for row in edition.judged:
         judged.setdefault(row.case, []).append(row)
-    beside: dict[str, tuple[Any, ...]] = {"ranges": range_lines(edition.tables), "files": whole_files(edition.tables)}
-    beside |= {"costs": edition.costs, "products": edition.products, "clocks": edition.clocks}
+    parts: dict[str, tuple[Any, ...]] = {"ranges": range_lines(edition.tables), "files": whole_files(edition.tables)}
+    parts |= {"costs": edition.costs, "products": edition.products, "clocks": edition.clocks}
 
     def cell(spec: ConfiguredCase, run: Run) -> CellView | None:
         number = numbers.get((run.run, spec.case))
@@ -256,49 +290,52 @@ def case_views(edition: Edition) -> tuple[CaseView, ...]:
             tuple(cell(spec, run) for run in edition.runs),
             guess_lines(judged.get(spec.case, ())),
             tuple(
-                _beside(row, spec.case)
-                for row in story.ranked(row for row in edition.findings if _is_about(row, spec.case))
+                _in_case(row, spec.case) for row in ranked(row for row in edition.findings if _is_about(row, spec.case))
             ),
-            **{name: tuple(row for row in rows if row.case == spec.case) for name, rows in beside.items()},
+            **{name: tuple(row for row in rows if row.case == spec.case) for name, rows in parts.items()},
         )
         for spec in edition.cases
     )
 
 
 def _is_about(finding: Finding, case: str) -> bool:
-    """Whether it stands beside the case: its own, and what it shares with other cases but notes."""
+    """Whether the case shows it: its own findings, and those it shares with other cases unless they are notes."""
     shared = finding.severity != "info" and case in (finding.cases or "").split(", ")
     return finding.case == case or shared
 
 
-def _beside(finding: Finding, case: str) -> Finding:
-    """A finding as it stands beside a case: without time and share where they are those of another case."""
+def _in_case(finding: Finding, case: str) -> Finding:
+    """The finding without time and share where they are those of another case."""
     return finding if finding.case == case else replace(finding, time_us=None, share=None, of=None)
 
 
+#: Facts of a run that have a row of their own, in this order.
+RUN_FACTS = (
+    *("description", "kind", "device", "capability", "driver", "torch", "cuda", "cudnn", "image", "image_digest"),
+    *("recorded_utc", "source"),
+)
+
+
 def environment_rows(runs: Iterable[Run]) -> list[tuple[str, tuple[str, ...], bool]]:
-    """(label, one value a run, whether the values differ): what each run ran on and with."""
+    """(label, one value for each run, whether the values differ) of everything recorded about hardware and software."""
     runs = tuple(runs)
-    plain = ("description", "kind", "device", "capability", "driver", "torch", "cuda", "cudnn", "image", "image_digest")
-    rows = [
-        (key.replace("_", " "), [_told(getattr(run, key)) for run in runs])
-        for key in (*plain, "recorded_utc", "source")
-    ]
-    rows.append(("recorded in", [_told(run.where) if run.kind == "recorded" else "" for run in runs]))
-    more = dict.fromkeys(key for run in runs for key in run.environment if key not in plain and key != "container")
-    for key in more:
+    rows = [(key.replace("_", " "), [_text(getattr(run, key)) for run in runs]) for key in RUN_FACTS]
+    rows.append(("recorded in", [_text(run.where) if run.kind == "recorded" else "" for run in runs]))
+    for key in dict.fromkeys(
+        key for run in runs for key in run.environment if key not in (*RUN_FACTS[:10], "container")
+    ):
         values = [run.environment.get(key) for run in runs]
         if any(isinstance(value, dict) for value in values):
             maps = [value if isinstance(value, dict) else {} for value in values]
-            nested = dict.fromkeys(name for each in maps for name in each)
-            rows += [(name, [_told(each.get(name)) for each in maps]) for name in nested]
+            names = dict.fromkeys(name for each in maps for name in each)
+            rows += [(name, [_text(each.get(name)) for each in maps]) for name in names]
         else:
-            rows.append((key.replace("_", " "), [_told(value) for value in values]))
-    told: dict[str, tuple[str, ...]] = {}
-    for label, values in rows:  # a package may also be told of by itself: once is enough
-        told[label] = tuple(a or b for a, b in zip(told.get(label, values), values, strict=True))
-    return [(label, values, len(set(filter(None, values))) > 1) for label, values in told.items() if any(values)]
+            rows.append((key.replace("_", " "), [_text(value) for value in values]))
+    merged: dict[str, tuple[str, ...]] = {}
+    for label, texts in rows:  # a package may also be recorded by itself: the first value counts
+        merged[label] = tuple(a or b for a, b in zip(merged.get(label, texts), texts, strict=True))
+    return [(label, texts, len(set(filter(None, texts))) > 1) for label, texts in merged.items() if any(texts)]
 
 
-def _told(value: object) -> str:
+def _text(value: Any) -> str:
     return "" if value is None else str(value)

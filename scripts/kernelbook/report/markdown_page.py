@@ -1,34 +1,40 @@
-"""`report.md`: the page's twin for a repository or a pull request, with static figures."""
+"""`report.md`: the page's content for a repository or a pull request, with charts as files."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kernelbook.cases import CaseFacts
+from kernelbook.charts.drawing import Chart
+from kernelbook.charts.svg_file import svg_file
 from kernelbook.edition.model import Edition
 from kernelbook.kernel_names import built_for
-from kernelbook.report import case_views, figures, listings, table
-from kernelbook.report.sweeps import FILE, chart
+from kernelbook.report import case_views, listings, table
+from kernelbook.report.styles import file_style
 from kernelbook.report.templating import context, environment
 from kernelbook.text import formatting
 from kernelbook.text.formatting import Markdown, slug
 
+#: Rows of a chart that a file shows at most.
 FIGURE_ROWS = 60
 
 
 def render(edition: Edition, created_utc: str, output: Path) -> str:
-    """The report's text, in which all is escaped that is not `Markdown` already; figures go into `output`/figures."""
-    given = context(edition, created_utc)
-    given |= {
-        "figures": {work.name: _figures(work, output / "figures") for work in given["workloads"]},
+    """The report's text, in which all is escaped that is not `Markdown` already; charts go into `output`/figures."""
+    values = context(edition, created_utc)
+    anchors, folder = values["anchors"], output / "figures"
+    values |= {
+        "figures": {work.name: _figures(work, anchors, folder) for work in values["workloads"]},
         "kernels_of": partial(_kernels, edition),
         "render": table.markdown,
     }
-    env = environment(formatting.markdown, autoescape=False, code=formatting.code, block=formatting.block, raw=Markdown)
-    return env.get_template("report.md.j2").render(given)
+    filters: dict[str, Callable[..., Any]] = {"code": formatting.code, "block": formatting.block}
+    env = environment(formatting.markdown, autoescape=False, filters=filters)
+    return env.get_template("report.md.j2").render(values)
 
 
 def _kernels(edition: Edition, row: CaseFacts) -> table.Table:
@@ -39,31 +45,22 @@ def _kernels(edition: Edition, row: CaseFacts) -> table.Table:
     )
 
 
-def _figures(work: case_views.WorkloadView, folder: Path) -> list[tuple[str, Markdown]]:
-    """(title, path) of each figure of a workload. Paths are made of slugs and need no escaping."""
-    made = []
-    if work.figure:
-        strips = _fewer(work.figure.strips)
-        svg = figures.strips_svg(replace(work.figure, strips=strips))
-        path = figures.write(folder, f"strips-{slug(work.name)}", svg)
-        made.append((f"Kernel strips of {work.title}{_part(strips, work.figure.strips)}", Markdown(path)))
-    if work.spreads:
-        spreads = _fewer(work.spreads)
-        path = figures.write(folder, f"forward-times-{slug(work.name)}", figures.spreads_svg(spreads))
-        title = f"Forward times of {work.title}, one by one{_part(spreads, work.spreads)}"
-        made.append((title, Markdown(path)))
-    for sweep in work.sweeps:
-        path = figures.write(folder, f"sweep-{slug(sweep.of)}-{slug(sweep.parameter)}", chart(sweep, FILE))
-        made.append((f"{sweep.of} over {sweep.parameter}", Markdown(path)))
-    return made
+def _figures(work: case_views.WorkloadView, anchors: dict[str, str], folder: Path) -> list[tuple[str, Markdown]]:
+    """(title, path) of each chart of a workload, written to `folder`. Paths are made of slugs and need no escaping."""
+    figures = []
+    folder.mkdir(parents=True, exist_ok=True)
+    for chart in work.charts(anchors):
+        shown = _shortened(chart)
+        more = "" if shown == chart else f", {len(shown.panels)} of {len(chart.panels)} rows; the page has them all"
+        file = folder / f"{slug(chart.name)}.svg"
+        file.write_text(svg_file(shown, file_style()), encoding="utf-8")
+        figures.append((f"{chart.title}{more}", Markdown(f"{folder.name}/{file.name}")))
+    return figures
 
 
-def _fewer(rows: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What fits a static figure: all rows, or those of the first run, or as many of them as fit."""
-    if len(rows) <= FIGURE_ROWS:
-        return rows
-    return tuple(row for row in rows if row.run == rows[0].run)[:FIGURE_ROWS]
-
-
-def _part(shown: tuple[Any, ...], rows: tuple[Any, ...]) -> str:
-    return "" if len(shown) == len(rows) else f", {len(shown)} of {len(rows)} rows; the page has them all"
+def _shortened(chart: Chart) -> Chart:
+    """The chart if it fits a file, else the rows of its first run, as many as fit."""
+    if len(chart.panels) <= FIGURE_ROWS:
+        return chart
+    first = tuple(panel for panel in chart.panels if panel.group == chart.panels[0].group)
+    return replace(chart, panels=first[:FIGURE_ROWS])

@@ -1,6 +1,6 @@
-"""The data that the page's scripts read: one small index, and one block a case and run that is parsed when needed.
+"""The data of the page's scripts: a small index, and a block for each case and run that is parsed when needed.
 
-Names are written once, in the index; rows are arrays whose columns `ACTIVITY`, `CALL` and `SHOWN` name.
+Names are written once, in the index; rows are arrays whose columns `ACTIVITY`, `CALL` and `LABEL` name.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ CALL = (
     "shapes",
     "thread",
 )
-#: What the page tells of an activity where it is known, beside its columns.
+#: Optional facts of an activity that the page shows beside its columns.
 FACTS = (
     "grid",
     "block",
@@ -63,7 +63,7 @@ FACTS = (
     "launch_api",
     "launch_duration_us",
 )
-SHOWN = ("short", "what", "sentence", "precision", "details", "ops")
+LABEL = ("short", "what", "sentence", "precision", "details", "ops")
 
 
 class Names:
@@ -95,7 +95,7 @@ def build(
 ) -> tuple[str, list[str]]:
     """(index, blocks) as JSON text; `blocks[i]` and `anchors[i]` belong to `edition.case_runs[i]`.
 
-    `traces` says of each (run, case) either {"gz": base64 text} or {"href": path}; absent where there is no trace.
+    `traces`: (run, case) -> {"gz": base64 text} or {"href": path}; cases without a trace are absent.
     """
     table = Names()
     kernels: dict[int, list[Any]] = {}
@@ -105,28 +105,28 @@ def build(
         | {"activities": _activities(row, edition.kernel_costs.get(row.key, {}), capabilities.get(row.run), table)}
         for row in edition.case_runs
     ]
+    settings, reasons, table_of_refusals = refusals([row.setting for row in edition.case_runs])
     index = {
-        "columns": {"activity": ACTIVITY, "call": CALL, "shown": SHOWN},
+        "columns": {"activity": ACTIVITY, "call": CALL, "label": LABEL},
         "names": table.listed,
-        "kernels": {str(number): shown for number, shown in kernels.items()},
+        "kernels": {str(number): label for number, label in kernels.items()},
         "families": [[f.key, f.label, f.light, f.hatched] for f in FAMILIES],
-        "edition": edition.edition,
         "runs": [{"run": r.run, "kind": r.kind} for r in edition.runs],
-        "cases": [{"case": c.case, "workload": c.workload} for c in edition.cases],
         "compared": [[c.run_a, c.case_a, c.run_b, c.case_b, c.text] for c in edition.compared],
         "headline": edition.headline or (),
-        "cells": [_cell(row) | {"anchor": anchors.get(i)} for i, row in enumerate(edition.case_runs)],
+        "cells": [
+            _cell(row) | {"anchor": anchors.get(i), "setting": settings[i]} for i, row in enumerate(edition.case_runs)
+        ],
+        "reasons": reasons,
+        "refusals": table_of_refusals,
     }
-    settings, index["reasons"], index["refusals"] = refusals([row.setting for row in edition.case_runs])
-    for cell, setting in zip(index["cells"], settings, strict=True):
-        cell["setting"] = setting
     return script_json(index), [script_json(block) for block in blocks]
 
 
 def refusals(settings: Sequence[Setting]) -> tuple[list[int], list[str], list[list[int | None]]]:
-    """(number of each setting, reasons, table): why cells with settings i and j may not be compared.
+    """(number of each setting, reasons, table): why cells with settings i and j are not comparable.
 
-    table[i][j] is the place of the reason among the reasons, None where they may.
+    table[i][j] is the place of the reason among the reasons, None where they are.
     """
     distinct = list(dict.fromkeys(settings))
     numbers = {setting: number for number, setting in enumerate(distinct)}
@@ -163,13 +163,12 @@ def _block(
     for act in row.activities:
         number = table.number(act.name)
         if number is not None and number not in kernels:
-            known = labels.kernel_label(act.category, act.name)
-            said = [known.short, known.what, known.sentence, known.precision, known.details]
-            kernels[number] = [*said, ",".join(known.ops)]
+            label = labels.kernel_label(act.category, act.name)
+            ops = ",".join(label.ops)
+            kernels[number] = [label.short, label.what, label.sentence, label.precision, label.details, ops]
     return {
         "calls": [_call(call, table, on_device=row.kernels is not None) for call in row.calls],
         "samples": [[process, [_round(v) for v in values]] for process, values in row.samples],
-        "forwards": [[_round(each.cpu_time_us), _round(each.device_time_us)] for each in row.first_forwards],
         "trace": trace,
     }
 
@@ -218,7 +217,7 @@ def _activity(
 
 
 def _call(call: Call, table: Names, on_device: bool) -> list[Any]:
-    """A call's row; what it launched is not known where the trace has no device activity at all."""
+    """A call's row; what it launched is unknown where the trace has no device activity at all."""
     return [
         call.depth,
         call.parent,

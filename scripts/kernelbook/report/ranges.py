@@ -1,4 +1,4 @@
-"""What a trace holds beside the forwards of its case: nested ranges, and of a bare trace the whole file."""
+"""What a trace has beside the forwards of its case: nested ranges, and the whole file of a bare trace."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import pyarrow as pa
 
 Row = Mapping[str, Any]
 Key = tuple[str, str]
+Group = tuple[str, int]  # annotation and level of ranges
+Kind = tuple[int, int | None]  # number and kernels of a kind of work
 LINES = 40
 KERNELS = 15
 FILES = 8
@@ -20,7 +22,7 @@ FILES = 8
 
 @dataclass(frozen=True)
 class RangeLine:
-    """Ranges of one name that did the same work: counts of most of them, times as medians, both with what is nested.
+    """Ranges of one name that did the same work: the most frequent counts and median times, nested ranges included.
 
     annotation: the name, with * for each number where several names are taken together; labels: their numbers.
     level: how many ranges of that name are around each. kind: which of the `kinds` of work of that name and level.
@@ -80,24 +82,24 @@ def range_lines(tables: Mapping[str, pa.Table]) -> tuple[RangeLine, ...]:
     A line for each name, level and kind of work, in the order in which they first appear; where there are more than
     `LINES`, those of the most CPU time. Processes number their kinds each for itself, so the number of kernels counts.
     """
-    grouped: dict[Key, dict[tuple[Any, ...], list[Row]]] = defaultdict(lambda: defaultdict(list))
+    grouped: dict[Key, dict[tuple[Group, Kind], list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in tables["ranges"].to_pylist():
         kind = (0, None) if row.get("kind") is None else (row["kind"], row["kernels"])
-        of_line = (row.get("group") or row["annotation"], row.get("level") or 0, *kind)
-        grouped[row["run"], row["case"]][of_line].append(row)
+        group = (row.get("group") or row["annotation"], row.get("level") or 0)
+        grouped[row["run"], row["case"]][group, kind].append(row)
     bare = {(row["run"], row["case"]) for row in _bare(tables)}
     lines: list[RangeLine] = []
     for key, by_line in grouped.items():
         rows = [row for members in by_line.values() for row in members]
         if key in bare or any(not row.get("forward", True) or row.get("kind") for row in rows):
-            kept = sorted(by_line, key=lambda line: -sum(row["cpu_time_us"] for row in by_line[line]))[:LINES]
-            kinds: dict[tuple[Any, ...], list[tuple[Any, ...]]] = defaultdict(list)
-            for line in sorted(by_line, key=lambda line: line[2]):
-                kinds[line[:2]].append(line)
-            for line in by_line:
-                if line in kept:
-                    alike = kinds[line[:2]]
-                    lines.append(_line(key, by_line[line], *line[:2], alike.index(line), len(alike)))
+            longest = sorted(by_line, key=lambda line: -sum(row["cpu_time_us"] for row in by_line[line]))[:LINES]
+            kinds: dict[Group, list[Kind]] = defaultdict(list)
+            for group, kind in sorted(by_line, key=lambda line: line[1][0]):
+                kinds[group].append(kind)
+            for group, kind in by_line:
+                if (group, kind) in longest:
+                    of_group = kinds[group]
+                    lines.append(_line(key, by_line[group, kind], group, of_group.index(kind), len(of_group)))
     return tuple(lines)
 
 
@@ -120,22 +122,30 @@ def _bare(tables: Mapping[str, pa.Table]) -> list[Row]:
     return [row for row in tables["cases"].to_pylist() if row.get("workload") == "trace"]
 
 
-def _line(key: Key, rows: list[Row], name: str, level: int, kind: int, kinds: int) -> RangeLine:
-    counts = {each: Counter(row.get(each) for row in rows).most_common(1)[0][0] for each in ("kernels", *COPIES)}
-    times = {each: _median(row.get(each) for row in rows) for each in TIMES}
-    labels = dict.fromkeys(row["label"] for row in rows if row.get("label") is not None)
+def _line(key: Key, rows: list[Row], group: Group, kind: int, kinds: int) -> RangeLine:
     return RangeLine(
-        *key,
-        name,
-        len(rows),
-        **counts,
-        **times,
-        **{each: any(row.get(each) for row in rows) for each in ("inferred", "forward")},
-        labels=tuple(labels),
-        level=level,
+        run=key[0],
+        case=key[1],
+        annotation=group[0],
+        count=len(rows),
+        kernels=_usual(rows, "kernels"),
+        memcpys=_usual(rows, "memcpys"),
+        memsets=_usual(rows, "memsets"),
+        cpu_time_us=_median(row.get("cpu_time_us") for row in rows),
+        device_time_us=_median(row.get("device_time_us") for row in rows),
+        device_busy_us=_median(row.get("device_busy_us") for row in rows),
+        inferred=any(row.get("inferred") for row in rows),
+        forward=any(row.get("forward") for row in rows),
+        labels=tuple(dict.fromkeys(row["label"] for row in rows if row.get("label") is not None)),
+        level=group[1],
         kind=kind,
         kinds=kinds,
     )
+
+
+def _usual(rows: list[Row], name: str) -> int | None:
+    """The most frequent value of a column."""
+    return Counter(row.get(name) for row in rows).most_common(1)[0][0]
 
 
 def _file(row: Row, kernels: list[Row]) -> WholeFile:
@@ -156,10 +166,8 @@ def _file(row: Row, kernels: list[Row]) -> WholeFile:
 
 
 def _median(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.median(known) if known else None
+    measured = [value for value in values if value is not None]
+    return statistics.median(measured) if measured else None
 
 
-TIMES = ("cpu_time_us", "device_time_us", "device_busy_us")
-COPIES = ("memcpys", "memsets")
-TOTALS = ("kernels", *COPIES, "launches", "unattributed", "device_time_us", "device_busy_us")
+TOTALS = ("kernels", "memcpys", "memsets", "launches", "unattributed", "device_time_us", "device_busy_us")

@@ -1,29 +1,37 @@
 """Kernel strips: one forward a row, each device activity a segment, to scale within a workload.
 
-Each segment is as long as its activity usually takes, the median over all forwards. A row's length is the sum of them;
-gaps between them are left to the lanes.
+A segment is as long as the median of its activity over all forwards. A row is as long as their sum: the gaps between
+activities are in the lanes alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+
+from markupsafe import Markup
 
 from kernelbook.cases import CaseFacts
+from kernelbook.charts.drawing import Chart, Key, Panel, Tick, nice_ticks
 from kernelbook.edition.model import Edition, Run
-from kernelbook.report import wording
 from kernelbook.report.families import FAMILIES, Family, family_of
+from kernelbook.report.phrases import counts
 from kernelbook.text import formatting
 
-# parts of the figure's scale that one letter of a label needs, on a wide screen and on a phone; a capital needs more
-LABEL_FROM = 0.009
-LABEL_FROM_PHONE = 0.018
-CAPITAL = 1.4
+#: Part of the row that one letter of a label needs at least, on a wide screen; a capital takes more room.
+LETTER, CAPITAL = 0.009, 1.4
+#: Segments below this part of the chart's scale have no border, which would cover them.
+THIN = 0.004
+NOTE = (
+    "Device time of one forward. Each segment is one kernel in order of start, as long as its median over all forwards,"
+    " without the gaps between them."
+)
 
 
 @dataclass(frozen=True)
 class Segment:
-    """`left` and `width` are parts of the row, 0 to 1; `scale_width` is the part of the whole figure's scale."""
+    """`left` and `width`: parts of the row, 0 to 1; `scale_width`: the part of the chart's scale."""
 
     position: int
     family: Family
@@ -31,107 +39,114 @@ class Segment:
     width: float
     scale_width: float
 
-    @property
-    def thin(self) -> bool:
-        """Too thin for a border, which would cover it."""
-        return self.scale_width < 0.004
-
-    @property
-    def labelled(self) -> str:
-        """How wide a screen must be for the label: '' where it never fits."""
-        letters = sum(CAPITAL if letter.isupper() else 1 for letter in self.family.label)
-        if self.family.hatched or self.scale_width < LABEL_FROM * letters:
-            return ""
-        return "any" if self.scale_width >= LABEL_FROM_PHONE * letters else "wide"
+    @cached_property
+    def svg(self) -> Markup:
+        """Its rectangle, with a label that the style sheet shows where there is room for it."""
+        place = Markup('x="{}" width="{}" height="100%"').format(percent(self.left), percent(self.width))
+        thin = " thin" if self.scale_width < THIN else ""
+        key, label = self.family.key, self.family.label
+        drawn = Markup('<rect class="f-{}{}" {} data-i="{}"/>').format(key, thin, place, self.position)
+        if self.family.hatched:
+            return drawn + Markup('<rect class="hatch" {}/>').format(place)
+        letters = sum(CAPITAL if letter.isupper() else 1 for letter in label)
+        if self.width < LETTER * letters:
+            return drawn
+        text = Markup('<text class="t-{}" style="--w:{:.3f};--letters:{:.1f}" x="{}" y="50%">{}</text>')
+        return drawn + text.format(key, self.width, letters, percent(self.left + self.width / 2), label)
 
 
 @dataclass(frozen=True)
 class Strip:
+    """One row. `cell`: the number of its case and run in the edition; `part`: its part of the chart's scale."""
+
     row: CaseFacts
     run: Run
+    cell: int
     total_us: float
     part: float
     segments: tuple[Segment, ...]
 
     @property
+    def time(self) -> str:
+        """The device time of the case, as in the tables; the sum of the segments where the case has none."""
+        return formatting.duration(self.total_us if self.row.device_time_us is None else self.row.device_time_us)
+
+    @property
     def caption(self) -> str:
-        return f"{formatting.duration(self.shown_us)}, {wording.counts(self.row)}"
+        """`192 µs, 2 kernels + 1 memset`."""
+        return f"{self.time}, {counts(self.row)}"
 
     @property
-    def shown_us(self) -> float:
-        """The device time of the case, as everywhere; the segments' sum where the case tells none."""
-        return self.total_us if self.row.device_time_us is None else self.row.device_time_us
+    def drawing(self) -> Markup:
+        """The segments as an `<svg>` that stretches."""
+        label = formatting.visible(f"{self.row.case} on {self.run.run}: {self.caption}")
+        head = Markup(
+            '<svg class="strip-bar" tabindex="0" role="group" aria-label="{}. Arrow keys walk through the kernels." '
+            'data-cell="{}" data-case="{}">'
+        ).format(label, self.cell, formatting.visible(self.row.case))
+        return head + Markup("").join(segment.svg for segment in self.segments) + Markup("</svg>")
 
 
-@dataclass(frozen=True)
-class Figure:
-    """The strips of one workload on one scale."""
-
-    workload: str
-    strips: tuple[Strip, ...]
-    scale_us: float
-    families: tuple[Family, ...]
-
-    @property
-    def ticks(self) -> tuple[tuple[float, str], ...]:
-        return tuple(
-            (value / self.scale_us, formatting.axis(value, self.scale_us)) for value in nice_ticks(self.scale_us)
-        )
+def percent(part: float) -> str:
+    """A part as CSS has it: `12.5%`."""
+    return f"{part * 100:.3f}".rstrip("0").rstrip(".") + "%"
 
 
-def nice_ticks(limit: float, about: int = 5) -> tuple[float, ...]:
-    """Round values from 0 to `limit`, about so many."""
-    if limit <= 0:
-        return (0.0,)
-    raw = limit / about
-    power = 10.0 ** (len(str(int(raw))) - 1) if raw >= 1 else 10.0 ** -_leading_zeros(raw)
-    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= raw * 0.999)
-    return tuple(step * i for i in range(int(limit / step + 1e-9) + 1))
+def strips(edition: Edition, workload: str) -> tuple[Strip, ...]:
+    """The strips of a workload: cases in config order, runs in edition order; those without activities have none."""
+    drawn = [(row, run, cell, _total(row)) for row, run, cell in edition.rows_of(workload) if row.activities]
+    scale = max((total for *_, total in drawn), default=0.0) or 1.0
+    return tuple(_strip(row, run, cell, total, scale) for row, run, cell, total in drawn)
 
 
-def _leading_zeros(value: float) -> int:
-    places = 0
-    while value < 1:
-        value *= 10
-        places += 1
-    return places
-
-
-def figure(edition: Edition, workload: str) -> Figure | None:
-    """The workload's strips: cases in config order, runs in edition order. None if nothing ran on a device."""
-    rows = edition.by_key()
-    pairs = [
-        (rows[run.run, spec.case], run)
-        for spec in edition.cases
-        if spec.workload == workload
-        for run in edition.runs
-        if (run.run, spec.case) in rows
-    ]
-    drawn = [(row, run, sum(act.duration_us for act in row.activities)) for row, run in pairs if row.activities]
-    if not drawn:
-        return None
-    scale = max(total for _, _, total in drawn) or 1.0
-    strips = tuple(_strip(row, run, total, scale) for row, run, total in drawn)
-    return Figure(workload, strips, scale, legend(strips))
-
-
-def _strip(row: CaseFacts, run: Run, total: float, scale: float) -> Strip:
-    left, segments = 0.0, []
-    for act in row.activities:
-        width = act.duration_us / total if total else 0.0
-        family = family_of(act.category, act.family)
-        segments.append(Segment(act.position, family, left, width, act.duration_us / scale))
-        left += width
-    return Strip(row, run, total, total / scale, tuple(segments))
-
-
-def alone(row: CaseFacts, run: Run) -> Strip:
+def alone(row: CaseFacts, run: Run, cell: int) -> Strip:
     """The strip of one row, over the whole width."""
-    total = sum(act.duration_us for act in row.activities)
-    return _strip(row, run, total, total or 1.0)
+    total = _total(row)
+    return _strip(row, run, cell, total, total or 1.0)
 
 
-def legend(strips: Iterable[Strip]) -> tuple[Family, ...]:
+def _total(row: CaseFacts) -> float:
+    return sum(activity.duration_us for activity in row.activities)
+
+
+def _strip(row: CaseFacts, run: Run, cell: int, total: float, scale: float) -> Strip:
+    left, segments = 0.0, []
+    for activity in row.activities:
+        width = activity.duration_us / total if total else 0.0
+        family = family_of(activity.category, activity.family)
+        segments.append(Segment(activity.position, family, left, width, activity.duration_us / scale))
+        left += width
+    return Strip(row, run, cell, total, total / scale, tuple(segments))
+
+
+def chart(rows: tuple[Strip, ...], title: str, anchors: Mapping[str, str]) -> Chart | None:
+    """The strips of the workload `title` on one scale; None where nothing ran on a device."""
+    if not rows:
+        return None
+    several = len({strip.run.run for strip in rows}) > 1
+    scale = max(strip.total_us for strip in rows) or 1.0
+    panels, before = [], ""
+    for strip in rows:
+        case = strip.row.case
+        panels.append(
+            Panel(
+                strip.drawing,
+                formatting.clip(case, 48),
+                formatting.clip(strip.run.run, 24) if several else "",
+                repeats=case == before,
+                anchor=anchors.get(case, ""),
+                part=strip.part,
+                end=strip.time,
+                end_note=counts(strip.row),
+            )
+        )
+        before = case
+    ticks = tuple(Tick(value / scale, formatting.axis(value, scale)) for value in nice_ticks(0, scale))
+    keys = tuple(Key(f"f-{family.key}", family.label, family.hatched) for family in legend(rows))
+    return Chart(f"strips-{title}", "strips", f"Kernel strips of {title}", tuple(panels), ticks, keys, NOTE)
+
+
+def legend(rows: Iterable[Strip]) -> tuple[Family, ...]:
     """The families that occur, in the legend's order."""
-    present = {segment.family.key for strip in strips for segment in strip.segments}
+    present = {segment.family.key for strip in rows for segment in strip.segments}
     return tuple(family for family in FAMILIES if family.key in present)

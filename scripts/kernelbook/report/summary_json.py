@@ -9,14 +9,14 @@ from typing import Any
 from kernelbook.cases import CaseFacts
 from kernelbook.edition.model import Edition, Run
 from kernelbook.judge.findings import Finding
-from kernelbook.report import story
+from kernelbook.report import first_screen
 
 SCHEMA = 1
 
 
 def summary(edition: Edition, created_utc: str) -> dict[str, Any]:
     """The edition as plain JSON values. Times are microseconds; what was not measured is null."""
-    verdict = story.verdict(edition)
+    verdict = first_screen.verdict(edition)
     return {
         "schema": SCHEMA,
         "edition": edition.edition,
@@ -37,7 +37,7 @@ def summary(edition: Edition, created_utc: str) -> dict[str, Any]:
                 "slow": {"case": head.slow.case, "device_time_us": head.slow_us},
                 "ratio": round(head.ratio, 4),
             }
-            for head in story.headlines(edition)
+            for head in first_screen.headlines(edition)
         ],
         "runs": [_run(run) for run in edition.runs],
         "left_out": [{"run": run, "reason": reason} for run, reason in edition.left_out],
@@ -96,6 +96,8 @@ def _case(row: CaseFacts) -> dict[str, Any]:
 
 
 def _finding(row: Finding) -> dict[str, Any]:
-    keys = ("run", "case", "rule", "severity", "time_us", "of", "share", "evidence", "remedy", "text")
-    keys += ("kind", "time_low_us", "time_high_us", "cases")
+    keys = (
+        *("run", "case", "rule", "severity", "time_us", "of", "share", "evidence", "remedy", "text"),
+        *("kind", "time_low_us", "time_high_us", "cases"),
+    )
     return {key: getattr(row, key) for key in keys}

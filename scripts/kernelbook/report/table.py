@@ -6,8 +6,8 @@ Markdown) with the column's unit in the heading.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from markupsafe import Markup, escape
@@ -36,15 +36,37 @@ class Part:
 
 @dataclass(frozen=True)
 class Cell:
-    """What one cell shows, and the raw value that it is sorted and exported by; None sorts last."""
+    """What one cell shows, and the raw value that it is sorted and exported by; None sorts last.
+
+    href: what the whole cell links to on the page. css: classes of this cell alone. data: its data- attributes.
+    markdown: what report.md shows instead of the parts.
+    """
 
     parts: tuple[Part, ...]
     value: str | float | None = None
+    href: str = ""
+    css: str = ""
+    data: Mapping[str, object] = field(default_factory=dict)
+    markdown: Part | None = None
 
     @property
     def text(self) -> str:
         """The cell without its markup."""
         return " ".join(part.text for part in self.parts)
+
+
+#: case -> anchor of its panel on the page
+Anchors = Mapping[str, str]
+
+
+def case_link(case: str, anchors: Anchors) -> Part:
+    """The name of a case, as a link to its panel."""
+    return Part(case, href=anchors.get(case, "matrix"))
+
+
+def yes_no(value: bool) -> Part:
+    """`yes` or `no`, in the colours of a verdict."""
+    return Part("yes", "ok") if value else Part("no", "no")
 
 
 def cell(shown: str | Part | None, *more: str | Part | None, value: str | float | None = None) -> Cell:
@@ -59,7 +81,7 @@ class Column(Generic[Row]):
 
     unit: of the raw values, "" where they have none; None for text, which is exported as it is shown.
 
-    css: classes of its cells on the page; `r` aligns to the right.
+    css: classes of its cells on the page; `r` aligns to the right. note: a second, smaller line of the heading.
     """
 
     title: str
@@ -67,6 +89,7 @@ class Column(Generic[Row]):
     unit: str | None = None
     css: str = ""
     page_only: bool = False
+    note: str = ""
 
     @property
     def right(self) -> bool:
@@ -126,7 +149,8 @@ class Line:
 class Table:
     """Columns and rows. `name` is unique in the report; `css` are classes of the table on the page.
 
-    row_heads: whether the first cell of a row is its heading.
+    row_heads: whether the first cell of a row is its heading. id: of the table on the page. titled: whether the caption
+    is visible. tools: whether readers can sort, filter and copy it.
     """
 
     name: str
@@ -135,6 +159,9 @@ class Table:
     lines: tuple[Line, ...]
     css: str = ""
     row_heads: bool = False
+    id: str = ""
+    titled: bool = True
+    tools: bool = True
 
 
 def table(name: str, caption: str, columns: Sequence[Column[Row]], rows: Iterable[Row], css: str = "") -> Table:
@@ -151,23 +178,32 @@ def html(shown: Table) -> Markup:
     heads = Markup("").join(_head(column) for column in shown.columns)
     body = Markup("\n").join(_html_line(line, shown.columns, shown.row_heads) for line in shown.lines)
     return Markup(
-        '<div class="table" data-table="{}"><table{}><caption>{}</caption>\n<thead><tr>{}</tr></thead><tbody>\n{}\n'
+        '<div class="{}" data-table="{}"><table{}{}><caption{}>{}</caption>\n<thead><tr>{}</tr></thead><tbody>\n{}\n'
         "</tbody></table></div>"
     ).format(
-        formatting.visible(shown.name), _attribute("class", shown.css), formatting.visible(shown.caption), heads, body
+        "table" if shown.tools else "plain-table",
+        formatting.visible(shown.name),
+        _attribute("id", shown.id),
+        _attribute("class", shown.css),
+        _attribute("class", "" if shown.titled else "sr"),
+        formatting.visible(shown.caption),
+        heads,
+        body,
     )
 
 
 def _head(column: Column[Any]) -> Markup:
     css = "r" if column.right else ""
     unit = Markup("") if column.unit is None else Markup(' data-unit="{}"').format(column.unit)
-    return Markup("<th{}{}>{}</th>").format(_attribute("class", css), unit, formatting.visible(column.title))
+    note = formatting.visible(column.note)
+    small = Markup('<small title="{}">{}</small>').format(note, formatting.listed(note, 40)) if note else ""
+    return Markup("<th{}{}>{}{}</th>").format(_attribute("class", css), unit, formatting.visible(column.title), small)
 
 
 def _html_line(line: Line, columns: Sequence[Column[Any]], row_heads: bool) -> Markup:
     rows = [Markup("<tr{}{}>").format(_attribute("class", line.css), _attribute("id", line.anchor))]
     for place, each in enumerate(line.cells):
-        css = "" if line.across else columns[place].css
+        css = each.css or ("" if line.across else columns[place].css)
         wide = Markup(' colspan="{}"').format(len(columns) - 1) if line.across and place else ""
         raw = f"{each.value:.6g}" if isinstance(each.value, float) else each.value
         sort = (
@@ -176,8 +212,11 @@ def _html_line(line: Line, columns: Sequence[Column[Any]], row_heads: bool) -> M
             else ""
         )
         parts = Markup(" ").join(map(_html_part, each.parts))
+        parts = Markup('<a href="#{}">{}</a>').format(each.href, parts) if each.href else parts
+        data = Markup("").join(Markup(' data-{}="{}"').format(name, text) for name, text in each.data.items())
         start, end = ('<th scope="row"', "</th>") if row_heads and not place else ("<td", "</td>")
-        rows.append(Markup(f"{start}{{}}{{}}{{}}>{{}}{end}").format(_attribute("class", css), wide, sort, parts))
+        attributes = _attribute("class", css) + wide + sort + data
+        rows.append(Markup(f"{start}{{}}>{{}}{end}").format(attributes, parts))
     rows.append(Markup("</tr>"))
     for css, note in line.notes:
         rows.append(
@@ -224,7 +263,7 @@ def _markdown_row(cells: Iterable[str]) -> str:
 
 def _markdown_cell(each: Cell) -> str:
     shown = ""
-    for part in each.parts:
+    for part in (each.markdown,) if each.markdown else each.parts:
         if not part.page_only:
             shown += (", " if part.kind == "flag" else " ") * bool(shown) + _markdown_part(part)
     return shown

@@ -1,8 +1,8 @@
-"""What the page and its Markdown twin share: one Jinja environment, and what the templates of both are given."""
+"""What the page and report.md share: the Jinja environment and the values of their templates."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,33 +11,34 @@ import jinja2
 
 from kernelbook.edition.model import Edition
 from kernelbook.kernel_names import labels
-from kernelbook.report import case_views, ceilings_section, listings, story, trust_section, wording
-from kernelbook.report.also import also
+from kernelbook.report import case_views, findings_section, first_screen, listings, phrases, trust_section
 from kernelbook.report.families import family_of
 from kernelbook.text import formatting, units
 
 TEMPLATES = Path(__file__).parent / "templates"
-#: So many broken guesses are shown with what ran instead.
-BROKEN_SEEN = 12
+#: The number of broken guesses that are shown with what ran instead.
+BROKEN_CARDS = 12
 FILTERS = {
     "duration": formatting.duration,
     "ratio": formatting.ratio,
     "share": formatting.share,
     "size": formatting.size,
     "clip": formatting.clip,
-    "counts": wording.counts,
-    "one_time": wording.one_time,
+    "counts": phrases.counts,
+    "one_time": phrases.one_time,
     "plural": formatting.plural,
     "error": units.error,
-    "cost": wording.cost,
+    "cost": phrases.cost,
     "lead": formatting.lead,
     "listed": formatting.listed,
-    "inside": story.inside,
+    "inside": phrases.inside,
 }
 
 
-def environment(finalize: Callable[[Any], Any], autoescape: bool, **filters: Callable[..., Any]) -> jinja2.Environment:
-    """Templates in which every value passes `finalize` as it is printed, with these filters beside the common ones."""
+def environment(
+    finalize: Callable[[Any], Any], autoescape: bool, filters: Mapping[str, Callable[..., Any]]
+) -> jinja2.Environment:
+    """A Jinja environment that applies `finalize` to every printed value; `filters` extend the common ones."""
     env = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=autoescape,
@@ -46,16 +47,16 @@ def environment(finalize: Callable[[Any], Any], autoescape: bool, **filters: Cal
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    env.filters |= FILTERS | filters
+    env.filters |= {**FILTERS, **filters}
     return env
 
 
 def context(edition: Edition, created_utc: str) -> dict[str, Any]:
-    """What both templates are given."""
+    """The values that both templates use."""
     arranged = case_views.workloads(edition)
-    verdict = story.verdict(edition)
+    verdict = first_screen.verdict(edition)
     broken = case_views.guess_lines(verdict.broken)
-    own = story.own_findings(edition)
+    own = findings_section.own_findings(edition)
     return {
         "edition": edition,
         "created_utc": created_utc,
@@ -63,24 +64,24 @@ def context(edition: Edition, created_utc: str) -> dict[str, Any]:
         "cases": [case for workload in arranged for case in workload.cases],
         "verdict": verdict,
         "broken": broken,
-        "broken_seen": case_views.seen(edition, broken[:BROKEN_SEEN]),
-        "subject": story.subject(edition, created_utc),
-        "asks_headline": story.asks_headline(edition),
-        "headlines": story.headlines(edition),
+        "broken_cards": case_views.broken_guesses(edition, broken[:BROKEN_CARDS]),
+        "subject": first_screen.subject(edition, created_utc),
+        "has_headline_case": first_screen.has_headline_case(edition),
+        "headlines": first_screen.headlines(edition),
         "headline_names": [edition.label_of(case) for case in edition.headline or ()],
-        "headline_refusals": story.headline_refusals(edition),
+        "headline_refusals": first_screen.headline_refusals(edition),
         "slow": edition.headline and edition.headline[0],
         "fast": edition.headline and edition.headline[1],
-        "findings": story.costliest(own),
-        "also": partial(also, findings=own),
-        "longest": story.longest(edition),
-        "warnings": partial(story.warnings, edition),
-        "trust_said": trust_section.said(edition.trust),
-        "ceiling_lines": partial(ceilings_section.lines, edition.ceilings, edition.trust),
+        "findings": findings_section.costliest(own),
+        "also": partial(findings_section.also, findings=own),
+        "longest": first_screen.longest(edition),
+        "warnings": partial(findings_section.warnings, edition),
+        "trust_statements": trust_section.statements(edition.trust),
+        "ceiling_lines": partial(trust_section.ceiling_lines, edition.ceilings, edition.trust),
         "environment_rows": case_views.environment_rows(edition.runs),
-        "troubled": story.troubles(edition),
-        "lost": story.lost(edition),
-        "shown": labels.activity_label,
+        "troubled": first_screen.troubles(edition),
+        "lost": first_screen.lost(edition),
+        "label": labels.activity_label,
         "listings": listings,
         "anchors": {case.spec.case: case.anchor for workload in arranged for case in workload.cases},
         "family": lambda act: family_of(act.category, act.family),

@@ -9,7 +9,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from kernelbook.edition.model import Edition
 from kernelbook.text.credentials import secrets_in
@@ -64,7 +64,7 @@ def _copy(file: Path, copy: Path, scrub: Scrubber) -> None:
         packed = raw.read(2) == GZIP
     changed = False
     with (
-        gzip.open(file) if packed else file.open("rb") as source,
+        cast(IO[bytes], gzip.open(file) if packed else file.open("rb")) as source,  # read as bytes either way
         gzip.GzipFile("", "wb", 6, copy.open("wb"), mtime=0) as target,
     ):
         for text in _pieces(source):

@@ -1,4 +1,4 @@
-"""How far to trust the figures: the rows of the table ``trust`` for reading, and the rows that need a word, by name."""
+"""How far to trust the figures: statements about the rows of the table ``trust``, its cells, and the ceilings."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from dataclasses import dataclass
 
 from kernelbook.cases import RESTLESS_FROM
 from kernelbook.judge.clock import DISAGREE_FROM
+from kernelbook.judge.cost_model import Ceiling
 from kernelbook.judge.trust import CPU_WITHIN, NONE, WITHIN, Trust
 from kernelbook.text import formatting
+from kernelbook.text.units import significant
 
 TIMERS = {"cuda_events": "CUDA events", "wall": "wall clock"}
+#: quantity of a ceiling -> (per second, unit)
+CEILING_UNITS = {"compute": (1e12, "TFLOP/s"), "memory": (1e9, "GB/s")}
 
 
 @dataclass(frozen=True)
-class Named:
+class Statement:
     """A sentence that ends in the rows it is about: (case, its runs in brackets or nothing)."""
 
     lead: str
@@ -22,19 +26,19 @@ class Named:
 
     @property
     def sentence(self) -> str:
-        """The whole of it as plain text."""
+        """The sentence with its rows as plain text."""
         return self.lead + (": " + ", ".join(case + runs for case, runs in self.rows) if self.rows else "") + "."
 
 
-def said(rows: Sequence[Trust]) -> tuple[Named, ...]:
-    """What is to be known before the figures are believed; every row outside the 2 % is named."""
+def statements(rows: Sequence[Trust]) -> tuple[Statement, ...]:
+    """What a reader should know before trusting the figures; every row outside the 2 % is listed."""
     if not rows:
         return ()
     return (*_gpus(rows), *_agreement(rows), *_spreads(rows), *_circumstances(rows))
 
 
-def _gpus(rows: Sequence[Trust]) -> Iterable[Named]:
-    """On how many GPUs of one kind the figures rest, where that is more than one or not known."""
+def _gpus(rows: Sequence[Trust]) -> Iterable[Statement]:
+    """The number of GPUs of one kind that were used, where that is more than one or unknown."""
     by_run: dict[str, set[str]] = {}
     for row in rows:
         by_run.setdefault(row.run, set()).update(_listed(row.gpus))
@@ -42,28 +46,28 @@ def _gpus(rows: Sequence[Trust]) -> Iterable[Named]:
     pooled = [row for row in rows if len(_listed(row.gpus)) > 1]
     if pooled:
         lead = f"Pooled over {most} GPUs of one kind ({len(pooled)} of {formatting.plural(len(rows), 'row')})"
-        yield Named(lead, _named(pooled, rows))
+        yield Statement(lead, _cases(pooled, rows))
     elif most > 1:
-        yield Named(f"Measured on {most} GPUs of one kind: each row on one of them, not all rows on the same")
-    untold = [row for row in rows if row.gpus is None and row.device_busy_us and row.processes > 1]
-    if untold:
-        share = f"{len(untold)} of {formatting.plural(len(rows), 'row')}"
-        lead = f"Whether all processes ran on one GPU is not known ({share})"
-        yield Named(lead, _named(untold, rows))
+        yield Statement(f"Measured on {most} GPUs of one kind: each row on one of them, not all rows on the same")
+    unknown = [row for row in rows if row.gpus is None and row.device_busy_us and row.processes > 1]
+    if unknown:
+        share = f"{len(unknown)} of {formatting.plural(len(rows), 'row')}"
+        lead = f"Whether all processes ran on one GPU is unknown ({share})"
+        yield Statement(lead, _cases(unknown, rows))
 
 
 def _listed(names: str | None) -> list[str]:
     return names.split(", ") if names else []
 
 
-def _agreement(rows: Sequence[Trust]) -> Iterable[Named]:
-    """The unprofiled forward against the time in which the device is busy in it, and what bounds the rows apart."""
+def _agreement(rows: Sequence[Trust]) -> Iterable[Statement]:
+    """The unprofiled forward against the device's busy time in it, and the rows where they differ."""
     judged = [row for row in rows if row.busy_ratio]
     if not judged:
-        yield Named("No row has both a device busy time and an unprofiled forward to compare")
+        yield Statement("No row has both a device busy time and an unprofiled forward time")
         return
     near = sum(abs(_ratio(row) - 1) <= WITHIN for row in judged)
-    yield Named(
+    yield Statement(
         f"In {near} of {formatting.plural(len(judged), 'row')} the unprofiled forward takes as long as the device is "
         "busy in the profile, within 2 %"
     )
@@ -74,83 +78,88 @@ def _agreement(rows: Sequence[Trust]) -> Iterable[Named]:
         (f"It takes longer by more than {tenth}, and it is unclear why", lambda row: row.bound == "unclear"),
         ("It takes less by more than 2 %", lambda row: _ratio(row) < 1 - WITHIN),
     ):
-        found = [row for row in judged if of_lead(row)]
-        if found:
-            yield Named(f"{lead} ({len(found)})", _named(found, rows))
+        matching = [row for row in judged if of_lead(row)]
+        if matching:
+            yield Statement(f"{lead} ({len(matching)})", _cases(matching, rows))
     divided = [row for row in judged if row.bound_processes is not None and row.bound_processes < row.processes]
     if divided:
-        yield Named(f"Processes of one row are not bound by the same ({len(divided)})", _named(divided, rows, bound_by))
+        lead = f"The processes of one case disagree on what limits it ({len(divided)})"
+        yield Statement(lead, _cases(divided, rows, bound_by))
 
 
 def _ratio(row: Trust) -> float:
     return row.busy_ratio or 1.0
 
 
-def _spreads(rows: Sequence[Trust]) -> Iterable[Named]:
-    two = "it takes two processes with that time"
+def _spreads(rows: Sequence[Trust]) -> Iterable[Statement]:
+    two = "two processes with that time are needed"
     for lead, column, within in (
         ("Device time", "device_spread", WITHIN),
         ("Unprofiled forward time", "forward_spread", WITHIN),
         ("CPU time under the profiler", "cpu_spread", CPU_WITHIN),
     ):
         lead = f"{lead} differs by more than {within * 100:.0f} % between processes"
-        yield _those(lead, rows, _wide(column, within), two)
+        yield _matching(lead, rows, _wide(column, within), two)
 
 
 def _wide(column: str, within: float) -> Callable[[Trust], bool | None]:
     return lambda row: None if getattr(row, column) is None else getattr(row, column) > within
 
 
-def _circumstances(rows: Sequence[Trust]) -> Iterable[Named]:
-    yield _those(
+def _circumstances(rows: Sequence[Trust]) -> Iterable[Statement]:
+    yield _matching(
         "The GPU was throttled, or far below its highest clock", rows, lambda row: _some(row.throttled_processes)
     )
-    yield _those("Forward times were still falling after the warm-up", rows, lambda row: _some(row.falling_processes))
-    yield _those("Forward times rose from the first to the last", rows, lambda row: _some(row.rising_processes))
-    restless = f"Forward times are restless, their 95th percentile above {RESTLESS_FROM:.0f} times their 5th"
-    yield _those(restless, rows, lambda row: row.restless)
-    yield _those("Others used the GPU", rows, lambda row: row.other_gpu_processes and row.other_gpu_processes != NONE)
-    yield _those("Some process took more than one attempt", rows, lambda row: _some(row.retried_processes))
+    yield _matching(
+        "Forward times were still falling after the warm-up", rows, lambda row: _some(row.falling_processes)
+    )
+    yield _matching("Forward times rose from the first to the last", rows, lambda row: _some(row.rising_processes))
+    noisy = f"Forward times are noisy, their 95th percentile above {RESTLESS_FROM:.0f} times their 5th"
+    yield _matching(noisy, rows, lambda row: row.restless)
+    yield _matching(
+        "Other programs used the GPU", rows, lambda row: row.other_gpu_processes and row.other_gpu_processes != NONE
+    )
+    yield _matching("A process took more than one attempt", rows, lambda row: _some(row.retried_processes))
     failed = [row for row in rows if row.failed_processes]
     elsewhere = [row for row in rows if row.elsewhere_processes]
     if failed:
-        yield Named(f"Some process failed and is not in the figures ({len(failed)})", _named(failed, rows))
+        yield Statement(f"A process failed and is excluded from the figures ({len(failed)})", _cases(failed, rows))
     if elsewhere:
-        lead = f"Some process ran on another machine and is not in the figures ({len(elsewhere)})"
-        yield Named(lead, _named(elsewhere, rows))
+        lead = f"A process ran on another machine and is excluded from the figures ({len(elsewhere)})"
+        yield Statement(lead, _cases(elsewhere, rows))
 
 
 def _some(count: int | None) -> bool | None:
     return None if count is None else count > 0
 
 
-def _those(
-    lead: str, rows: Sequence[Trust], is_one: Callable[[Trust], object], why: str = "it could not be read"
-) -> Named:
-    """The rows of which it is true; in how many it is not known, since an unread figure clears nobody."""
-    answers = [(row, is_one(row)) for row in rows]
-    found = [row for row, answer in answers if answer]
+def _matching(
+    lead: str, rows: Sequence[Trust], test: Callable[[Trust], object], why: str = "it could not be read"
+) -> Statement:
+    """The rows that pass the test; rows for which it gives None count as n/a, not as passing or failing."""
+    answers = [(row, test(row)) for row in rows]
+    matching = [row for row, answer in answers if answer]
     unknown = sum(answer is None for _, answer in answers)
     if unknown == len(rows):
-        return Named(f"{lead}: n/a, {why}")
+        return Statement(f"{lead}: n/a, {why}")
     beside = f", n/a in {unknown}" if unknown else ""
-    if not found:
-        return Named(f"{lead}: in none of {formatting.plural(len(rows) - unknown, 'row')}{beside}")
-    return Named(
-        f"{lead} ({len(found)} of {formatting.plural(len(rows) - unknown, 'row')}{beside})", _named(found, rows)
+    if not matching:
+        return Statement(f"{lead}: in none of {formatting.plural(len(rows) - unknown, 'row')}{beside}")
+    return Statement(
+        f"{lead} ({len(matching)} of {formatting.plural(len(rows) - unknown, 'row')}{beside})", _cases(matching, rows)
     )
 
 
-def _named(
-    found: Sequence[Trust], rows: Sequence[Trust], what: Callable[[Trust], str] | None = None
+def _cases(
+    matching: Sequence[Trust], rows: Sequence[Trust], detail: Callable[[Trust], str] | None = None
 ) -> tuple[tuple[str, str], ...]:
-    """Each case once, with its runs where there is more than one run, and what is so of the row where that is told."""
+    """Each case of the matching rows once, with its runs if `rows` have more than one, and a detail of each row."""
     one_run = len({row.run for row in rows}) == 1
-    told: dict[str, list[str]] = {}
-    for row in found:
-        words = [] if one_run else [row.run]
-        told.setdefault(row.case, []).append(": ".join(words + ([what(row)] if what else [])))
-    return tuple((case, f" ({', '.join(names)})" if any(names) else "") for case, names in told.items())
+    notes: dict[str, list[str]] = {}
+    for row in matching:
+        parts = [] if one_run else [row.run]
+        notes.setdefault(row.case, []).append(": ".join(parts + ([detail(row)] if detail else [])))
+    return tuple((case, f" ({', '.join(parts)})" if any(parts) else "") for case, parts in notes.items())
 
 
 # --- cells ------------------------------------------------------------------------------------------------------------
@@ -169,8 +178,8 @@ def processes(row: Trust) -> str:
 
 
 def forward_spread(row: Trust) -> str:
-    """`0.2 %`, `41 %, restless`."""
-    return formatting.share(row.forward_spread) + (", restless" if row.restless else "")
+    """`0.2 %`, `41 %, noisy`."""
+    return formatting.share(row.forward_spread) + (", noisy" if row.restless else "")
 
 
 def signed(value: float | None) -> str:
@@ -181,20 +190,21 @@ def signed(value: float | None) -> str:
 
 
 def bound_by(row: Trust) -> str:
-    """What bounds a forward, in the word of the clock: `gpu`, `launches in 2 of 3` where processes differ."""
+    """What bounds a forward: `gpu`, or `launches in 2 of 3` where processes differ."""
     if row.bound_processes is None or row.bound_processes == row.processes:
         return row.bound
     return f"{row.bound} in {row.bound_processes} of {row.processes}"
 
 
 def warm_up(row: Trust) -> str:
-    """Whether forward times had a trend: `settled`, `3 of 3 fell`, `2 of 3 rose`."""
+    """Whether forward times had a trend: `settled`, `still falling in 3 of 3`, `rising in 2 of 3`."""
     if row.falling_processes is None:
         return formatting.NOT_AVAILABLE
     of_all = f"of {row.checked_processes}"
-    fell = f"{row.falling_processes} {of_all} fell" + (", no warm-up" if row.warmup == 0 else "")
-    told = ((row.falling_processes, fell), (row.rising_processes, f"{row.rising_processes} {of_all} rose"))
-    return ", ".join(words for count, words in told if count) or "settled"
+    falling = f"still falling in {row.falling_processes} {of_all}" + (", no warm-up" if row.warmup == 0 else "")
+    rising = f"rising in {row.rising_processes} {of_all}"
+    trends = ((row.falling_processes, falling), (row.rising_processes, rising))
+    return ", ".join(text for count, text in trends if count) or "settled"
 
 
 def sm_clock(row: Trust) -> str:
@@ -202,26 +212,60 @@ def sm_clock(row: Trust) -> str:
     if row.sm_before_mhz is None and row.sm_after_mhz is None:
         return formatting.NOT_AVAILABLE
     both = (row.sm_before_mhz, row.sm_after_mhz)
-    shown = (formatting.NOT_AVAILABLE if value is None else f"{value:,.0f}" for value in both)
-    return " → ".join(dict.fromkeys(shown))
+    texts = (formatting.NOT_AVAILABLE if value is None else f"{value:,.0f}" for value in both)
+    return " → ".join(dict.fromkeys(texts))
 
 
 def first_call(row: Trust) -> str:
-    """First calls by what they found in the compile cache: `104 ms`, `12.3 s cold, 1.20 s shared`."""
-    found = (
+    """First calls by the state of the compile cache: `104 ms`, `12.3 s cold, 1.20 s shared`."""
+    calls = (
         (row.first_call_us, ""),
         (row.first_call_cold_us, " cold"),
         (row.first_call_shared_us, " shared"),
         (row.first_call_unknown_us, " cache state unknown"),
     )
     return (
-        ", ".join(formatting.duration(value) + word for value, word in found if value is not None)
+        ", ".join(formatting.duration(value) + state for value, state in calls if value is not None)
         or formatting.NOT_AVAILABLE
     )
 
 
+def first_call_us(row: Trust) -> float | None:
+    """The first of the values in `first_call`, µs."""
+    values = (row.first_call_us, row.first_call_cold_us, row.first_call_shared_us, row.first_call_unknown_us)
+    return next((value for value in values if value is not None), None)
+
+
 def timed_by(row: Trust) -> str:
-    """`CUDA events`, with what was done to the L2 cache where it is known to have been emptied."""
+    """`CUDA events`, `CUDA events, L2 flushed`."""
     if row.forward_timer is None:
         return formatting.NOT_AVAILABLE
     return TIMERS.get(row.forward_timer, row.forward_timer) + (", L2 flushed" if row.flush_l2 else "")
+
+
+# --- ceilings ---------------------------------------------------------------------------------------------------------
+
+
+def ceiling_lines(ceilings: Iterable[Ceiling], trust: Iterable[Trust], runs: Iterable[str]) -> tuple[str, ...]:
+    """The measured ceilings of each of these runs, a sentence for each run that has any."""
+    clocks = {(row.run, row.case): row for row in trust}
+    by_run: dict[str, list[str]] = {}
+    for ceiling in ceilings:
+        by_run.setdefault(ceiling.run, []).append(_ceiling(ceiling, clocks.get((ceiling.run, ceiling.case))))
+    return tuple(
+        f"Ceilings measured on {run}: {'; '.join(by_run[run])}." for run in dict.fromkeys(runs) if run in by_run
+    )
+
+
+def _ceiling(ceiling: Ceiling, clock: Trust | None) -> str:
+    """`813.8 TFLOP/s in bfloat16 (a product of matmul-add, SM clock after it 1,755 of 1,980 MHz, 82 % of ...)`."""
+    size, unit = CEILING_UNITS[ceiling.quantity]
+    rate = f"{significant(ceiling.per_s / size, 4)} {unit}" + (f" in {ceiling.dtype}" if ceiling.dtype else "")
+    details = [f"a product of {ceiling.case}" if ceiling.kernel else ceiling.case]
+    if clock and clock.sm_after_mhz and ceiling.quantity == "compute":
+        of = f" of {clock.max_sm_mhz:,.0f}" if clock.max_sm_mhz else ""
+        details.append(f"SM clock after it {clock.sm_after_mhz:,.0f}{of} MHz")
+    if ceiling.data_sheet_per_s and ceiling.share_of_data_sheet:
+        stated = f"{significant(ceiling.data_sheet_per_s / size)} {unit}"
+        details.append(f"{ceiling.share_of_data_sheet * 100:.0f} % of the data sheet’s {stated}")
+    return f"{rate} ({', '.join(details)})"

@@ -10,10 +10,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from kernelbook.charts.drawing import Chart, Label, Panel, Tick
+from kernelbook.charts.lines import Line, Mark, across, around, lines_drawing, number, sparkline
 from kernelbook.history.causes import shorten
 from kernelbook.history.night_events import Event
 from kernelbook.history.series import METRICS, Series
-from kernelbook.history.site.chart import Chart, Line, Mark, draw, number, sparkline
 from kernelbook.history.site.views import Book, against_last_nights, run_facts, signed, tone_of, trend_link
 from kernelbook.history.verdicts import metric_changes
 
@@ -41,7 +42,7 @@ class Trend:
     line: str
     case: str
     facts: tuple[str, ...]
-    charts: tuple[tuple[str, Chart], ...]
+    charts: tuple[Chart, ...]
     entries: tuple[Entry, ...]  # newest first
     versions: tuple[tuple[str, str], ...]  # (night, what changed), newest first
     table: tuple[tuple[str, ...], ...]
@@ -77,11 +78,10 @@ def _trend(book: Book, group: Sequence[Series], events: Sequence[Event]) -> Tren
     firsts = {entry.night: entry for entry in reversed(entries)}.values()
     marks += [Mark(days[entry.night], entry.letter, f"{entry.night}: {entry.text}", entry.tone) for entry in firsts]
     axis = np.array([days[night] for night in nights])
-    charts = []
+    charts: list[Chart] = []
     for metric, title in TITLES.items():
         lines = [_line(book, series, metric, axis) for series in group]
-        chart = draw(lines, marks, f"{title}, {last.case} on {last.line}")
-        charts += [(title, chart)] if chart else []
+        charts += _chart(title, lines, marks, f"{title}, {last.case} on {last.line}")
     values = last.values[METRICS[0]]
     month = float(against_last_nights(values, MONTH)[-1])
     return Trend(
@@ -98,6 +98,21 @@ def _trend(book: Book, group: Sequence[Series], events: Sequence[Event]) -> Tren
         tone=tone_of(month),
         judged=len(values) >= book.rules.min_nights,
     )
+
+
+def _chart(title: str, lines: Sequence[Line], marks: Sequence[Mark], label: str) -> list[Chart]:
+    """The chart of all lines on one scale; none where no line has a value."""
+    lines = [line for line in lines if np.isfinite(line.y).any()]
+    if not lines:
+        return []
+    scale = around(np.concatenate([line.y[np.isfinite(line.y)] for line in lines]))
+    ends = float(min(line.x[0] for line in lines)), float(max(line.x[-1] for line in lines))
+    letters = tuple(Label(across(m.x, *ends) / 1000, 0, m.letter, m.tone) for m in marks if m.letter)
+    values = tuple(Tick(scale.down(step) / 100, number(step)) for step in scale.steps)
+    panel = Panel(lines_drawing(lines, scale, ends, label, marks), y_ticks=values, labels=letters)
+    days = np.unique(np.linspace(*ends, 4).round().astype(int)) if ends[1] > ends[0] else [int(ends[0])]
+    dates = tuple(Tick(across(int(day), *ends) / 1000, date.fromordinal(int(day)).isoformat()) for day in days)
+    return [Chart(title, "trend", title, (panel,), dates)]
 
 
 def _line(book: Book, series: Series, metric: str, axis: np.ndarray) -> Line:

@@ -28,7 +28,11 @@ function kernelTable(cell) {
       h("td", { class: "r num", "data-v": act.rate ?? "" }, missing(act.rate) ? "" : significant(act.rate)),
       h("td", { class: "r num", "data-v": act.of_roof ?? "", title: roofOf(act) }, roofWords(act)),
       h("td", { class: "mono", title: act.path ?? "" }, clip(act.op ?? NA, 60)),
-      h("td", { class: "num" }, act.facts?.grid ? `${sides(act.facts.grid)}, ${sides(act.facts.block ?? [])}` : ""),
+      h(
+        "td",
+        { class: "num", "data-v": act.facts?.grid?.reduce((product, side) => product * side, 1) ?? "" },
+        act.facts?.grid ? `${sides(act.facts.grid)}, ${sides(act.facts.block ?? [])}` : "",
+      ),
     ],
   }));
   const heads = [
@@ -76,7 +80,7 @@ function lookAt(number) {
   const cell = cellOf(number);
   const parts = [];
   if (cell.activities.length)
-    parts.push(h("div", { class: "strip-rows" }, strip(cell, clip(visible(cell.run), 24), cell.total || 1)));
+    parts.push(h("div", { class: "strip-rows" }, stripRow(cell, clip(visible(cell.run), 24), cell.total || 1)));
   if (cell.calls.length || cell.activities.some((act) => !missing(act.start)))
     parts.push(h("h3", {}, "One forward on the clock"), new Lanes(cell).node());
   parts.push(traceTools(cell));
@@ -84,16 +88,18 @@ function lookAt(number) {
   return parts;
 }
 
-// What stands below the case's tables.
+// The ops and the forward times of a case, below its tables.
 function restOf(number) {
   const cell = cellOf(number);
   const parts = [];
   if (cell.calls.length) parts.push(opTable(cell));
-  if (cell.samples.length)
-    parts.push(
-      h("h3", {}, "Forward times"),
-      spreadFigure([cell], `${cell.run}-${cell.case}`, (each) => visible(each.run)),
-    );
+  const samples = drawingOf("spread", cell);
+  if (samples) {
+    enhanceSamples(samples);
+    const row = chartRow(visible(cell.run), samples, 26, 1, duration(cell.forward_us));
+    const note = "As its row in the chart of the workload, on the same scale.";
+    parts.push(h("h3", {}, "Forward times"), h("div", { class: "strip-rows" }, row), h("p", { class: "note" }, note));
+  }
   return parts;
 }
 

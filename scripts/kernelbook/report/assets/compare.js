@@ -134,14 +134,14 @@ function verdictLine(pairs) {
   return `${same} the same, ${otherNames} paired with another kernel, ${onlyA} only in A, ${onlyB} only in B.`;
 }
 
-// What the comparison made beforehand says of the two, whichever way round it was made.
-function saidBefore(a, b) {
+// The text of the comparison of the two that was made beforehand, in either direction.
+function textOf(a, b) {
   const is = (cell, run, name) => cell.run === run && cell.case === name;
-  const found = index.compared.find(
+  const match = index.compared.find(
     ([runA, caseA, runB, caseB]) =>
       (is(a, runA, caseA) && is(b, runB, caseB)) || (is(b, runA, caseA) && is(a, runB, caseB)),
   );
-  return found ? h("p", { class: "said" }, visible(found[4])) : null;
+  return match ? h("p", { class: "compared" }, visible(match[4])) : null;
 }
 
 function comparison(a, b) {
@@ -157,11 +157,11 @@ function comparison(a, b) {
       h(
         "div",
         { class: "strip-rows" },
-        strip(a, [badge("A"), ` ${visible(a.case)}`], scale),
-        strip(b, [badge("B"), ` ${visible(b.case)}`], scale),
+        stripRow(a, [badge("A"), ` ${visible(a.case)}`], scale),
+        stripRow(b, [badge("B"), ` ${visible(b.case)}`], scale),
       ),
       h("p", { class: "words" }, verdictLine(pairs)),
-      saidBefore(a, b),
+      textOf(a, b),
       makeTable(
         "aligned-kernels",
         "Kernels, aligned",

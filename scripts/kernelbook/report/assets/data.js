@@ -1,9 +1,8 @@
-// The data that the page carries: an index read at once, and a block a case and run that is parsed when asked for.
+// The data of the page: an index read at once, and a block for each case and run that is parsed when needed.
 
 const index = JSON.parse($("#kb-index").textContent);
 const families = index.families.map(([key, label, colour, hatched]) => ({ key, label, colour, hatched }));
 const runs = new Map(index.runs.map((run) => [run.run, run]));
-const caseOrder = new Map(index.cases.map((spec, place) => [spec.case, { ...spec, place }]));
 
 const names = new Map();
 function nameOf(number) {
@@ -16,10 +15,10 @@ const columns = (kind, row) => Object.fromEntries(index.columns[kind].map((colum
 
 function activityOf(row, position) {
   const act = columns("activity", row);
-  const shown = index.kernels[act.name] ? columns("shown", index.kernels[act.name]) : {};
+  const label = index.kernels[act.name] ? columns("label", index.kernels[act.name]) : {};
   return {
     ...act,
-    ...shown,
+    ...label,
     ...(missing(act.converts) ? {} : { what: `converts ${nameOf(act.converts)}`, precision: "" }),
     position,
     id: act.name,

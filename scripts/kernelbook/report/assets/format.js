@@ -78,13 +78,6 @@ function niceTicks(from, to, about) {
   return { ticks, step };
 }
 
-function quantile(sorted, at) {
-  const place = at * (sorted.length - 1);
-  const low = Math.floor(place);
-  const high = Math.min(low + 1, sorted.length - 1);
-  return sorted[low] + (sorted[high] - sorted[low]) * (place - low);
-}
-
 // A cell that a spreadsheet cannot take for a formula, and a cell that Markdown cannot take for markup.
 const isNumber = (text) => /^[-+]?\d[\d,]*(\.\d+)?([eE][-+]?\d+)?$/.test(text);
 function csvCell(text) {

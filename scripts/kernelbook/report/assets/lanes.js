@@ -2,7 +2,7 @@
 
 function callDetails(item, cell) {
   const { call } = item;
-  const said = {
+  const kind = {
     op: "op",
     meta: "op that launches nothing",
     runtime: "runtime call",
@@ -11,7 +11,7 @@ function callDetails(item, cell) {
   }[item.kind];
   return [
     h("h4", {}, call.name),
-    h("p", {}, call.thread ? `${said}, on another thread while the range was open (inferred)` : said),
+    h("p", {}, call.thread ? `${kind}, on another thread while the range was open (inferred)` : kind),
     h(
       "dl",
       {},
@@ -67,7 +67,12 @@ class Lanes {
         }),
       button(
         "SVG",
-        () => offer(fileName("lanes", this.cell.run, this.cell.case) + ".svg", "image/svg+xml", lanesSvg(this)),
+        () =>
+          offer(
+            `${fileName("lanes", this.cell.run, this.cell.case)}.svg`,
+            "image/svg+xml",
+            pictureOf(this.svg, titleOf(this.cell), laneLines(this)),
+          ),
         { "aria-label": "Download the lanes as SVG" },
       ),
       h("span", { class: "note drag-hint" }, "Drag to pan, ctrl and wheel to zoom."),

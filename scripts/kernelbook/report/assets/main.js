@@ -76,24 +76,10 @@ function permalink(heading, id) {
 }
 
 function start() {
-  for (const bar of $$(".strip-bar")) {
-    bar.dataset.cell = numberOf(bar.dataset.run, bar.dataset.case);
-    enhanceStrip(bar);
-  }
-  for (const figure of $$("figure.strips")) enhanceFigure(figure);
+  $$(".strip-bar").forEach(enhanceStrip);
+  $$(".spread .plot").forEach(enhanceSamples);
+  $$("figure.chart").forEach(chartTools);
   for (const details of $$("details.case")) whenOpened(details, buildLook);
-  for (const details of $$("details.spread")) {
-    const cells = () =>
-      index.cells
-        .map((cell, number) => [cell, number])
-        .filter(([cell]) => caseOrder.get(cell.case)?.workload === details.dataset.workload && usable(cell))
-        .map(([, number]) => cellOf(number));
-    whenOpened(details, () =>
-      $(".spread-body", details).append(
-        spreadFigure(cells(), details.dataset.workload, (cell) => visible(labelText(cell))),
-      ),
-    );
-  }
   for (const box of $$(".table")) if (!box.closest("details.case")) enhanceTable(box);
   for (const details of $$("details.case"))
     details.addEventListener("toggle", () => $$(".table", details).forEach(enhanceTable), { once: true });

@@ -7,33 +7,27 @@ from collections.abc import Callable, Iterable
 from kernelbook.cases import Activity, CaseFacts, Note
 from kernelbook.judge.cost_model import ForwardCost, GemmCost, KernelCost
 from kernelbook.kernel_names import labels
-from kernelbook.report import story, wording
+from kernelbook.report import phrases
 from kernelbook.report.case_views import CaseView, CellView, WorkloadView
 from kernelbook.report.families import family_of
+from kernelbook.report.forward_times import Spread
 from kernelbook.report.ranges import KernelLine, RangeLine, WholeFile
 from kernelbook.report.table import Cell, Column, Line, Part, Table, cell, figure, share, table, time, words
 from kernelbook.text import formatting, units
 
-RESTLESS = Part(
-    "restless", "flag", "The 95th percentile of its forward times is above 5 times the 5th: their median says little"
+NOISY = Part(
+    "noisy", "flag", "The 95th percentile of its forward times is above 5 times the 5th: their median is not reliable"
 )
-SAME_WORK = "ranges of one kind ran the same kernels; the commonest kind is the first"
+SAME_WORK = "ranges of one kind ran the same kernels; kind 1 is the most frequent"
 INFERRED = Part("inferred", "muted", "launched by another thread while the range was open")
 
 
 def _counts(row: CaseFacts) -> Cell:
-    return cell(wording.counts(row))
+    return cell(phrases.counts(row))
 
 
 def _forward_time(row: CaseFacts) -> Cell:
-    return cell(formatting.duration(row.forward_time_us), RESTLESS if row.restless else None, value=row.forward_time_us)
-
-
-def _interval(row: CaseFacts) -> Cell:
-    known = row.forward_p05_us is not None
-    return cell(
-        f"{formatting.duration(row.forward_p05_us)} – {formatting.duration(row.forward_p95_us)}" if known else None
-    )
+    return cell(formatting.duration(row.forward_time_us), NOISY if row.restless else None, value=row.forward_time_us)
 
 
 def _first_call(row: CaseFacts) -> Cell:
@@ -50,7 +44,8 @@ _ON_RUN: tuple[Column[CaseFacts], ...] = (
     time("busy", lambda row: row.device_busy_us, page_only=True),
     time("CPU time", lambda row: row.cpu_time_us),
     Column("forward, median", _forward_time, "µs", "r num"),
-    Column("5–95 %", _interval, css="r num"),
+    time("5 %", lambda row: row.forward_p05_us),
+    time("95 %", lambda row: row.forward_p95_us),
     Column("first call", _first_call, "µs", "r num", page_only=True),
     _MEMORY,
     _ERROR,
@@ -76,11 +71,34 @@ def on_each_run(case: CaseView, warnings: Callable[[CaseFacts], Iterable[Note]])
     return Table(f"runs-{case.spec.case}", "On each run", _ON_RUN, lines)
 
 
+_SPREAD: tuple[Column[Spread], ...] = (
+    words("case", lambda spread: spread.row.case),
+    words("run", lambda spread: spread.run.run),
+    figure("samples", lambda spread: len(spread.values)),
+    time("median", lambda spread: spread.median),
+    time("5 %", lambda spread: spread.low),
+    time("95 %", lambda spread: spread.high),
+    time("least", lambda spread: min(spread.values)),
+    time("most", lambda spread: max(spread.values)),
+    Column("first", lambda spread: _first_sample(spread), "µs", "r num"),
+)
+
+
+def _first_sample(spread: Spread) -> Cell:
+    slow = Part("slow", "flag", "far above the other samples of its process") if spread.slow_first else None
+    return cell(formatting.duration(spread.first[0]), slow, value=spread.first[0])
+
+
+def forward_times(work: WorkloadView) -> Table:
+    """The distribution of unprofiled forward times of each case."""
+    return table(f"forward-times-{work.name}", "Forward times", _SPREAD, work.spreads)
+
+
 def cases_of_workload(work: WorkloadView) -> Table:
     """The cases of a workload in short, for report.md."""
 
     def named(case: CaseView) -> Cell:
-        inside = story.inside(case.lead.row).strip() if case.lead else ""
+        inside = phrases.inside(case.lead.row).strip() if case.lead else ""
         return cell(Part(case.spec.case, "code"), inside or None)
 
     def of_lead(column: Column[CaseFacts]) -> Column[CaseView]:
@@ -135,8 +153,10 @@ _IN_FILE: tuple[Column[KernelLine], ...] = (
 
 def whole_file(case: CaseView, file: WholeFile) -> Table:
     """The longest activities of a bare trace."""
-    counted = ((file.kernels, "kernel", "kernels"), (file.memcpys, "memcpy", "memcpys"))
-    counted += ((file.memsets, "memset", "memsets"), (file.launches, "launch", "launches"))
+    counted = (
+        *((file.kernels, "kernel", "kernels"), (file.memcpys, "memcpy", "memcpys")),
+        *((file.memsets, "memset", "memsets"), (file.launches, "launch", "launches")),
+    )
     parts = [formatting.plural(count, one, many) for count, one, many in counted if count is not None]
     parts += [f"{file.unattributed} unattributed"] if file.unattributed else []
     which = f", process {file.process}" if len(case.files) > 1 else ""
@@ -204,8 +224,9 @@ def kernels(
 
     def of_roof(activity: Activity) -> Cell:
         cost = cost_of(activity)
-        known = cost if cost and cost.share_of_roof is not None else None
-        return cell(formatting.share(known and known.share_of_roof), known.roof if known else None)
+        if cost is None or cost.share_of_roof is None:
+            return cell(None)
+        return cell(formatting.share(cost.share_of_roof), cost.roof, value=cost.share_of_roof)
 
     columns: tuple[Column[Activity], ...] = (
         figure("", lambda activity: activity.position),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kernelbook.judge.findings import Finding
-from kernelbook.report import story, wording
+from kernelbook.report import phrases
 from kernelbook.report.case_views import CaseView, GuessLine
-from kernelbook.report.listings.links import Anchors, case_link
-from kernelbook.report.table import Cell, Column, Line, Part, Table, cell, share, table, words
+from kernelbook.report.findings_section import Weighed
+from kernelbook.report.table import Anchors, Cell, Column, Line, Part, Table, case_link, cell, share, table, words
 from kernelbook.text import formatting
 
 _GUESS: tuple[Column[GuessLine], ...] = (
@@ -31,44 +31,46 @@ def guesses(case: CaseView) -> Table:
 
 def broken(lines: Sequence[GuessLine], anchors: Anchors) -> Table:
     """Broken guesses of all cases."""
-    named: Column[GuessLine] = words("case", lambda line: case_link(line.case, anchors))
-    return table("broken-guesses", "Broken guesses", (named, *(c for c in _GUESS if c.title != "verdict")), lines)
+    case: Column[GuessLine] = words("case", lambda line: case_link(line.case, anchors))
+    return table("broken-guesses", "Broken guesses", (case, *(c for c in _GUESS if c.title != "verdict")), lines)
 
 
-def _finding(found: Finding) -> Cell:
-    return cell(formatting.clip(found.text or found.rule, 600))
+def _finding(finding: Finding) -> Cell:
+    return cell(formatting.clip(finding.text or finding.rule, 600))
 
 
-def _finding_with_evidence(found: Finding) -> Cell:
-    beside = Part(formatting.listed(found.evidence), "muted", page_only=True) if found.evidence else None
-    return cell(formatting.clip(found.text or found.rule, 600), beside)
+def _finding_with_evidence(finding: Finding) -> Cell:
+    evidence = Part(formatting.listed(finding.evidence), "muted", page_only=True) if finding.evidence else None
+    return cell(formatting.clip(finding.text or finding.rule, 600), evidence)
 
 
-def _cost(found: Finding) -> Cell:
-    return cell(wording.cost(found), Part(found.of, "muted") if found.of else None, value=found.time_us)
+def _cost(finding: Finding) -> Cell:
+    return cell(phrases.cost(finding), Part(finding.of, "muted") if finding.of else None, value=finding.time_us)
 
 
-_RUN: Column[Finding] = words("run", lambda found: found.run)
-_KIND: Column[Finding] = words("kind", lambda found: found.kind)
+_RUN: Column[Finding] = words("run", lambda finding: finding.run)
+_KIND: Column[Finding] = words("kind", lambda finding: finding.kind)
 _COST: Column[Finding] = Column("time", _cost, "µs", "r num")
-_SHARE: Column[Finding] = share("share", lambda found: found.share)
-_REMEDY: Column[Finding] = words("remedy", lambda found: found.remedy, 600, "wide")
+_SHARE: Column[Finding] = share("share", lambda finding: finding.share)
+_REMEDY: Column[Finding] = words("remedy", lambda finding: finding.remedy, 600, "wide")
 
 
 def findings_of_case(case: CaseView) -> Table:
-    """What was found in a case, with the evidence."""
-    weight: Column[Finding] = words("weight", lambda found: found.severity)
+    """The findings of a case, with the evidence."""
+    weight: Column[Finding] = words("weight", lambda finding: finding.severity)
     columns = (_RUN, weight, _KIND, _COST, _SHARE, Column("finding", _finding_with_evidence, css="wide"), _REMEDY)
-    return table(f"findings-{case.spec.case}", "Found in it", columns, case.findings, "stacked")
+    return table(f"findings-{case.spec.case}", "Findings", columns, case.findings, "stacked")
 
 
-def findings_of_weight(weighed: story.Weighed, anchors: Anchors) -> Table:
+def findings_of_weight(weighed: Weighed, anchors: Anchors) -> Table:
     """The findings of one weight over all cases."""
 
-    def named(found: Finding) -> Cell:
-        more = len(found.cases.split(", ")) - 1 if found.cases else 0
-        return cell(case_link(found.case, anchors), Part(f"and {more} more", "muted", found.cases) if more else None)
+    def case(finding: Finding) -> Cell:
+        more = len(finding.cases.split(", ")) - 1 if finding.cases else 0
+        return cell(
+            case_link(finding.case, anchors), Part(f"and {more} more", "muted", finding.cases or "") if more else None
+        )
 
-    columns = (_COST, _SHARE, _KIND, Column("case", named), _RUN, Column("finding", _finding, css="wide"), _REMEDY)
+    columns = (_COST, _SHARE, _KIND, Column("case", case), _RUN, Column("finding", _finding, css="wide"), _REMEDY)
     name = f"findings-{weighed.weight or 'unknown'}"
     return table(name, weighed.title, columns, weighed.findings, "stacked findings-table")

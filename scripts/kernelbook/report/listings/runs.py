@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kernelbook.cases import CaseFacts
 from kernelbook.edition.model import Edition, Run
 from kernelbook.judge.sdpa_backends import Answer
 from kernelbook.judge.trust import Trust
-from kernelbook.report import story, trust_section
+from kernelbook.report import first_screen, phrases, trust_section
 from kernelbook.report.case_views import CaseView, CellView, WorkloadView
-from kernelbook.report.listings.links import Anchors, case_link, yes
-from kernelbook.report.table import Column, Line, Part, Table, cell, figure, share, table, time, words
-from kernelbook.text import formatting
+from kernelbook.report.first_screen import Headline
+from kernelbook.report.table import (
+    Anchors,
+    Cell,
+    Column,
+    Line,
+    Part,
+    Table,
+    case_link,
+    cell,
+    figure,
+    share,
+    table,
+    time,
+    words,
+    yes_no,
+)
+from kernelbook.text import formatting, units
 
 _Pair = tuple[CaseView, CellView, CaseFacts]
 
@@ -29,7 +45,7 @@ def published(work: WorkloadView) -> Table:
 
     def same(pair: _Pair) -> Part | None:
         ours, theirs = pair[1].row.kernels, pair[2].kernels
-        return None if ours is None or theirs is None else yes(ours == theirs)
+        return None if ours is None or theirs is None else yes_no(ours == theirs)
 
     columns: tuple[Column[_Pair], ...] = (
         words("case", lambda pair: Part(pair[0].spec.case, href=pair[0].anchor)),
@@ -42,10 +58,61 @@ def published(work: WorkloadView) -> Table:
         time("published device time", lambda pair: pair[2].device_time_us),
         words("same count", same),
     )
-    return table(f"published-{work.title}", "Beside what was published", columns, rows)
+    return table(f"published-{work.title}", "Against the published figures", columns, rows)
 
 
-def _asked_in(row: Answer) -> Part:
+def matrix(cases: Sequence[CaseView], runs: Sequence[Run]) -> Table:
+    """Kernels per forward and device time of every case on every run; the page adds the ratio to a chosen run."""
+    columns: list[Column[Any]] = [Column("case", cell)]
+    columns += [Column(run.run, cell, note=run.device or run.kind) for run in runs]
+    lines = (
+        Line((cell(Part(case.spec.case, href=case.anchor)), *(_in_matrix(case, each) for each in case.cells)))
+        for case in cases
+    )
+    caption = "Kernels per forward and time of each case on each run"
+    return Table("matrix", caption, tuple(columns), tuple(lines), "matrix", True, "matrix-table", titled=False)
+
+
+def _in_matrix(case: CaseView, each: CellView | None) -> Cell:
+    if each is None:
+        return Cell((Part("·", "muted"),), css="none", data={"v": ""}, markdown=Part(""))
+    row, file, numbers = each.row, case.whole(each), {"cell": each.number, "same": ""}
+    if row.status != "ok":
+        state = Part(row.status, "bad" if row.status == "failed" else "flag", row.reason or "")
+        return Cell((state,), href=each.anchor, css="state", data={"v": ""}, markdown=Part(row.status))
+    if file:
+        time = formatting.duration(file.device_time_us)
+        parts = (
+            Part(f"{file.kernels:,}", "m-count num"),
+            Part(time, "m-time num"),
+            Part("whole file", "m-ratio quietly"),
+        )
+        text = Part(f"{phrases.counts(file)}, {time} (whole file)")
+        return Cell(parts, None, each.anchor, data={**numbers, "v": "", "whole": ""}, markdown=text)
+    kernels = formatting.NOT_AVAILABLE if row.kernels is None else str(row.kernels)
+    time = phrases.one_time(row)
+    if each.same_as is not None:
+        numbers["same"] = each.same_as
+    parts = (Part(kernels, "m-count num"), Part(time, "m-time num"), Part("", "m-ratio num"))
+    text = Part(f"{phrases.counts(row)}, {time}")
+    value = "" if row.device_time_us is None else f"{row.device_time_us:.6g}"
+    return Cell(parts, None, each.anchor, data={**numbers, "v": value}, markdown=text)
+
+
+def headline_price(head: Headline, names: Sequence[str]) -> Table:
+    """Accuracy and memory of the two headline cases; `names`: of the slower and the faster."""
+    columns: tuple[Column[tuple[str, CaseFacts]], ...] = (
+        words("case", lambda pair: pair[0]),
+        figure("relative error", lambda pair: pair[1].relative_error, units.error),
+        figure("peak memory", lambda pair: pair[1].peak_memory_bytes, formatting.size, "bytes"),
+    )
+    made = table(
+        "headline", "Accuracy and memory", columns, ((names[1], head.fast), (names[0], head.slow)), "duel-table"
+    )
+    return replace(made, row_heads=True, titled=False, tools=False)
+
+
+def _cases(row: Answer) -> Part:
     cases = row.cases.split(", ")
     return Part(row.cases if len(cases) < 3 else formatting.plural(len(cases), "case"), title=row.cases)
 
@@ -53,20 +120,20 @@ def _asked_in(row: Answer) -> Part:
 _BACKEND: tuple[Column[Answer], ...] = (
     words("run", lambda row: row.run),
     words("backend", lambda row: row.backend),
-    words("usable", lambda row: yes(row.usable)),
+    words("usable", lambda row: yes_no(row.usable)),
     words("torch’s reason against it", lambda row: row.reason or "", 600, "wide"),
     words("for", lambda row: row.inputs, 200, "wide"),
-    words("asked in", _asked_in),
+    words("cases", _cases),
 )
 
 
 def backends(work: WorkloadView) -> Table:
-    """Which SDPA backends the devices take."""
-    return table(f"backends-{work.name}", "Which SDPA backends this device takes", _BACKEND, work.backends)
+    """The SDPA backends that the devices support."""
+    return table(f"backends-{work.name}", "SDPA backends of this device", _BACKEND, work.backends)
 
 
 def trusted(rows: Sequence[Trust], anchors: Anchors) -> Table:
-    """How far each case can be trusted."""
+    """Spreads, bounds and circumstances of each case on each run."""
 
     def listed(row: Trust, name: str) -> str | None:
         value = getattr(row, name)
@@ -85,10 +152,15 @@ def trusted(rows: Sequence[Trust], anchors: Anchors) -> Table:
         words("bound by", trust_section.bound_by),
         figure("profiler overhead", lambda row: row.overhead_share, trust_section.signed),
         words("warm-up", trust_section.warm_up),
-        words("SM clock, MHz", trust_section.sm_clock),
-        words("held down by", lambda row: listed(row, "clock_reasons")),
+        Column("SM clock, MHz", lambda row: cell(trust_section.sm_clock(row), value=row.sm_before_mhz)),
+        words("throttled by", lambda row: listed(row, "clock_reasons")),
         words("others on GPU", lambda row: listed(row, "other_gpu_processes")),
-        words("first call", trust_section.first_call, css="r"),
+        Column(
+            "first call",
+            lambda row: cell(trust_section.first_call(row), value=trust_section.first_call_us(row)),
+            "µs",
+            "r num",
+        ),
         words("timed by", trust_section.timed_by),
     )
     return table("trust", "One row a case and run", columns, rows, "trust")
@@ -99,8 +171,8 @@ def not_measured(edition: Edition, anchors: Anchors) -> Table:
     everything, no_reason = Part("all", "muted"), "no reason given"
     rows: list[tuple[str, Part, Part, str]] = []
     rows += [(run, everything, Part("left out", "flag"), reason) for run, reason in edition.left_out]
-    rows += [(run.run, everything, Part("lost", "bad"), run.reason or no_reason) for run in story.lost(edition)]
-    for row in story.troubles(edition):
+    rows += [(run.run, everything, Part("lost", "bad"), run.reason or no_reason) for run in first_screen.lost(edition)]
+    for row in first_screen.troubles(edition):
         state = Part(row.status, "bad" if row.bad else "flag")
         rows.append((row.run, case_link(row.case, anchors), state, row.reason or no_reason))
     columns: tuple[Column[tuple[str, Part, Part, str]], ...] = (
@@ -113,7 +185,7 @@ def not_measured(edition: Edition, anchors: Anchors) -> Table:
 
 
 def environment(runs: Sequence[Run], rows: Iterable[tuple[str, tuple[str, ...], bool]]) -> Table:
-    """What each run ran on and with, a column a run."""
+    """Hardware and software of each run, a column for each."""
     limits: dict[str, Callable[[str], str]] = {
         "description": str,
         "device": lambda value: formatting.listed(value, 200),

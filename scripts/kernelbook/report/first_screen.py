@@ -1,4 +1,4 @@
-"""What the first screen says: the verdict, the headline ratio, the costliest findings."""
+"""The first screen: the verdict, the headline ratio, the runs, and what did not run."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kernelbook.cases import FAILED_PROCESSES, Activity, CaseFacts, Note
+from kernelbook.cases import FAILED_PROCESSES, Activity, CaseFacts
 from kernelbook.cases.comparability import refusal
 from kernelbook.edition.model import Edition, Run
-from kernelbook.judge.cost_model.forward import computed_in
 from kernelbook.judge.expectations import Judgement
-from kernelbook.judge.findings import Finding
+from kernelbook.report.phrases import inside
 from kernelbook.text import formatting
 
 
@@ -33,7 +32,7 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """The guesses that broke, or that all held; never without the cases that failed."""
+        """How many guesses broke or that all held, and how many cases failed."""
         parts = [self._guesses]
         parts += [f"{formatting.plural(self.failed, 'case')} failed"] if self.failed else []
         parts += [f"{formatting.plural(self.in_part, 'case')} failed in part"] if self.in_part else []
@@ -70,23 +69,14 @@ class Headline:
 
     @property
     def notes(self) -> tuple[str, str]:
-        """What stands behind either name, faster first: ` (fp32 inside)` where it computes in another precision."""
+        """What follows each name, the faster case first: ` (fp32 inside)` where it computes in another precision."""
         return inside(self.fast), inside(self.slow)
 
     @property
-    def pays(self) -> bool:
-        """Whether the accuracy or the memory of both is known."""
-        rows = self.fast, self.slow
-        known = (
-            all(getattr(row, name) is not None for row in rows) for name in ("relative_error", "peak_memory_bytes")
-        )
-        return any(known)
-
-
-def inside(row: CaseFacts) -> str:
-    """` (fp32 inside)` where most of the time of matrix products goes in another precision than the inputs have."""
-    other = computed_in(row.setting.dtype, row.activities)
-    return f" ({other} inside)" if other else ""
+    def has_price(self) -> bool:
+        """Whether the accuracy or the memory of both cases was measured."""
+        names = ("relative_error", "peak_memory_bytes")
+        return any(all(getattr(row, name) is not None for row in (self.fast, self.slow)) for name in names)
 
 
 def subject(edition: Edition, created_utc: str) -> str:
@@ -106,14 +96,8 @@ def _listed(names: Iterable[str | None], limit: int = 3) -> str:
     return ", ".join(distinct[:limit]) + more
 
 
-def conditions(row: CaseFacts) -> str:
-    """What a case was measured with: `bfloat16, batch 8, seq 1024, eager, 3 warm-up calls`."""
-    params = [f"{name} {value}" for name, value in row.params.items()]
-    warmup = "no warm-up" if row.warmup == 0 else row.warmup and formatting.plural(row.warmup, "warm-up call")
-    return ", ".join(part for part in (row.dtype, *params, row.mode, warmup) if part)
-
-
 def verdict(edition: Edition) -> Verdict:
+    """The verdict over all cases and runs."""
     judged = edition.judged
     held = sum(row.held for row in judged)
     broken = tuple(row for row in judged if row.broken)
@@ -130,23 +114,23 @@ def verdict(edition: Edition) -> Verdict:
 
 
 def headlines(edition: Edition) -> tuple[Headline, ...]:
-    """One for each run that has both figures and may compare them, measured runs before published ones."""
-    found = [
+    """One for each run that has comparable times of both cases, measured runs before published ones."""
+    made = [
         Headline(run, fast.device_time_us, slow.device_time_us, fast, slow)
         for run, fast, slow in _headline_rows(edition)
         if fast.device_time_us and slow.device_time_us and not refusal(fast.setting, slow.setting)
     ]
-    return tuple(sorted(found, key=lambda headline: headline.run.kind == "published"))
+    return tuple(sorted(made, key=lambda headline: headline.run.kind == "published"))
 
 
 def headline_refusals(edition: Edition) -> tuple[tuple[Run, str], ...]:
-    """(run, why) of each run that has both headline figures and may not compare them."""
+    """(run, reason) of each run whose times of both headline cases are not comparable."""
     rows = ((run, refusal(fast.setting, slow.setting)) for run, fast, slow in _headline_rows(edition))
     return tuple((run, why) for run, why in rows if why)
 
 
-def asks_headline(edition: Edition) -> bool:
-    """Whether a run has a case of the headline's pair, so that there is something to say of it."""
+def has_headline_case(edition: Edition) -> bool:
+    """Whether a run has at least one of the headline's two cases."""
     return any(row.case in (edition.headline or ()) for row in edition.case_runs)
 
 
@@ -156,75 +140,6 @@ def _headline_rows(edition: Edition) -> Iterator[tuple[Run, CaseFacts, CaseFacts
         fast, slow = (rows.get((run.run, case)) for case in reversed(edition.headline or ()))
         if fast and slow and fast.device_time_us and slow.device_time_us:
             yield run, fast, slow
-
-
-def own_findings(edition: Edition) -> tuple[Finding, ...]:
-    """Findings about what is profiled; those about the ceilings, by which it is measured, stand beside them alone."""
-    yardsticks = edition.yardsticks()
-    return tuple(finding for finding in edition.findings if finding.case not in yardsticks)
-
-
-#: Warnings of a case that a finding of this rule tells once for all cases of the run.
-TOLD_BY = {"slow_first": "slow-first"}
-
-
-def warnings(edition: Edition, row: CaseFacts) -> tuple[Note, ...]:
-    """The warnings of a case, without those that a finding about it tells."""
-    rules = {f.rule for f in edition.findings if f.run == row.run and row.case in (f.case, *_names(f.cases))}
-    return tuple(warned for warned in row.notes if TOLD_BY.get(warned.code) not in rules)
-
-
-def _names(cases: str | None) -> list[str]:
-    return cases.split(", ") if cases else []
-
-
-COSTLY = ("high", "medium")  # the others take less than a twentieth of their forward, or claim no time
-
-
-def costliest(findings: Iterable[Finding], limit: int = 3) -> tuple[Finding, ...]:
-    """The weightiest findings that cost something, one of each case and one of each rule."""
-    chosen: list[Finding] = []
-    for finding in ranked(finding for finding in findings if finding.severity in COSTLY):
-        if all(finding.case != other.case and finding.rule != other.rule for other in chosen):
-            chosen.append(finding)
-    return tuple(chosen[:limit])
-
-
-def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The weightiest first."""
-    return tuple(sorted(findings, key=lambda finding: finding.rank))
-
-
-#: What a weight means, of the forward's time of the kind that a finding costs.
-WEIGHTS = {
-    "high": "a fifth of the forward or more",
-    "medium": "a twentieth of the forward or more",
-    "low": "less than a twentieth of the forward",
-    "info": "for information",
-}
-
-
-@dataclass(frozen=True)
-class Weighed:
-    """The findings of one weight, the dearest first; `more`: how many are not among them."""
-
-    weight: str
-    findings: tuple[Finding, ...]
-    more: int
-
-    @property
-    def title(self) -> str:
-        return f"{self.weight.capitalize()}: {WEIGHTS[self.weight]}"
-
-
-def by_weight(findings: Iterable[Finding], limit: int) -> tuple[Weighed, ...]:
-    """Those of each weight that occurs, the weightiest first, at most `limit` of each."""
-    groups: dict[str, list[Finding]] = {}
-    for finding in ranked(findings):
-        groups.setdefault(finding.severity, []).append(finding)
-    return tuple(
-        Weighed(weight, tuple(listed[:limit]), max(len(listed) - limit, 0)) for weight, listed in groups.items()
-    )
 
 
 @dataclass(frozen=True)
@@ -237,27 +152,29 @@ class LongKernel:
 
 
 def longest(edition: Edition, limit: int = 3) -> tuple[LongKernel, ...]:
-    """The longest device activities of the first run that has any, one a case: what to look at without findings."""
+    """The longest device activity of each case of the first run that has any, the longest first."""
     rows = [row for row in edition.case_runs if row.activities and row.case not in edition.yardsticks()]
-    found = []
+    kernels = []
     for row in rows:
         if row.run == rows[0].run:
-            total = sum(act.duration_us for act in row.activities)
-            act = max(row.activities, key=lambda act: act.duration_us)
-            found.append(LongKernel(row, act, act.duration_us / total if total else 0.0))
-    found.sort(key=lambda long: -long.activity.duration_us)
-    return tuple(found[:limit])
+            total = sum(activity.duration_us for activity in row.activities)
+            activity = max(row.activities, key=lambda activity: activity.duration_us)
+            kernels.append(LongKernel(row, activity, activity.duration_us / total if total else 0.0))
+    kernels.sort(key=lambda kernel: -kernel.activity.duration_us)
+    return tuple(kernels[:limit])
 
 
 @dataclass(frozen=True)
 class RunTally:
+    """How many cases of a run have each status."""
+
     run: Run
     ok: int
     unsupported: int
     failed: int
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """`4 cases`, `2 of 4 cases failed`, `2 of 5 cases failed, 1 unsupported`."""
         cases = formatting.plural(self.ok + self.unsupported + self.failed, "case")
         bad = [(n, word) for n, word in ((self.failed, "failed"), (self.unsupported, "unsupported")) if n]
@@ -265,6 +182,8 @@ class RunTally:
 
 
 def tallies(edition: Edition) -> tuple[RunTally, ...]:
+    """One for each run, in the edition's order."""
+
     def tally(run: Run) -> RunTally:
         states = [row.status for row in edition.case_runs if row.run == run.run]
         ok, unsupported = states.count("ok"), states.count("unsupported")
@@ -274,6 +193,7 @@ def tallies(edition: Edition) -> tuple[RunTally, ...]:
 
 
 def lost(edition: Edition) -> tuple[Run, ...]:
+    """The runs that could not be started."""
     return tuple(run for run in edition.runs if run.status == "lost")
 
 
@@ -289,13 +209,13 @@ class Trouble:
 
 
 def troubles(edition: Edition) -> tuple[Trouble, ...]:
-    """What did not run, each with its reason."""
-    found = []
+    """Cases that did not run or not in all their processes, each with its reason."""
+    rows = []
     for row in edition.case_runs:
         if row.status != "ok":
-            found.append(Trouble(row.run, row.case, row.status, row.reason, row.status == "failed"))
+            rows.append(Trouble(row.run, row.case, row.status, row.reason, row.status == "failed"))
         elif row.bad_processes:
-            said = next(warned.message for warned in row.notes if warned.code == FAILED_PROCESSES)
-            status, _, reason = said.partition(": ")
-            found.append(Trouble(row.run, row.case, status, reason, bad=True))
-    return tuple(found)
+            message = next(note.message for note in row.notes if note.code == FAILED_PROCESSES)
+            status, _, reason = message.partition(": ")
+            rows.append(Trouble(row.run, row.case, status, reason, bad=True))
+    return tuple(rows)

@@ -1,11 +1,12 @@
-"""Words that several parts of the report use for a case or a finding."""
+"""Short phrases for a case or a finding that several parts of the report use."""
 
 from __future__ import annotations
 
 from kernelbook.cases import CaseFacts
+from kernelbook.judge.cost_model.forward import computed_in
 from kernelbook.judge.findings import Finding
 from kernelbook.report.ranges import WholeFile
-from kernelbook.text.formatting import NOT_AVAILABLE, duration, plural
+from kernelbook.text.units import NOT_AVAILABLE, duration, plural
 
 
 def cost(finding: Finding) -> str:
@@ -23,8 +24,21 @@ def one_time(row: CaseFacts) -> str:
 
 
 def counts(row: CaseFacts | WholeFile) -> str:
-    """`5 kernels + 1 memcpy + 1 memset`, or n/a where the trace held no device activity."""
+    """`5 kernels + 1 memcpy + 1 memset`, or n/a where the trace has no device activity."""
     if row.kernels is None:
         return NOT_AVAILABLE
     every = ((row.kernels, "kernel"), (row.memcpys, "memcpy"), (row.memsets, "memset"))
     return " + ".join(plural(count, one) for count, one in every if count) or "0 kernels"
+
+
+def inside(row: CaseFacts) -> str:
+    """` (fp32 inside)` where most of the time of matrix products goes in another precision than the inputs have."""
+    other = computed_in(row.setting.dtype, row.activities)
+    return f" ({other} inside)" if other else ""
+
+
+def conditions(row: CaseFacts) -> str:
+    """How a case was measured: `bfloat16, batch 8, seq 1024, eager, 3 warm-up calls`."""
+    params = [f"{name} {value}" for name, value in row.params.items()]
+    warmup = "no warm-up" if row.warmup == 0 else row.warmup and plural(row.warmup, "warm-up call")
+    return ", ".join(part for part in (row.dtype, *params, row.mode, warmup) if part)

@@ -1,0 +1,136 @@
+"""Lines over an axis, for sweeps and trends: points that are joined, levels, marks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from markupsafe import Markup
+
+from kernelbook.charts.drawing import HEIGHT, WIDTH, box, dots, nice_step, path, stretched
+from kernelbook.text.units import NOT_AVAILABLE, significant
+
+Floats = npt.NDArray[np.float64]
+#: Points up to which each has a dot; more would be a smear.
+DOTS_UP_TO = 150
+#: Units that are left free at both sides.
+MARGIN = 8.0
+#: Times that span more than so many powers of ten have a logarithmic axis.
+DECADES_FOR_LOG = 1.0
+
+
+@dataclass(frozen=True)
+class Line:
+    """Points of one series, shapes (n,); NaN is missing. The line is interrupted before the positions `breaks`.
+
+    levels: (first position, last position, value). css: classes of its line and dots.
+    """
+
+    x: Floats
+    y: Floats
+    breaks: tuple[int, ...] = ()
+    levels: tuple[tuple[int, int, float], ...] = ()
+    css: str = ""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Something that happened at `x`: a line through the chart under a letter, or without one a short tick."""
+
+    x: float
+    letter: str
+    text: str
+    tone: str
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A vertical axis from `low` to `high`, with `steps` to draw rules at; logarithmic where `log` is set."""
+
+    low: float
+    high: float
+    steps: tuple[float, ...]
+    log: bool = False
+
+    def down(self, value: float) -> float:
+        """The distance from the top in units; what is outside sticks to the edge."""
+        low, high, at = (math.log10(v) if self.log else v for v in (self.low, self.high, value))
+        return min(max((high - at) / (high - low) * HEIGHT, 1.5), HEIGHT - 1.5)
+
+
+def from_zero(values: Sequence[float]) -> Scale:
+    """A scale for positive values: from zero, or by powers of ten where they span more than one."""
+    low, high = min(values), max(values)
+    if math.log10(high / low) > DECADES_FOR_LOG:
+        first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+        return Scale(10.0**first, 10.0**last, tuple(10.0**power for power in range(first, last + 1)), log=True)
+    step = nice_step(high)
+    return Scale(0.0, high * 1.08, tuple(step * number for number in range(int(high / step) + 1)))
+
+
+def around(values: Floats) -> Scale:
+    """A scale for the range of values: lone spikes may fall outside, the last seven never do."""
+    inner = np.concatenate([np.percentile(values, [2, 98]), values[-7:]]) if len(values) > 20 else values
+    low, high = float(inner.min()), float(inner.max())
+    pad = max(0.15 * (high - low), 0.02 * abs(high), 1e-9)
+    low, high = max(low - pad, 0.0), high + pad
+    step = nice_step(high - low, 4, (1, 2, 5, 10))
+    return Scale(low, high, tuple(float(value) for value in np.arange(np.ceil(low / step) * step, high, step)))
+
+
+def across(x: float, first: float, last: float) -> float:
+    """The place of `x` on an axis from `first` to `last`, in units."""
+    return MARGIN + (x - first) / max(last - first, 1.0) * (WIDTH - 2 * MARGIN)
+
+
+def lines_drawing(
+    lines: Sequence[Line], scale: Scale, ends: tuple[float, float], label: str, marks: Sequence[Mark] = ()
+) -> Markup:
+    """All lines on one scale; the horizontal axis goes from `ends[0]` to `ends[1]`."""
+    parts = [path("grid", "".join(f"M0 {scale.down(step):.1f}H1000" for step in scale.steps))]
+    for mark in marks:
+        top = 0 if mark.letter else 95
+        parts.append(path(f"mark {mark.tone}", f"M{across(mark.x, *ends):.1f} {top}V100", mark.text))
+    dotted = sum(len(line.x) for line in lines) <= DOTS_UP_TO
+    for line in lines:
+        parts += _line(line, scale, ends, dotted)
+    return stretched(parts, label)
+
+
+def _line(line: Line, scale: Scale, ends: tuple[float, float], dotted: bool) -> list[str]:
+    xs = [across(float(x), *ends) for x in line.x]
+    points = {at: (xs[at], scale.down(float(line.y[at]))) for at in np.flatnonzero(np.isfinite(line.y)).tolist()}
+    joined = "".join(
+        f"{'L' if at - 1 in points and at not in line.breaks else 'M'}{x:.1f} {y:.1f}" for at, (x, y) in points.items()
+    )
+    levels = "".join(f"M{xs[a]:.1f} {scale.down(level):.1f}H{xs[b]:.1f}" for a, b, level in line.levels)
+    parts = [path(f"line {line.css}".strip(), joined), path("level", levels)]
+    return [*parts, path(f"dots {line.css}".strip(), dots(points.values()))] if dotted else parts
+
+
+def sparkline(y: Floats) -> Markup:
+    """A line without axes, for a row of a table; empty where fewer than two values are known."""
+    values = y[np.isfinite(y)]
+    if len(values) < 2:
+        return Markup("")
+    scale = around(values)
+    points = (f"{across(at, 0, len(values) - 1):.1f} {scale.down(float(v)):.1f}" for at, v in enumerate(values))
+    drawing = f'<path class="line" d="M{"L".join(points)}"/>'
+    return Markup(
+        f'<svg class="spark" viewBox="0 0 1000 100" preserveAspectRatio="none" aria-hidden="true">{drawing}</svg>'
+    )
+
+
+def bars(heights: Sequence[float | None], most: float, css: str) -> str:
+    """A bar at each position of an axis of as many, as paths; None leaves its place empty."""
+    places = [(place + 0.5) * WIDTH / len(heights) for place in range(len(heights))]
+    shapes = (box(x - 15, x + 15, HEIGHT * (1 - h / most), HEIGHT) for x, h in zip(places, heights, strict=True) if h)
+    return path(css, "".join(shapes))
+
+
+def number(value: float | None) -> str:
+    """Four significant digits, no exponent: 0.0123, 1.234, 123.4, 12,345; `n/a` where missing."""
+    return NOT_AVAILABLE if value is None or not np.isfinite(value) else significant(value, 4)

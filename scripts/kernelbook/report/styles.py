@@ -1,0 +1,65 @@
+"""The style sheets of the page and of charts in files."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+from kernelbook.charts.drawing import CHART_STYLE
+from kernelbook.report.families import FAMILIES
+
+ASSETS = Path(__file__).parent / "assets"
+STYLES = ("tokens.css", "page.css", "summary.css", "strips.css", "tables.css", "details.css", "print.css")
+#: What charts in files need beside the rules of their drawings.
+FILE_RULES = """
+text{font:400 12px "DejaVu Sans","Helvetica Neue",Arial,sans-serif;fill:var(--ink)}.soft{fill:var(--soft)}
+.paper{fill:var(--raised)}.hatch,.strip-bar text{display:none}
+"""
+
+
+def page_style() -> str:
+    """The page's one style sheet."""
+    parts = [*(ASSETS / name for name in STYLES), CHART_STYLE]
+    style = "\n".join(part.read_text(encoding="utf-8") for part in parts) + _family_tokens() + _family_rules()
+    light = "".join(f"{token}:{colour};" for token, colour in _light_colours(style).items())
+    # browsers from before 2024 do not know light-dark(): they get the light theme
+    return style + f"@supports not (color: light-dark(#000, #fff)){{:root{{{light}}}}}\n"
+
+
+def compact(text: str) -> str:
+    """A style sheet or script without indentation, comment lines, and line breaks that separate nothing."""
+    text = re.sub(r"(?m)^[ \t]+|^[ \t]*(//.*|/\*.*\*/)?\n", "", text)
+    return re.sub(r"(?<=[{;,])\n", "", text)
+
+
+@cache
+def file_style() -> str:
+    """The style of charts in files: light, without custom properties, which not every viewer knows."""
+    style = CHART_STYLE.read_text(encoding="utf-8") + _family_rules() + FILE_RULES
+    colours = _light_colours((ASSETS / "tokens.css").read_text(encoding="utf-8") + _family_tokens())
+    style = re.sub(r"/\*.*?\*/", "", style, flags=re.DOTALL)
+    return re.sub(r"\s+", " ", re.sub(r"var\((--[\w-]+)\)", lambda match: colours[match[1]], style)).strip()
+
+
+def _family_tokens() -> str:
+    """One colour and one ink for each family, by theme."""
+    tokens = "".join(
+        f"--f-{f.key}: light-dark({f.light}, {f.dark}); --t-{f.key}: light-dark({f.inks[0]}, {f.inks[1]});"
+        for f in FAMILIES
+    )
+    return f":root{{{tokens}}}"
+
+
+def _family_rules() -> str:
+    """The classes that use them: fills of segments (f-), backgrounds (b-) and fills of labels (t-)."""
+    return "".join(
+        f".f-{f.key}{{fill:var(--f-{f.key})}}.b-{f.key}{{background-color:var(--f-{f.key})}}"
+        f".t-{f.key}{{fill:var(--t-{f.key})}}"
+        for f in FAMILIES
+    )
+
+
+def _light_colours(style: str) -> dict[str, str]:
+    """The light one of each custom property that has a colour for either theme."""
+    return dict(re.findall(r"(--[\w-]+): light-dark\(([^,()]+),", style))
