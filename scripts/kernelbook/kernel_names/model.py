@@ -68,7 +68,7 @@ SPELLINGS = {
     "int32": "s32 i32 int32 int int32_t",
     "int64": "i64 int64 long int64_t",
     "complex64": "complex<float>",
-    "complex128": "complex<double>",
+    "complex128": "complex<double> double2",
     "bool": "bool",
 }
 ELEMENT_TYPES = {spelling.replace("#", " "): kind for kind, text in SPELLINGS.items() for spelling in text.split()}

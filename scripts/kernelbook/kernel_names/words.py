@@ -17,8 +17,8 @@ from kernelbook.kernel_names.model import UNKNOWN
 RULES = r"""
 communication: communication
     all_?reduce reduce_?scatter all_?gather all_?(?:2|to)_?all\w* cross_device_reduce send_?recv multi_?mem lamport
-    \w*user_?buffers?\w* sym_?mem nvls put_signal barrier mscclpp a_2_a send recv push_kernel quick_?reduce
-    symmetric_memory nvshmem\w*
+    \w*user_?buffers?\w* sym_?mem nvls put_signal barrier mscclpp a_2_a(?!_mapping) send recv push_kernel
+    quick_?reduce symmetric_memory nvshmem\w*
 other: random numbers
     distribution philox random rand_?perm rng uniform(?!_shape) bernoulli multinomial poisson sampl(?:e|ing|er)\w*
     gumbel gen_sequenced generate_seed extract_seed\w*
@@ -61,10 +61,11 @@ elementwise: activation
 reduction: adds up partial results
     partial_reduce reduce_partials? stage_\d_reduce (?<!all_)(?<!all)reduce_(?:fp_\d+_|bf_\d+_)?(?:kernel_?\w*)?$
 GEMM: matrix product
-    (?!fbgem|spgem)\w*gem[mv](?!a)\w* (?:sp)?(?:gp|hp|sy|he|[gsh]b)mvt? mat_?mul\w* b?mm addmm ba?ddbmm mul_mat
-    marlin machete (?:fused|mega|routed|situ|silu)_moe(?!_router|_aux|_gat) moe_stage f_?moe mfma moe_q_\d
-    (?:fp_?\d+|w_\d_a_\d+)_linear lora_(?:shrink|expand|[ab]_kernel) (?:do_)?shrink_kernel do_expand wv_?split_?k
-    [sdcz]symm [sdcz]?(?:hemm|trmm) sy(?:he)?(?:r_?2?k|rk) her_?2?k mmv?q einsum [bs]gmv exl_?2 mat_?vec
+    (?!fbgem|spgem)\w*gem[mv](?!a)\w* (?:sp)?(?:gp|hp|sy|he|syhe|[gst][bp]|hb|tr)mv[tl]? mat_?mul\w* b?mm addmm
+    ba?ddbmm mul_mat marlin machete (?:fused|mega|routed|situ|silu)_moe(?!_router|_aux|_gat) moe_stage f_?moe mfma
+    moe_q_\d (?:fp_?\d+|w_\d_a_\d+)_linear lora_(?:shrink|expand|[ab]_kernel) (?:do_)?shrink_kernel do_expand
+    wv_?split_?k [sdcz]symm [sdcz]?(?:hemm|trmm) sy(?:he)?(?:r_?2?k|rk) her_?2?k mmv?q einsum [bs]gmv exl_?2
+    mat_?vec
 other: lays tokens out by expert
     moe_(?:align|permute|unpermute|sort\w*|lora_align|finalize|scatter|gather) finalize_moe expand_input_rows
     (?:count|shuffle|sort|expert)_...(?:tokens|rows) row_id_map
@@ -85,22 +86,22 @@ elementwise: rotary embedding
 other:
     compute_grad_weight embed\w* gather(?:s|ing)? scatter\w* index(?:es|ing)? indic\w* page_table\w* sinkhorn take
     put pool\w* fft\w* rnn lstm gru interp\w* upsampl\w* resize nearest\w* grid_sampl\w* nms roi\w* (?:sp)?[cb]sr\w*
-    coo\w* sp[mg]\w* tr[ms]v trsm
+    coo\w* sp[mg]\w* t[bpr]sv trsm
     [sdcz]?(?:getf|getr[fsi]|geqrf?|potr[fs]|laswp\w*|lar[ft]\w*|laed|lacpy|latrd|syev\w*|gesvd\w*|sytrd|hetrd) svd
     lu householder jacobi sytd pivot\w* ipiv eigen\w* inverse gtsv\w* pcr l[rfx]u_cache one_hot cross_kernel nll
-    class_nll ctc loss kl_?div jsd tvd kl flip roll hash bucketize hadamard ngram \w*adaptive\w* avg average
+    class_nll ctc loss kl_?div jsd tvd kl flip reverse roll hash bucketize hadamard ngram \w*adaptive\w* avg average
     unpool\w* [cp]dist lrn binary_search semi_structured sparse_24 sparse_nm coalesce\w* krn ger[uc]?
     [sdcz]?ger[uc]? block_tables? slot_mappings? permute_pooled
 elementwise:
     silu gelu relu swi_?glu swish gated_(?:fwd|bwd|forward|backward) ge_?glu glu_(?:fwd|bwd|forward|backward|kernel)
     scal_or_zero op_(?:\w+_)?tensor bin_bcast apply_\w*gemm_bias sigmoid tanh act(?:ivation)?_and_mul act_and_mul
-    activation dropout \w*adam\w* lamb sgd adagrad rmsprop lion optimizer\w* situ r_?relu temperature clip
-    [sdcz]lascl soft_?cap leaky mish \w+_element_?wise elem(?:ent)?_?wise_\w+ point_?wise_\w+ elem_wise
+    (?<!permute_)activation dropout \w*adam\w* lamb sgd adagrad rmsprop lion optimizer\w* situ r_?relu temperature
+    clip [sdcz]lascl soft_?cap leaky mish \w+_element_?wise elem(?:ent)?_?wise_\w+ point_?wise_\w+ elem_wise
 copy/cast:
     \w*quant\w* (?:up|down)?cast casts cvt convert\w* reconstruct copy copies transpose\w* permute\w* unpermute
     nchw\w* nhwc\w* concat cat (?:un)?pack pad padding unpad mem_?cpy reorder swap_(?:blocks|dimension|first)
-    swizzle layout_transform unswizzle sparse_to_dense transform_?filter deep_?copy [sdcz]transpose\w* [sdcz]swap
-    shuffle_in_tensor\w* shuffle_\d_?bit make_sequential interleave \w*filter_reorder reorder_\w+_filter
+    swizzle layout_transform unswizzle transfer sparse_to_dense transform_?filter deep_?copy [sdcz]transpose\w*
+    [sdcz]swap shuffle_in_tensor\w* shuffle_\d_?bit make_sequential interleave \w*filter_reorder reorder_\w+_filter
     (?:float|double|half|bf|fp|int)(?:_\d+)?_(?:2|to)_(?:float|double|half|bf|fp|int|fused|padded|\d+_bits)\w*
     to_(?:float|half|bf_?(?:loat_)?16|fp_?16)
 reduction: reduces
@@ -110,7 +111,7 @@ fill/mask:
     fill\w* set_tensor\w* [sdcz]laset\w* mem_?set set_zeros? zeros? set_...identity tri[lu] tril?u triu_tril
     \w*bit_?mask mask_output arange iota eye masked_fill init(?:ialize)?_(?:buffer|tensor|zero)\w*
 elementwise:
-    add addc(?:mul|div) mul geam div scal scale axpy axpby bias residual sqrt clamp lerp
+    add addc(?:mul|div) mul geam div scal scale(?!_to) axpy axpby bias residual sqrt clamp lerp
     ^(?:sub|exp|log|pow|neg|abs) penalt\w+ unary_\w+ binary_\w+
 """
 
