@@ -25,7 +25,8 @@ from kernelbook.plan.folder_owners import enter, wait_for_orphans
 from kernelbook.history.nights import finished, for_target
 from kernelbook.containers.images import ImageError
 from kernelbook.sources.places import Places
-from kernelbook.plan.planning import TABLES, host_python, make_plan
+from kernelbook.plan.made_tables import forget_incomplete
+from kernelbook.plan.planning import digest, host_python, make_plan
 from kernelbook.plan.side_by_side import measurements_at_once
 
 refuse_bad_yaml("config.yaml", *workflow.configfiles)
@@ -51,6 +52,7 @@ prepare_environment(os.environ, CONFIG.visible_devices)
 if workflow.is_main_process:
     print(PLAN.summary(), file=sys.stderr)
     enter()
+    forget_incomplete(PLAN.results, PLAN.rows())
 
 
 include: "workflow/rules/common.smk"
@@ -74,8 +76,6 @@ rule report:
 
 onstart:
     wait_for_orphans()
-    Path(RESULTS).mkdir(parents=True, exist_ok=True)
-    Path(RESULTS, "plan.json").write_text(PLAN.as_json(), encoding="utf-8")
 
 
 onsuccess:

@@ -14,7 +14,7 @@ import pytest
 
 import collect_edition
 import detect_changes
-import extract_case
+import extract_run
 import probe_run
 import publish_site
 import record_night
@@ -116,11 +116,11 @@ def run_night(root: Path, folder: Path, elsewhere: Path) -> str:
     for run in plan.runs:
         at = ["--output", str(results / run.name / "run.json")]
         assert probe_run.main(["--run-spec", plan.run_json(run.name), *at]) == 0
-    for run, case, process in plan.rows():
-        at = ["--run-file", str(results / run / "run.json"), "--output", str(results / run / case / str(process))]
-        measured = "" if run == "image" else str(plan.measurement_of(run, case, process))
-        given = ["--case-spec", plan.case_json(run, case, process), "--process", str(process)]
-        assert extract_case.main([*at, *given, "--measurement", *([measured] if measured else [])]) == 0
+    for run in plan.runs_with_cases():
+        at, logs = results / run.name, folder / "logs" / run.name
+        (at / "inputs.json").write_text(plan.inputs_json(run.name), encoding="utf-8")
+        given = ["--inputs", str(at / "inputs.json"), "--run-file", str(at / "run.json"), "--logs", str(logs)]
+        assert extract_run.main([*given, "--output", str(at)]) == 0
     edition, history, report = str(results / "edition"), str(folder / "history"), folder / "reports" / NIGHT
     assert (
         collect_edition.main(
@@ -157,7 +157,7 @@ def test_the_webhook_and_the_tables_of_the_edition_have_none_of_it(work, forbidd
 
 
 def test_the_plan_and_the_states_of_the_runs_hold_no_password(work):
-    for name in ("plan.json", "image/run.json"):
+    for name in ("plan.json", "image/run.json", "host/inputs.json"):
         (text,) = texts(work.folder / "results" / NIGHT / name)
         assert "PASSW0RD" not in text, name
 

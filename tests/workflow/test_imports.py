@@ -1,6 +1,7 @@
 """What makes a result stale: the files behind a script, found by reading its imports."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -66,36 +67,42 @@ def test_a_workload_of_ones_own_takes_its_neighbours_along(root, tmp_path):
     assert {"mine/train.py", "mine/toy.py", f"{root}/scripts/workloads/__init__.py"} < set(code)
 
 
-def test_tables_are_stale_when_anything_that_extracting_imports_changes(root):
-    code = plan_with(root, root, "linear").code_behind("scripts/extract_case.py")
-    needed = (
-        "extraction/process_tables",
-        "extraction/measurement",
-        "trace/recorded",
-        "containers/launching",
-        "extraction/trace_notes",
-        "trace/reader",
-    )
-    assert {f"scripts/kernelbook/{module}.py" for module in needed} < set(code)
-    assert not any("report" in file or "workloads" in file for file in code)
+UNREAD = ("edition", "history", "judge", "reference", "report", "summarize")
+
+
+def test_the_code_that_extracting_leaves_out_is_none_of_its_own(root):
+    packages = {
+        file.relative_to(root / "scripts/kernelbook").parts[0]
+        for file in files_behind(root / "scripts/extract_run.py", [root / "scripts"])
+        if file.is_relative_to(root / "scripts/kernelbook")
+    }
+    assert {"extraction", "trace", "cases", "containers", "plan", "config", "text"} <= packages
+    assert not packages & set(UNREAD)
+    assert f"READING_CODE = PLAN.digest_of_code(without={UNREAD})".replace("'", '"') in (
+        root / "workflow/rules/common.smk"
+    ).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
-    ("script", "rules", "needed"),
+    ("changed", "tables", "report"),
     [
-        ("extract_case", "extract", ("extraction/process_tables", "trace/reader")),
-        (
-            "collect_edition",
-            "report",
-            ("edition/collect", "trace/tables", "cases/merging", "judge/findings/copies", "text/units"),
-        ),
-        ("render_report", "report", ("report/page", "cases/facts", "judge/trust", "text/units")),
+        ("trace/reader.py", True, True),
+        ("judge/ratio.py", False, True),
+        ("report/templates/page.html.j2", False, True),
+        ("__pycache__/old.pyc", False, False),
     ],
 )
-def test_what_a_script_makes_is_stale_when_anything_that_it_imports_changes(root, script, rules, needed):
-    code = plan_with(root, root, "linear").code_behind(f"scripts/{script}.py")
-    assert {f"scripts/kernelbook/{module}.py" for module in needed} < set(code)
-    assert f'code=PLAN.code_behind(f"{{SCRIPTS}}/{script}.py")' in (root / f"workflow/rules/{rules}.smk").read_text()
+def test_tables_and_report_are_stale_when_code_or_templates_change(root, tmp_path, changed, tables, report):
+    package = tmp_path / "home/scripts/kernelbook"
+    for name in ("trace/reader.py", "judge/ratio.py", "report/templates/page.html.j2"):
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text("1")
+    plan = replace(plan_with(root, tmp_path, "linear"), home=tmp_path / "home")
+    before = plan.digest_of_code(UNREAD), plan.digest_of_code()
+    assert before == (plan.digest_of_code(UNREAD), plan.digest_of_code())
+    (package / changed).parent.mkdir(exist_ok=True)
+    (package / changed).write_text("2")
+    assert (plan.digest_of_code(UNREAD) != before[0], plan.digest_of_code() != before[1]) == (tables, report)
 
 
 def test_a_case_without_a_variant_is_the_same_in_config_schema_and_case_file(root, tmp_path):

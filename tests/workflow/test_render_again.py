@@ -62,7 +62,7 @@ def test_a_failed_rendering_leaves_the_last_report_and_names_file_and_remedy(sna
     status, said = snakemake()
     assert status == 0
     assert "report: reports/latest/index.html" in said
-    assert "Reading one" not in said
+    assert "Reading old" not in said
 
 
 def test_what_was_deleted_by_hand_is_rendered_again_and_nothing_else(snakemake):

@@ -7,6 +7,8 @@ PYTHON = host_python()
 SCRIPTS = PLAN.ours("scripts")
 CORES = workflow.resource_settings.cores
 AT_ONCE = measurements_at_once(CORES, CONFIG.device, os.environ.get("CUDA_VISIBLE_DEVICES"))
+CODE = PLAN.digest_of_code()
+READING_CODE = PLAN.digest_of_code(without=("edition", "history", "judge", "reference", "report", "summarize"))
 HISTORY = CONFIG.nights.get("history", {}).get("folder", "history")
 
 
@@ -25,19 +27,14 @@ def run_status(wildcards):
         raise WorkflowError(f"{found}: is no JSON ({error}): delete it, and the run is looked at again") from error
 
 
-def measurement(wildcards):
-    """The measurement of one process, or the windows of a bare trace; nothing where the run was lost."""
+def measurements(wildcards):
+    """What the tables of a run are made from, as far as Snakemake can watch it; nothing where the run was lost."""
     if run_status(wildcards)["status"] == "lost":
         return []
-    return [file.as_posix() for file in PLAN.files_of(wildcards.run, wildcards.case, wildcards.process)]
-
-
-def watched_measurement(wildcards):
-    """The same as inputs, but for recorded ones that Snakemake cannot take: the path, or what lies there (a pipe, a folder)."""
-    found = measurement(wildcards)
-    if CONFIG.run(wildcards.run).kind == "recorded":
-        return [file for file in found if file.isprintable() and "{" not in file and os.path.isfile(file)]
-    return found
+    files = [file.as_posix() for row in PLAN.rows() if row[0] == wildcards.run for file in PLAN.files_of(*row)]
+    if CONFIG.run(wildcards.run).kind == "recorded":  # such a folder may also hold pipes and names with braces
+        return [file for file in files if file.isprintable() and "{" not in file and os.path.isfile(file)]
+    return files
 
 
 def build_of(wildcards):

@@ -1,31 +1,48 @@
-# Extraction: one process of one case becomes tables; a run that was lost leaves its rows all the same.
+# The tables of each run: one job, once the run's measurements are there.
 
 
 localrules:
-    extract_case,
+    write_inputs,
+    extract_run,
 
 
-rule extract_case:
-    input:
-        script=f"{SCRIPTS}/extract_case.py",
-        run=f"{RESULTS}/{{run}}/run.json",
-        measurement=watched_measurement,
-        code=PLAN.code_behind(f"{SCRIPTS}/extract_case.py"),
+rule write_inputs:
     output:
-        multiext(f"{RESULTS}/{{run}}/{{case}}/{{process}}/", *(f"{table}.parquet" for table in TABLES)),
+        f"{RESULTS}/{{run}}/inputs.json",
     log:
-        f"{LOGS}/{{run}}/{{case}}/{{process}}.extract.log",
+        f"{LOGS}/{{run}}/inputs.log",
     conda:
         "../envs/host.yaml"
     params:
-        python=PYTHON,
-        spec=lambda wildcards: PLAN.case_json(wildcards.run, wildcards.case, wildcards.process),
-        measurement=measurement,
-        folder=f"{RESULTS}/{{run}}/{{case}}/{{process}}",
+        digest=lambda wildcards: digest(PLAN.inputs_json(wildcards.run)),
+        # functions of `output` are left out of the reasons for a job that Snakemake prints
+        inputs=lambda wildcards, output: PLAN.inputs_json(wildcards.run),
     message:
-        "Reading {wildcards.case} on {wildcards.run}, process {wildcards.process}"
-    # if it is killed, or fails for a reason that is not foreseen, the second call writes the failed row of the process
+        "Listing the processes of {wildcards.run}"
     shell:
-        "extract() {{ {params.python:q} {input.script:q} --run-file {input.run:q} --case-spec {params.spec:q}"
-        ' --process {wildcards.process} --output {params.folder:q} --measurement {params.measurement:q} "$@"; }}\n'
-        "extract 2> {log:q} || extract --ended $? --log {log:q}"
+        "printf '%s\\n' {params.inputs:q} > {output:q} 2> {log:q}"
+
+
+rule extract_run:
+    input:
+        script=f"{SCRIPTS}/extract_run.py",
+        run=f"{RESULTS}/{{run}}/run.json",
+        inputs=f"{RESULTS}/{{run}}/inputs.json",
+        measurements=measurements,
+    output:
+        # the tables themselves are no outputs, since Snakemake would delete them before each job
+        f"{RESULTS}/{{run}}/tables.json",
+    log:
+        f"{LOGS}/{{run}}/extract.log",
+    conda:
+        "../envs/host.yaml"
+    threads: 4
+    params:
+        python=PYTHON,
+        folder=subpath(output[0], parent=True),
+        code=READING_CODE,
+    message:
+        "Reading {wildcards.run}"
+    shell:
+        "{params.python:q} {input.script:q} --inputs {input.inputs:q} --run-file {input.run:q} --output {params.folder:q}"
+        ' --logs "$(dirname {log:q})" --code {params.code} --workers {threads} 2> {log:q}'

@@ -1,7 +1,6 @@
 # The edition's tables brought together and judged, and the report of them. Snakemake deletes the outputs of a rule before
 # it runs, so the report that users see is none: a failed rendering leaves the last one there. The outputs are hard links
 # to its files, among the results.
-from glob import glob
 
 MADE_REPORT = f"{RESULTS}/report"
 PARTS = ("index.html", "report.md", "summary.json", "figures", "tables")
@@ -10,17 +9,35 @@ if workflow.is_main_process and not all(os.path.exists(f"{REPORT}/{part}") for p
 
 
 localrules:
+    write_plan,
     collect_edition,
     render_report,
+
+
+rule write_plan:
+    output:
+        f"{RESULTS}/plan.json",
+    log:
+        f"{LOGS}/plan.log",
+    conda:
+        "../envs/host.yaml"
+    params:
+        digest=digest(PLAN.as_json()),
+        # functions of `output` are left out of the reasons for a job that Snakemake prints
+        plan=lambda wildcards, output: PLAN.as_json(),
+    message:
+        "Writing {output}"
+    shell:
+        "printf '%s\\n' {params.plan:q} > {output:q} 2> {log:q}"
 
 
 rule collect_edition:
     input:
         script=f"{SCRIPTS}/collect_edition.py",
+        plan=f"{RESULTS}/plan.json",
         runs=[f"{RESULTS}/{run.name}/run.json" for run in PLAN.runs_with_cases()],
-        cases=[f"{RESULTS}/{run}/{case}/{process}/case.parquet" for run, case, process in PLAN.rows()],
+        tables=[f"{RESULTS}/{run.name}/tables.json" for run in PLAN.runs_with_cases()],
         published=[PLAN.source_of(run).as_posix() for run in PLAN.runs if run.kind == "published"],
-        code=PLAN.code_behind(f"{SCRIPTS}/collect_edition.py"),
     output:
         directory(f"{RESULTS}/edition"),
     log:
@@ -29,13 +46,12 @@ rule collect_edition:
         "../envs/host.yaml"
     params:
         python=PYTHON,
-        plan=f"{RESULTS}/plan.json",
-        plan_digest=PLAN.digest(),
+        code=CODE,
         results=subpath(output[0], parent=True),
     message:
         "Collecting edition {EDITION}"
     shell:
-        "{params.python:q} {input.script:q} --plan {params.plan:q} --results {params.results:q}"
+        "{params.python:q} {input.script:q} --plan {input.plan:q} --results {params.results:q}"
         " --output {output:q} 2> {log:q}"
 
 
@@ -43,8 +59,6 @@ rule render_report:
     input:
         script=f"{SCRIPTS}/render_report.py",
         edition=f"{RESULTS}/edition",
-        code=PLAN.code_behind(f"{SCRIPTS}/render_report.py"),
-        parts=[file for part in ("assets", "templates") for file in glob(f"{SCRIPTS}/kernelbook/report/{part}/*.*")],
     output:
         page=report(f"{MADE_REPORT}/index.html", caption="../report/page.rst", category="Report", labels={"as": "page"}),
         markdown=report(
@@ -73,6 +87,7 @@ rule render_report:
         "../envs/host.yaml"
     params:
         python=PYTHON,
+        code=CODE,
         report=REPORT,
         made=subpath(output.page, parent=True),
     message:

@@ -14,7 +14,7 @@ from kernelbook.text.suggestions import near_miss
 RESERVED_EDITIONS = frozenset({"example"})
 # what lies beside the folders of the runs in results/<edition>, and of the cases in results/<edition>/<run>
 RESERVED_RUNS = frozenset({"edition", "night", "plan.json"})
-RESERVED_CASES = frozenset({"cache", "image", "run.json"})
+RESERVED_CASES = frozenset({"cache", "image", "inputs.json", "run.json", "tables.json"})
 LONGEST_NAME = 100  # letters; file systems take 255, and some files add to the name
 REPEATED = re.compile(r"(.+?)\1{19,}")  # in which Snakemake fears an endless recursion
 LOG = ".log"  # the ending of what lies beside those folders in logs/

@@ -18,7 +18,7 @@ from kernelbook.judge.insight import Insight, judge_edition
 from kernelbook.judge.sdpa_backends import backends_table
 from kernelbook.judge.tensor_sizes import conversions, tensor_sizes
 from kernelbook.judge.trust import trust_table
-from kernelbook.plan.planning import TABLES
+from kernelbook.plan.made_tables import TABLES
 from kernelbook.plan.published import Published, case_rows, figure_rows, load_published
 from kernelbook.text.scrubbing import Scrubber, edition_scrubber
 from kernelbook.text.timestamps import utc_now

@@ -7,7 +7,7 @@ import importlib.metadata
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -22,14 +22,11 @@ from kernelbook.plan.earlier import previous, read_object
 from kernelbook.plan.published import published_error
 from kernelbook.plan.surroundings import driver_loaded, gpu, host_build, variables
 from kernelbook.sources.fingerprint import files_digest
-from kernelbook.sources.imports import files_behind
 from kernelbook.sources.places import Places
 from kernelbook.sources.workload_source import code_behind_workload
 from kernelbook.text.credentials import without_secrets
 from kernelbook.text.suggestions import near_miss
 from kernelbook.trace.recorded import MEASUREMENT, Recorded, recorded_cases
-
-TABLES = ("case", "ranges", "activities", "calls", "ops", "kernels")  # what extract_case.py leaves of one process
 
 
 @dataclass(frozen=True)
@@ -139,17 +136,20 @@ class Plan:
         return self.recorded(self.config.run(run))[case][int(process)]
 
     def case_json(self, run: str, case: str, process: int | str) -> str:
-        """The case file that profile_case.py gets, as JSON; it names the failed measurement that it repeats.
+        """The case file that profile_case.py gets, as JSON; it names the failed measurement that it repeats."""
+        return json.dumps(self._spec(run, case, process) | self._retry(run, case, process), sort_keys=True)
 
-        For a bare trace it has what is to be said of the process among the ranks of its job.
-        """
+    def _spec(self, run: str, case: str, process: int | str) -> dict[str, Any]:
+        """The case as configured; for a bare trace with the warnings about its rank among the other files."""
         spec = dict(self.case_of(run, case).measurement)
-        if self.config.run(run).kind == "recorded":
-            warnings = [vars(warning) for warning in self._recorded(run, case, process).warnings]
-            return json.dumps(spec | ({"warnings": warnings} if warnings else {}), sort_keys=True)
-        return json.dumps(spec | self._retry(run, case, process), sort_keys=True)
+        if self.config.run(run).kind != "recorded":
+            return spec
+        warnings = [vars(warning) for warning in self._recorded(run, case, process).warnings]
+        return spec | ({"warnings": warnings} if warnings else {})
 
     def _retry(self, run: str, case: str, process: int | str) -> dict[str, str]:
+        if self.config.run(run).kind == "recorded":
+            return {}
         earlier = previous(self.root / self.measurement_of(run, case, process), "started_utc")
         retry_of = earlier.repeat_of(self.config.retry_failed)
         return {"retry_of": retry_of} if retry_of else {}
@@ -256,17 +256,21 @@ class Plan:
             self.known_code[key] = code_behind_workload(*key, self.root, self.root / self.ours("scripts"))
         return self.known_code[key]
 
-    def code_behind(self, file: str, in_functions: bool = False) -> list[str]:
-        """A Python file and what it imports of its own folder and of the project's; nothing where it is not there."""
-        start = self.root / file
-        if not start.is_file():
-            return []
-        behind = files_behind(start, [self.root / self.ours("scripts")], in_functions)
-        inside = (path.relative_to(self.root) if path.is_relative_to(self.root) else path for path in behind)
-        return [path.as_posix() for path in inside]
+    def digest_of_code(self, without: Collection[str] = ()) -> str:
+        """Changes with any file of the package `kernelbook`. without: its packages that do not count."""
+        package = self.home / "scripts" / "kernelbook"
+        files = [
+            path
+            for path in sorted(package.rglob("*.*"))
+            if path.suffix != ".pyc" and path.relative_to(package).parts[0] not in without
+        ]
+        digest = hashlib.sha256()
+        for path in files:
+            digest.update(f"{path.relative_to(package)}\0".encode() + path.read_bytes())
+        return digest.hexdigest()[:16]
 
     def as_json(self) -> str:
-        """The plan as collect_edition.py reads it."""
+        """The plan as collect_edition.py reads it: plan.json."""
         config = self.config
         recorded = [case for run in self.runs for case in self.cases_of(run) if run.kind == "recorded"]
         traces = {case.name: case for case in recorded if case.measurement["workload"]}
@@ -291,6 +295,16 @@ class Plan:
         )
         return without_secrets(text)
 
+    def inputs_json(self, run: str) -> str:
+        """The processes of one run as extract_run.py reads them: case, number of the process, and files."""
+        rows = [row for row in self.rows() if row[0] == run]
+        cases = json.loads(without_secrets(json.dumps([self._spec(*row) for row in rows])))
+        files = [[file.as_posix() for file in self.files_of(*row)] for row in rows]  # opened, so nothing is removed
+        inputs = [
+            {"process": row[2], "case": case, "files": f} for row, case, f in zip(rows, cases, files, strict=True)
+        ]
+        return json.dumps(inputs, sort_keys=True)
+
     def summary(self) -> str:
         """What would run and what is left out, a line each."""
         lines = []
@@ -311,9 +325,10 @@ class Plan:
         lines += [f"left out: {left.run}: {left.reason}" for left in self.left_out]
         return without_secrets("\n".join([f"edition {self.config.edition}", *lines]))
 
-    def digest(self) -> str:
-        """Changes with anything that the report depends on beside the measured files."""
-        return hashlib.sha256(self.as_json().encode()).hexdigest()[:16]
+
+def digest(text: str) -> str:
+    """16 hexadecimal digits that change with the text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _by_reason(reasons: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:
