@@ -24,7 +24,7 @@ from kernelbook.text.credentials import without_secrets
 from kernelbook.plan.folder_owners import enter, wait_for_orphans
 from kernelbook.history.nights import finished, for_target
 from kernelbook.containers.images import ImageError
-from kernelbook.sources.places import Places
+from kernelbook.sources.workload_source import Places
 from kernelbook.plan.made_tables import forget_incomplete
 from kernelbook.plan.planning import digest, host_python, make_plan
 from kernelbook.plan.side_by_side import measurements_at_once

@@ -46,8 +46,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernelbook.command import run
-from kernelbook.summarize.batch import Failure, among_each_other, find_jobs, run_jobs
-from kernelbook.summarize.progress import progress_bar
+from kernelbook.summarize.batch import Failure, find_jobs, progress_bar, relate, run_jobs
 from kernelbook.summarize.summary import Summary
 
 _OUTPUT = (
@@ -82,22 +81,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _tell(message: str) -> None:
-    """One line on stderr, whatever the names of files in it hold."""
+    """Print one line on stderr, safe for any file name."""
     from kernelbook.text.formatting import visible
 
     print(visible(message), file=sys.stderr)
 
 
 def _print(summaries: Sequence[Summary], as_json: bool) -> None:
-    found = among_each_other(summaries)
+    related = relate(summaries)
     if as_json:
-        for summary in found:
+        for summary in related:
             print(summary.to_json())
         return
     from kernelbook.summarize.terminal import output_console, show
 
     console = output_console()
-    for summary in found:
+    for summary in related:
         show(console, summary)
 
 

@@ -83,7 +83,7 @@ def test_every_mistake_is_reported_at_once_with_path_fact_and_remedy(load, shipp
         "config.yaml: repeats: must be at least 1, got 0",
         "config.yaml: runs.both: has host and recorded: give exactly one of host, container, recorded, published",
         "config.yaml: runs.none: has none of them: give exactly one of host, container, recorded, published",
-        'config.yaml: runs: "Upper" is no good name here: Lower-case letters, digits, dots and dashes, '
+        'config.yaml: runs: "Upper" is not a valid name here: Lower-case letters, digits, dots and dashes, '
         "beginning with a letter.",
         'config.yaml: cases.linear-eager.samples: must be a whole number, got "one"',
         "config.yaml: cases.linear-eager.mode: got \"eagr\": did you mean 'eager'?",

@@ -11,7 +11,7 @@ import pytest
 
 from kernelbook.config.loading import ConfigError, load_config
 from kernelbook.plan.planning import make_plan
-from kernelbook.sources.places import Places
+from kernelbook.sources.workload_source import Places
 from tests.helpers.patience import LONG
 
 RAW = {

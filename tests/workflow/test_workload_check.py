@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from kernelbook.config.loading import ConfigError, load_config
-from kernelbook.sources.places import Places
+from kernelbook.sources.workload_source import Places
 
 OWN = """
 import functools

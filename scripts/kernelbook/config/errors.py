@@ -1,11 +1,11 @@
-"""Mistakes in config.yaml, each said as path, fact and remedy."""
+"""Mistakes in config.yaml, each reported as path, fact and remedy."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from jsonschema import Draft202012Validator
@@ -29,7 +29,7 @@ TYPE_NAMES = {
 
 
 class ConfigError(ValueError):
-    """All mistakes of one configuration; `problems` holds one line each, which begins with where it is written."""
+    """All mistakes of a configuration. Each line of `problems` begins with the file that the mistake is in."""
 
     def __init__(self, source: Callable[[str], str], problems: Iterable[str]) -> None:
         self.problems = tuple(f"{source(problem)}: {problem}" for problem in problems)
@@ -37,7 +37,7 @@ class ConfigError(ValueError):
 
 
 def config_schema(schemas: Path) -> dict[str, Any]:
-    """The schema of config.yaml: config.schema.yaml with the top-level sections of nights.schema.json added."""
+    """The schema of config.yaml: config.schema.yaml and the top-level sections of nights.schema.json."""
     schema = yaml.safe_load((schemas / "config.schema.yaml").read_text(encoding="utf-8"))
     nights = schemas / "nights.schema.json"
     if nights.is_file():
@@ -47,14 +47,15 @@ def config_schema(schemas: Path) -> dict[str, Any]:
 
 
 def refuse_bad_yaml(*paths: str | Path) -> None:
-    """End the process with the place of a mistake that makes a file no usable YAML; Snakemake would not say where.
+    """Exit with the position of a mistake in a file that is not usable YAML; Snakemake would not report it.
 
-    A file that is missing or sound is left to Snakemake.
+    Files that are missing or valid are left to Snakemake.
     """
     for path in paths:
+        problems: tuple[str, ...] = ()
         try:
-            found = read_yaml(Path(path).read_text(encoding="utf-8"))
-            problems = () if isinstance(found, Mapping) else ("must hold keys and values, beginning with runs:",)
+            if not isinstance(read_yaml(Path(path).read_text(encoding="utf-8")), Mapping):
+                problems = ("must hold keys and values, beginning with runs:",)
         except FileNotFoundError:
             continue
         except UnicodeDecodeError as error:
@@ -65,101 +66,108 @@ def refuse_bad_yaml(*paths: str | Path) -> None:
             raise SystemExit("\n".join([*(f"{path}: {fact}" for fact in problems), "Nothing was run."]))
 
 
-def schema_errors(given: Mapping[str, Any], schemas: Path, sources: Sequence[Source] = ()) -> list[str]:
-    """Every breach of the schema, one line each, in the order of the file; empty where all is well.
+def schema_errors(raw: Mapping[str, Any], schemas: Path, sources: Sequence[Source] = ()) -> list[str]:
+    """Every violation of the schema, one line each, in the order of the file.
 
     sources: where values are looked up as they were written.
     """
     schema = config_schema(schemas)
     parts = [(path.name, json.loads(path.read_text(encoding="utf-8"))) for path in schemas.glob("*.schema.json")]
-    registry = Registry().with_resources(
+    registry: Registry[Any] = Registry().with_resources(
         (name, Resource.from_contents(contents, default_specification=DRAFT202012)) for name, contents in parts
     )
     validator = Draft202012Validator(schema, registry=registry)
-    return [line for error in validator.iter_errors(given) for line in _said(error, sources)]
+    return [line for error in validator.iter_errors(raw) for line in _lines(error, sources)]
 
 
-def _said(error: ValidationError, sources: Sequence[Source]) -> list[str]:
+class _Violation(NamedTuple):
+    """A value, the keyword of the schema that it violates, what the keyword demands, and the schema of the value."""
+
+    value: Any
+    keyword: str
+    demand: Any
+    schema: Mapping[str, Any]
+    message: str
+
+
+def _lines(error: ValidationError, sources: Sequence[Source]) -> list[str]:
     where = ".".join(str(part) for part in error.absolute_path) or "the top level"
-    say = _SAYINGS.get(error.validator)
-    if error.validator in ("type", "pattern", "enum", *_EMPTY) and "must" in error.schema:
-        return [f"{where}: must be {error.schema['must']}, got {_shown(error.instance)}"]
-    if error.validator == "type" and error.validator_value == "string" and _is_single(error.instance):
-        written = written_value(sources, *error.absolute_path) or _shown(error.instance).strip('"')
+    schema = error.schema if isinstance(error.schema, Mapping) else {}
+    it = _Violation(error.instance, str(error.validator), error.validator_value, schema, error.message)
+    if it.keyword in ("type", "pattern", "enum", *_EMPTY) and "must" in schema:
+        return [f"{where}: must be {schema['must']}, got {_json(it.value)}"]
+    if it.keyword == "type" and it.demand == "string" and _is_single(it.value):
+        written = written_value(sources, *error.absolute_path) or _json(it.value).strip('"')
         return [f'{where}: must be a word, got {written}, which is none to YAML: write "{written}" in quotes']
-    if say is None:
-        return [f"{where}: {error.message}: see workflow/schemas/config.schema.yaml"]
-    return [f"{where}: {line}" if line[0] != "." else f"{where}{line}" for line in say(error)]
+    if it.keyword not in _MESSAGES:
+        return [f"{where}: {it.message}: see workflow/schemas/config.schema.yaml"]
+    return [f"{where}: {line}" for line in _MESSAGES[it.keyword](it)]
 
 
 def _is_single(value: Any) -> bool:
     return value is not None and not isinstance(value, Mapping | list)
 
 
-def _shown(value: Any) -> str:
+def _json(value: Any) -> str:
     text = json.dumps(value, default=str)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _type(error: ValidationError) -> list[str]:
-    kinds = error.validator_value if isinstance(error.validator_value, list) else [error.validator_value]
-    wanted = " or ".join(TYPE_NAMES[kind] for kind in kinds)
-    return [f"must be {wanted}, got {_shown(error.instance)}"]
+def _type(it: _Violation) -> list[str]:
+    kinds = it.demand if isinstance(it.demand, list) else [it.demand]
+    return [f"must be {' or '.join(TYPE_NAMES[kind] for kind in kinds)}, got {_json(it.value)}"]
 
 
-def _unknown_keys(error: ValidationError) -> list[str]:
-    known = error.schema.get("properties", {})
-    extras = [key for key in error.instance if key not in known]
-    if isinstance(error.validator_value, Mapping) or not extras:
-        return [error.message]
+def _unknown_keys(it: _Violation) -> list[str]:
+    known = it.schema.get("properties", {})
+    extras = [key for key in it.value if key not in known]
+    if isinstance(it.demand, Mapping) or not extras:
+        return [it.message]
     return [f"unknown key {str(key)!r}: {near_miss(key, known)}" for key in extras]
 
 
-def _enum(error: ValidationError) -> list[str]:
-    return [f"got {_shown(error.instance)}: {near_miss(error.instance, map(str, error.validator_value))}"]
+def _enum(it: _Violation) -> list[str]:
+    return [f"got {_json(it.value)}: {near_miss(it.value, map(str, it.demand))}"]
 
 
-def _const(error: ValidationError) -> list[str]:
-    return [f"must be {_shown(error.validator_value)}, got {_shown(error.instance)}"]
+def _const(it: _Violation) -> list[str]:
+    return [f"must be {_json(it.demand)}, got {_json(it.value)}"]
 
 
-def _required(error: ValidationError) -> list[str]:
-    missing = [key for key in error.validator_value if key not in error.instance]
-    key = next(key for key in missing if repr(key) in error.message)
-    about = error.schema.get("properties", {}).get(key, {}).get("description", "")
+def _required(it: _Violation) -> list[str]:
+    key = next(key for key in it.demand if key not in it.value and repr(key) in it.message)
+    about = it.schema.get("properties", {}).get(key, {}).get("description", "")
     return [f"the key {key!r} is missing: add it{f' ({about})' if about else ''}"]
 
 
-def _one_of(error: ValidationError) -> list[str]:
-    keys = [option["required"][0] for option in error.validator_value if option.get("required")]
-    if not keys or not isinstance(error.instance, Mapping):
-        return [f"{_shown(error.instance)} fits none or several of the forms it may have"]
-    found = [key for key in keys if key in error.instance]
-    fact = f"has {' and '.join(found)}" if found else "has none of them"
+def _one_of(it: _Violation) -> list[str]:
+    keys = [option["required"][0] for option in it.demand if option.get("required")]
+    if not keys or not isinstance(it.value, Mapping):
+        return [f"{_json(it.value)} fits none or several of the forms it may have"]
+    present = [key for key in keys if key in it.value]
+    fact = f"has {' and '.join(present)}" if present else "has none of them"
     return [f"{fact}: give exactly one of {', '.join(keys)}"]
 
 
-def _pattern(error: ValidationError) -> list[str]:
-    about = error.schema.get("description", f"must match {error.validator_value}")
-    return [f"{_shown(error.instance)} is no good name here: {about}"]
+def _pattern(it: _Violation) -> list[str]:
+    about = it.schema.get("description", f"must match {it.demand}")
+    return [f"{_json(it.value)} is not a valid name here: {about}"]
 
 
-def _bound(words: str) -> Any:
-    return lambda error: [f"must be {words} {error.validator_value}, got {_shown(error.instance)}"]
+def _bound(words: str) -> Callable[[_Violation], list[str]]:
+    return lambda it: [f"must be {words} {it.demand}, got {_json(it.value)}"]
 
 
-def _size(words: str) -> Any:
-    def said(error: ValidationError) -> list[str]:
-        entries = "entry" if error.validator_value == 1 else "entries"
-        return [f"must have {words} {error.validator_value} {entries}, got {len(error.instance) or 'none'}"]
+def _size(words: str) -> Callable[[_Violation], list[str]]:
+    def message(it: _Violation) -> list[str]:
+        entries = "entry" if it.demand == 1 else "entries"
+        return [f"must have {words} {it.demand} {entries}, got {len(it.value) or 'none'}"]
 
-    return said
+    return message
 
 
 _EMPTY = ("minItems", "minProperties", "minLength")
-
-
-_SAYINGS = {
+_MESSAGES: Mapping[str, Callable[[_Violation], list[str]]] = {
     "type": _type,
     "additionalProperties": _unknown_keys,
     "enum": _enum,
@@ -173,5 +181,5 @@ _SAYINGS = {
     "minItems": _size("at least"),
     "maxItems": _size("at most"),
     "minProperties": _size("at least"),
-    "minLength": lambda error: ["must not be empty"],
+    "minLength": lambda it: ["must not be empty"],
 }

@@ -1,6 +1,6 @@
-"""Guesses that no measurement could meet: ranges that end before they begin, factors that say the opposite, circles.
+"""Finds guesses that no measurement could meet: reversed ranges, factors below 1, circular comparisons.
 
-What breaks the schema is passed over here.
+Values that violate the schema are skipped here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kernelbook.config.spans import REVERSED, as_span, span
 COUNTS = ("kernels", "memcpys", "memsets", "launches", "different_gemms")
 MAPS_OF_COUNTS = ("kernel_families", "op_counts")
 FACTORS = ("slower_than", "faster_than", "more_cpu_time_than")
-#: (what is compared, its word for more, its word for less): of each, no case can be above itself.
+#: (quantity, word for more, word for less). No case can be above itself in any of them.
 ORDERS = (
     ("device time", "slower_than", "faster_than"),
     ("CPU time", "more_cpu_time_than", None),
@@ -26,9 +26,9 @@ OPPOSITE = {"slower_than": "faster_than", "faster_than": "slower_than"}
 Above = Mapping[str, frozenset[str]]  # case -> the cases that it is guessed to be above
 
 
-def guess_errors(given: Mapping[str, Any]) -> list[str]:
-    """One line a mistake: where, what, remedy."""
-    cases = _map(given.get("cases"))
+def guess_errors(settings: Mapping[str, Any]) -> list[str]:
+    """One line per mistake: position, fact, remedy."""
+    cases = _map(settings.get("cases"))
     guesses = {str(case): _map(_map(spec).get("expect")) for case, spec in cases.items()}
     errors = [
         line
@@ -40,7 +40,7 @@ def guess_errors(given: Mapping[str, Any]) -> list[str]:
 
 
 def _blocks(where: str, expect: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The common words, then those of each device."""
+    """The words for all devices, then those for each device."""
     yield where, expect
     yield from ((f"{where}.{key}", inner) for key, inner in expect.items() if _is_device(key, inner))
 
@@ -70,27 +70,27 @@ def _reversed(where: str, value: Any) -> Iterator[str]:
 
 
 def _factor(where: str, word: str, value: Any) -> Iterator[str]:
-    """A factor is of a case that is above the other, so it begins at 1 or later."""
+    """A factor is how many times one case is above another, so it is at least 1."""
     wrong = list(_reversed(where, value))
     yield from wrong
     try:
-        found = as_span(value, open_ended=True)
+        factor = as_span(value, open_ended=True)
     except ValueError:
         return
-    if not wrong and any(end is not None and end < 1 for end in (found.low, found.high)):
+    if not wrong and any(end is not None and end < 1 for end in (factor.low, factor.high)):
         remedy = f"for less, use {OPPOSITE[word]}" if word in OPPOSITE else "give 1 or more, or leave it out"
         yield f"{where}: must be a factor of 1 or more, got {json.dumps(value)}: {remedy}"
 
 
 def _circles(guesses: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Cases each of which is guessed to be above the next, round to the first; a line for each circle."""
+    """One line per circle of cases that are each guessed to be above the next."""
     devices = (key for expect in guesses.values() for key, inner in expect.items() if _is_device(key, inner))
-    told = set()
+    reported = set()
     for device in dict.fromkeys(("", *devices)):
         for what, more, less in ORDERS:
             circle = _circle(_above(guesses, device, more, less))
-            if len(circle) > 1 and (what, frozenset(circle)) not in told:
-                told.add((what, frozenset(circle)))
+            if len(circle) > 1 and (what, frozenset(circle)) not in reported:
+                reported.add((what, frozenset(circle)))
                 chain = " > ".join([*circle, circle[0]])
                 yield f"cases.{circle[0]}.expect: no {what} can be so: {chain}: delete one of these guesses"
 
@@ -117,11 +117,11 @@ def _names(value: Any) -> list[str]:
 
 
 def _circle(above: Above) -> list[str]:
-    """A circle of cases each above the next, from the one that is written first; empty where there is none."""
+    """Cases that are each above the next, and the last above the first; beginning with the first in the file."""
     try:
         TopologicalSorter(above).prepare()
     except CycleError as error:
-        circle = error.args[1][:0:-1]  # from below to above, the last again the first
+        circle: list[str] = error.args[1][:0:-1]  # from above to below; the error repeats the first at the end
         first = min(range(len(circle)), key=lambda at: list(above).index(circle[at]))
         return circle[first:] + circle[:first]
     return []

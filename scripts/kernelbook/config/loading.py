@@ -1,6 +1,6 @@
-"""config.yaml, checked as a whole and turned into typed runs and cases.
+"""Checks config.yaml and turns it into typed runs and cases.
 
-Every mistake is reported at once, each as path, fact and remedy; unknown keys are refused.
+All mistakes are reported at once, each as path, fact and remedy. Unknown keys are mistakes.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from kernelbook.config.guesses import guess_errors
 from kernelbook.config.names import all_cases, name_errors, sweep_name
 from kernelbook.config.origins import Source, source_of
 from kernelbook.config.spelling import misread_names
-from kernelbook.config.values import value_errors
-from kernelbook.sources.places import Places
+from kernelbook.config.yaml_text import value_errors
 from kernelbook.sources.workload_check import workload_errors
+from kernelbook.sources.workload_source import Places
 from kernelbook.trace.recorded import recorded_cases
 
 RUN_KINDS = ("host", "container", "recorded", "published")
@@ -28,7 +28,7 @@ MEASURE_KEYS = (
     *("dtype", "warmup", "schedule", "samples", "timeout_s", "seed", "retries", "flush_l2", "tf32"),
     "max_relative_error",
 )
-# Keys of a case that cannot change its figures.
+# Keys of a case that have no effect on its figures.
 NO_FIGURE = ("timeout_s", "retries", "max_relative_error")
 MEASURE_DEFAULTS: Mapping[str, Any] = {
     "dtype": "bfloat16",
@@ -44,7 +44,7 @@ MEASURE_DEFAULTS: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One PyTorch build on one machine; `where` is the image, folder or file, empty for the host."""
+    """One PyTorch build on one machine. `where`: the image, folder or file; empty for the host."""
 
     name: str
     kind: str
@@ -58,7 +58,7 @@ class RunSpec:
 
 @dataclass(frozen=True)
 class CaseSpec:
-    """One case as configured; `measurement` is what profile_case.py gets as its case file."""
+    """One case as configured. `measurement`: content of the case file for profile_case.py."""
 
     name: str
     measurement: Mapping[str, Any]
@@ -72,10 +72,10 @@ class CaseSpec:
 
 @dataclass(frozen=True)
 class Config:
-    """The whole of config.yaml after its check.
+    """The checked content of config.yaml.
 
-    `cases` are those that are selected or on; `case_names` are the names of all. `source` names the file that a problem
-    is in.
+    cases: those that are selected or enabled. case_names: names of all cases.
+    source: function from a problem to the name of the file that it is in.
     """
 
     edition: str
@@ -94,11 +94,11 @@ class Config:
     source: Callable[[str], str] = field(default=str, repr=False, compare=False)
 
     def run(self, name: str) -> RunSpec:
-        """The run of that name; raises KeyError where there is none."""
+        """The run with this name. Raises KeyError."""
         return _named(self.runs, name)
 
     def case(self, name: str) -> CaseSpec:
-        """The case of that name; raises KeyError where there is none."""
+        """The case with this name. Raises KeyError."""
         return _named(self.cases, name)
 
 
@@ -112,30 +112,31 @@ def _named(specs: Sequence[Any], name: str) -> Any:
 def load_config(
     raw: Mapping[str, Any], schemas: Path, sources: Sequence[Source] = (), places: Places | None = None
 ) -> Config:
-    """Check `raw` against the schemas in the folder `schemas` and return it typed, selections applied.
+    """Check `raw` against the schemas in the folder `schemas`, apply the selections and return it typed.
 
-    sources: what `raw` was put together from, so that a mistake is told with the name of its own file.
-    places: where recorded folders and workloads are looked for; without it neither is looked at.
-    `only_runs` and `only_cases` may come from the command line as names with commas between them.
-    Raises ConfigError with all mistakes at once.
+    sources: the files that `raw` was merged from, so that a mistake names its own file.
+    places: where recorded folders and workloads are looked up; without it, neither is checked.
+    `only_runs` and `only_cases` may be comma-separated names, as on the command line.
+
+    Raises ConfigError with all mistakes.
     """
     source = partial(source_of, sources=sources)
-    misread, given = misread_names(raw, sources)
-    unusable = value_errors(given)
+    misread, settings = misread_names(raw, sources)
+    unusable = value_errors(settings)
     if unusable:
         raise ConfigError(source, [*misread, *unusable])
-    if type(given.get("visible_devices")) is int:
-        given["visible_devices"] = str(given["visible_devices"])
-    if isinstance(given.get("retry_failed"), str):
-        given["retry_failed"] = {"true": True, "false": False}.get(given["retry_failed"].lower(), given["retry_failed"])
-    problems = [*misread, *schema_errors(given, schemas, sources), *guess_errors(given)]
-    problems += name_errors(given, _recorded_names(given, places))
+    if type(settings.get("visible_devices")) is int:
+        settings["visible_devices"] = str(settings["visible_devices"])
+    if isinstance(retry := settings.get("retry_failed"), str):
+        settings["retry_failed"] = {"true": True, "false": False}.get(retry.lower(), retry)
+    problems = [*misread, *schema_errors(settings, schemas, sources), *guess_errors(settings)]
+    problems += name_errors(settings, _recorded_names(settings, places))
     if places is not None:
-        runs, cases = _measured(given)
+        runs, cases = _measured(settings)
         problems += workload_errors(cases, places, any("container" in run for run in runs))
     if problems:
         raise ConfigError(source, problems)
-    config = replace(_typed(given), source=source)
+    config = replace(_typed(settings), source=source)
     if not config.runs:
         raise ConfigError(
             source, ["runs: none is on: set `enabled: true` on one, or name one: --config only_runs=NAME"]
@@ -143,17 +144,17 @@ def load_config(
     return config
 
 
-def _measured(given: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], dict[str, Mapping[str, Any]]]:
-    """Specs of the runs that would be measured, and of the cases that they would take."""
-    only_runs, only_cases = given.get("only_runs", []), given.get("only_cases", [])
+def _measured(settings: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], dict[str, Mapping[str, Any]]]:
+    """Specifications of the runs that would be measured, and of their cases."""
+    only_runs, only_cases = settings.get("only_runs", []), settings.get("only_cases", [])
     runs = [
         spec
-        for name, spec in _specs(given, "runs")
+        for name, spec in _specs(settings, "runs")
         if {"host", "container"} & set(spec) and (matches(name, only_runs) if only_runs else spec.get("enabled", True))
     ]
     patterns = [run.get("cases", ["*"]) for run in runs]
     cases = {}
-    for name, spec in _specs(given, "cases"):
+    for name, spec in _specs(settings, "cases"):
         names = [name, *all_cases({name: spec})]
         chosen = any(matches(one, only_cases) for one in names) if only_cases else spec.get("enabled", True)
         if chosen and any(matches(one, some) for one in names for some in patterns if isinstance(some, list)):
@@ -161,15 +162,15 @@ def _measured(given: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], dict[s
     return runs, cases
 
 
-def _specs(given: Mapping[str, Any], section: str) -> list[tuple[str, Mapping[str, Any]]]:
-    found = given.get(section)
-    pairs = found.items() if isinstance(found, Mapping) else ()
+def _specs(settings: Mapping[str, Any], section: str) -> list[tuple[str, Mapping[str, Any]]]:
+    specs = settings.get(section)
+    pairs = specs.items() if isinstance(specs, Mapping) else ()
     return [(name, spec) for name, spec in pairs if isinstance(spec, Mapping)]
 
 
-def _recorded_names(given: Mapping[str, Any], places: Places | None) -> list[str]:
-    """Names of the cases in all recorded folders."""
-    runs = given.get("runs")
+def _recorded_names(settings: Mapping[str, Any], places: Places | None) -> list[str]:
+    """Names of the cases in the recorded folders of all runs."""
+    runs = settings.get("runs")
     if places is None or not isinstance(runs, Mapping):
         return []
     named = [spec.get("recorded") for spec in runs.values() if isinstance(spec, Mapping)]
@@ -177,37 +178,37 @@ def _recorded_names(given: Mapping[str, Any], places: Places | None) -> list[str
     return [name for folder in folders if os.path.isdir(folder) for name in recorded_cases(folder)]
 
 
-def _typed(given: Mapping[str, Any]) -> Config:
-    base = {**MEASURE_DEFAULTS, **given.get("measure", {})}
-    runs = tuple(_run(name, spec) for name, spec in given["runs"].items())
-    named = given.get("cases", {}).items()
-    only_runs = given.get("only_runs", [])
-    only = tuple(given.get("only_cases", []))
+def _typed(settings: Mapping[str, Any]) -> Config:
+    base = {**MEASURE_DEFAULTS, **settings.get("measure", {})}
+    runs = tuple(_run(name, spec) for name, spec in settings["runs"].items())
+    named = settings.get("cases", {}).items()
+    only_runs = settings.get("only_runs", [])
+    only = tuple(settings.get("only_cases", []))
     cases = tuple(case for name, spec in named for case in _swept(_case(name, spec, base), spec))
     return Config(
-        edition=given.get("edition", "latest"),
-        repeats=given.get("repeats", 1),
-        device=given.get("device", "auto"),
-        threads=given.get("threads", 0),
-        visible_devices=given.get("visible_devices", ""),
-        retry_failed=given.get("retry_failed", False),
-        images=given.get("images", "images"),
+        edition=settings.get("edition", "latest"),
+        repeats=settings.get("repeats", 1),
+        device=settings.get("device", "auto"),
+        threads=settings.get("threads", 0),
+        visible_devices=settings.get("visible_devices", ""),
+        retry_failed=settings.get("retry_failed", False),
+        images=settings.get("images", "images"),
         runs=tuple(run for run in runs if (matches(run.name, only_runs) if only_runs else run.enabled)),
         cases=tuple(case for case in cases if (is_taken(case, only) if only else case.enabled)),
-        report={"title": "Kernelbook", "headline": [], "baseline_run": ""} | given.get("report", {}),
+        report={"title": "Kernelbook", "headline": [], "baseline_run": ""} | settings.get("report", {}),
         only_cases=only,
         case_names=frozenset(case.name for case in cases),
-        nights={key: given[key] for key in ("history", "schedule", "publish") if key in given},
+        nights={key: settings[key] for key in ("history", "schedule", "publish") if key in settings},
     )
 
 
 def is_taken(case: CaseSpec, patterns: Sequence[str]) -> bool:
-    """Whether one of the globs names the case, or the sweep that it is a value of."""
+    """Whether one of the globs matches the case or the sweep that it belongs to."""
     return matches(case.name, patterns) or (case.sweep is not None and matches(case.sweep["of"], patterns))
 
 
 def matches(name: str, patterns: Sequence[str]) -> bool:
-    """Whether one of the globs names it."""
+    """Whether the name matches one of the globs."""
     return any(isinstance(pattern, str) and fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
@@ -226,28 +227,28 @@ def _run(name: str, spec: Mapping[str, Any]) -> RunSpec:
 
 
 def _swept(case: CaseSpec, spec: Mapping[str, Any]) -> list[CaseSpec]:
-    """The case itself, or one case a value of the parameter that it sweeps; on a CPU the values are the same."""
+    """The case, or one case per value of the parameter that it sweeps, with the same values on a CPU."""
     if "sweep" not in spec:
         return [case]
     ((parameter, values),) = spec["sweep"].items()
-    found = []
+    cases = []
     for value in values:
         changed = {key: {**case.measurement[key], parameter: value} for key in ("params", "cpu_params")}
         name = sweep_name(case.name, parameter, value)
         sweep = {"of": case.name, "parameter": parameter, "value": value}
-        found.append(replace(case, name=name, measurement={**case.measurement, "case": name, **changed}, sweep=sweep))
-    return found
+        cases.append(replace(case, name=name, measurement={**case.measurement, "case": name, **changed}, sweep=sweep))
+    return cases
 
 
 def trace_case(name: str, annotation: str | None) -> CaseSpec:
-    """A bare trace as a case: nothing is known of it but its name and, if told, the range that is a forward."""
-    unknown = dict.fromkeys(("variant", "mode", "dtype"))
+    """A bare trace as a case. `annotation`: name of its forwards, if configured."""
+    unknown: dict[str, Any] = dict.fromkeys(("variant", "mode", "dtype"))
     spec = {"case": name, "workload": "trace", "params": {}, "annotation": annotation, **unknown}
     return CaseSpec(name=name, measurement=spec, expect={}, note="", enabled=True)
 
 
 def recorded_case(name: str) -> CaseSpec:
-    """A case of a recorded folder that the configuration lacks: its measurement.json has what is known of it."""
+    """A case of a recorded folder that is not in the configuration; its measurement.json describes it."""
     return CaseSpec(name=name, measurement={"case": name, "workload": None}, expect={}, note="", enabled=True)
 
 

@@ -1,4 +1,4 @@
-"""Which of several sources a setting is from: config.yaml, the files of --configfile, the words of --config."""
+"""Finds the source of a setting: config.yaml, a file of --configfile, or a word of --config."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _UNKNOWN = re.compile(r"unknown key (['\"])(?P<key>.*?)\1")
 
 
 class Source(NamedTuple):
-    """Where settings are written down, as people call it, and what it holds.
+    """A source of settings and its content.
 
-    written: the same with every value and key as text, as it is written: "2.10" where `settings` has 2.1.
+    written: the settings with all values and keys as text, as they are written: "2.10" where `settings` has 2.1.
     """
 
     name: str
@@ -31,40 +31,40 @@ class Source(NamedTuple):
 def read_sources(
     own: Path, named: Iterable[Path], words: Mapping[str, Any], arguments: Iterable[str] = ()
 ) -> list[Source]:
-    """The sources in the order in which they are laid over each other; files that hold no map are left out.
+    """The sources, later ones overriding earlier ones. Files that hold no mapping are left out.
 
-    own: the folder's own config.yaml, which may be missing. named: of --configfile. words: of --config, and arguments:
-    the same as they were written, `edition=2.10`.
+    own: config.yaml of the working folder, which may be missing. named: files of --configfile.
+    words: of --config. arguments: these words as they were written, such as `edition=2.10`.
     """
-    found = [Source(_shown(path), *_settings(path)) for path in (own, *named)]
+    files = [Source(_display(path), *_settings(path)) for path in (own, *named)]
     pairs = (argument.partition("=")[::2] for argument in arguments)
     written = {key: _as_written(value.strip("'\"")) for key, value in pairs}
-    return [source for source in (*found, Source(WORDS, words, written)) if source.settings]
+    return [source for source in (*files, Source(WORDS, words, written)) if source.settings]
 
 
 def written_value(sources: Sequence[Source], *path: str | int) -> str | None:
-    """How the value at a path of keys is written in the last source that has it."""
+    """The text of the value at a path of keys, from the last source that has it."""
     for source in reversed(sources):
-        found = source.written
+        value = source.written
         for step in path:
             try:
-                found = found[step]
+                value = value[step]
             except (LookupError, TypeError):
-                found = None
-        if isinstance(found, str):
-            return found
+                value = None
+        if isinstance(value, str):
+            return value
     return None
 
 
 def written_key(sources: Sequence[Source], section: str, key: Any) -> str | None:
-    """How a key of a section is written that is no text to YAML."""
+    """The text of a key that YAML does not read as text."""
     sections = [source.written.get(section) for source in reversed(sources) if isinstance(source.written, Mapping)]
-    names = (name for found in sections if isinstance(found, Mapping) for name in found if isinstance(name, str))
+    names = (name for keys in sections if isinstance(keys, Mapping) for name in keys if isinstance(name, str))
     return next((name for name in names if (type(key), key) == (type(read := yaml.safe_load(name)), read)), None)
 
 
 def source_of(problem: str, sources: Sequence[Source], otherwise: str = "config.yaml") -> str:
-    """The source that a problem (`path: fact`) is in, by name: the last one that gives most of its path."""
+    """Name of the source that a problem (`path: fact`) is in: the last one that has most of its path."""
     path, _, fact = problem.partition(": ")
     unknown = _UNKNOWN.match(fact)
     steps = [] if path == TOP else [path]
@@ -78,7 +78,7 @@ def source_of(problem: str, sources: Sequence[Source], otherwise: str = "config.
 
 
 def _depth(settings: Any, path: str) -> int:
-    """How many keys of a dotted path are there; a key may hold dots itself."""
+    """Number of keys of a dotted path that exist. A key may contain dots."""
     if isinstance(settings, (list, tuple)):
         settings = dict(enumerate(settings))
     if not isinstance(settings, Mapping):
@@ -95,21 +95,21 @@ def _depth(settings: Any, path: str) -> int:
 def _settings(path: Path) -> tuple[Mapping[str, Any], Any]:
     try:
         text = path.read_text(encoding="utf-8")
-        found = read_yaml(text)
+        settings = read_yaml(text)
     except (OSError, UnicodeDecodeError, YamlError):
         return {}, None
-    return (found, _as_written(text)) if isinstance(found, Mapping) else ({}, None)
+    return (settings, _as_written(text)) if isinstance(settings, Mapping) else ({}, None)
 
 
 def _as_written(text: str) -> Any:
-    """A YAML text with every value as text; the text itself where it is none."""
+    """The value of a YAML text with all scalars as text, or the text itself if it is not YAML."""
     try:
         return yaml.load(text, Loader=yaml.BaseLoader)
     except (yaml.YAMLError, RecursionError):
         return text
 
 
-def _shown(path: Path) -> str:
-    """Relative to the folder in use, where it lies in it."""
+def _display(path: Path) -> str:
+    """Relative to the working folder, if it is inside."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("..") else relative

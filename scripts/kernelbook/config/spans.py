@@ -1,4 +1,4 @@
-"""A number or a range as a guess gives it: 5, "3-5" or {min: 3, max: 5}."""
+"""Numbers and ranges in guesses: 5, "3-5" or {min: 3, max: 5}."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ RANGE = re.compile(rf"\s*({NUMBER})(?:\s*-\s*({NUMBER}))?\s*")
 
 @dataclass(frozen=True)
 class Span:
-    """A number or a range, ends included; None leaves an end open."""
+    """A closed interval. None leaves an end open."""
 
     low: float | None
     high: float | None
 
     def holds(self, value: float) -> bool:
-        """Whether the value lies inside."""
+        """Whether the value is inside."""
         return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
 
     @property
     def reversed(self) -> bool:
-        """Whether it begins above its end, so that nothing lies inside."""
+        """Whether it begins above its end, so that no value is inside."""
         return self.low is not None and self.high is not None and self.low > self.high
 
     def __str__(self) -> str:
@@ -37,18 +37,18 @@ class Span:
 
 
 def span(value: Any, open_ended: bool = False) -> Span:
-    """The range that a value stands for. ``open_ended``: a single number is the least (a factor).
+    """The range of a value. `open_ended`: a single number is a lower limit, as for factors.
 
-    Raises ValueError for what is no range, and for one that begins above its end.
+    Raises ValueError if the value is not a range or the range is reversed.
     """
-    found = as_span(value, open_ended)
-    if found.reversed:
-        raise ValueError(f"{REVERSED}, got {found}: write {found.high:g}-{found.low:g}")
-    return found
+    interval = as_span(value, open_ended)
+    if interval.reversed:
+        raise ValueError(f"{REVERSED}, got {interval}: write {interval.high:g}-{interval.low:g}")
+    return interval
 
 
 def as_span(value: Any, open_ended: bool = False) -> Span:
-    """As `span`, but whichever way round the range is."""
+    """As `span`, but also for reversed ranges."""
     if is_ends(value):
         return Span(value.get("min"), value.get("max"))
     if _is_number(value):
@@ -61,7 +61,7 @@ def as_span(value: Any, open_ended: bool = False) -> Span:
 
 
 def is_ends(value: Any) -> bool:
-    """Whether a value is a map of min, max or both, and these are numbers."""
+    """Whether a value is a mapping with numbers for min, max or both."""
     if not isinstance(value, Mapping) or not value or not set(value) <= {"min", "max"}:
         return False
     return all(_is_number(end) for end in value.values())

@@ -1,6 +1,6 @@
-"""Names that YAML or the command line take for something else: 2.10 for the number 2.1, `on` for true, and so on.
+"""Finds names that YAML or the command line read as another type: 2.10 as the number 2.1, `on` as true.
 
-Such a name would be another one without a word, so it is refused with a spelling that works.
+Such a name would silently become another one, so it is a mistake, reported with a spelling that works.
 """
 
 from __future__ import annotations
@@ -17,41 +17,42 @@ NAME = re.compile(r"[a-z][a-z0-9.-]*")
 SELECTIONS = {"only_runs": "runs", "only_cases": "cases"}
 
 
-def misread_names(given: Mapping[str, Any], sources: Sequence[Source]) -> tuple[list[str], dict[str, Any]]:
-    """One line for each name that is no text, and the configuration without these."""
-    kept = dict(given)
-    problems = list(_edition(kept, sources))
+def misread_names(settings: Mapping[str, Any], sources: Sequence[Source]) -> tuple[list[str], dict[str, Any]]:
+    """(one line per name that is not text, the settings without these names)."""
+    valid = dict(settings)
+    problems = list(_edition(valid, sources))
     for section in ("runs", "cases"):
-        if isinstance(given.get(section), Mapping):
-            problems += _keys(section, given[section], sources)
-            kept[section] = {key: value for key, value in given[section].items() if isinstance(key, str)}
+        if isinstance(settings.get(section), Mapping):
+            problems += _keys(section, settings[section], sources)
+            valid[section] = {key: value for key, value in settings[section].items() if isinstance(key, str)}
     for selection, section in SELECTIONS.items():
-        problems += _selection(selection, kept, kept.get(section), sources)
-    return problems, kept
+        problems += _selection(selection, valid, valid.get(section), sources)
+    return problems, valid
 
 
-def _edition(kept: dict[str, Any], sources: Sequence[Source]) -> Iterator[str]:
-    if "edition" in kept and not _is_text(kept["edition"]):
-        value = kept.pop("edition")
+def _edition(valid: dict[str, Any], sources: Sequence[Source]) -> Iterator[str]:
+    if "edition" in valid and not _is_text(valid["edition"]):
+        value = valid.pop("edition")
         if value is None:
             yield "edition: is empty: give it a name, or leave the key out"
             return
         written = written_value(sources, "edition") or _plain(value)
         quoted = f', or "{written}" in quotes' if isinstance(value, datetime.date) else ""
-        yield f"edition: arrives as {_kind(value)} {_plain(value)}, and a name is text: write {_named(written)}{quoted}"
+        remedy = f"write {_usable_name(written)}{quoted}"
+        yield f"edition: arrives as {_kind(value)} {_plain(value)}, and a name is text: {remedy}"
 
 
 def _keys(section: str, names: Mapping[Any, Any], sources: Sequence[Source]) -> Iterator[str]:
     for key in names:
         if not isinstance(key, str):
             written = written_key(sources, section, key) or _plain(key)
-            spelling = f'"{written}" in quotes' if NAME.fullmatch(written) else _named(written)
+            spelling = f'"{written}" in quotes' if NAME.fullmatch(written) else _usable_name(written)
             yield f"{section}: the name {written} arrives as {_kind(key)}, and a name is text: write {spelling}"
 
 
-def _selection(selection: str, kept: dict[str, Any], names: Any, sources: Sequence[Source]) -> Iterator[str]:
-    """Mistakes in only_runs or only_cases, which leaves `kept` as a list of names."""
-    value = kept.pop(selection, [])
+def _selection(selection: str, valid: dict[str, Any], names: Any, sources: Sequence[Source]) -> Iterator[str]:
+    """Mistakes in only_runs or only_cases. Without mistakes, the selection in `valid` becomes a list of names."""
+    value = valid.pop(selection, [])
     if value is None:
         yield f"{selection}: is empty: name some, or leave it out to take all that are on"
         return
@@ -66,27 +67,27 @@ def _selection(selection: str, kept: dict[str, Any], names: Any, sources: Sequen
             remedy = f"write [{written}]" if written in known else near_miss(written, known)
             yield f"{selection}: {written} arrives as {_kind(word)}, and a name is text: {remedy}"
     if all(_is_text(word) for word in words):
-        kept[selection] = words
+        valid[selection] = words
 
 
 def _words(value: Any) -> list[Any]:
-    """What `--config only_runs=...` gives: names with commas between them, or a list; anything else as it is."""
+    """The names of `--config only_runs=...`, which may be comma-separated or a list."""
     if isinstance(value, str):
         return [word.strip() for word in value.split(",") if word.strip()]
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def _is_text(value: Any) -> bool:
-    """Whether a name can be left to the schema: a text, or something that is no single value."""
+    """Whether the schema can check a name: it is text, or not a single value."""
     return isinstance(value, (str, list, Mapping))
 
 
-def _named(written: str) -> str:
+def _usable_name(written: str) -> str:
     return "v" + re.sub(r"[^a-z0-9.-]+", "-", written.lower()).strip("-")
 
 
 def _plain(value: Any) -> str:
-    """A value as YAML writes it."""
+    """A value in YAML's spelling."""
     return {None: "null", True: "true", False: "false"}.get(value, str(value)) if _is_constant(value) else str(value)
 
 

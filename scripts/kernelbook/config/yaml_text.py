@@ -1,20 +1,26 @@
-"""YAML read strictly: what the standard loader would merge, expand without end or not survive is refused."""
+"""Strict YAML: rejects what the standard loader merges silently, expands without limit or cannot load.
+
+`value_errors` also rejects what YAML can express but the rest of the project cannot use: keys that are not text, NaN,
+numbers of more than 64 bits.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+import math
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 import yaml
 
 DEEPEST = 50  # levels of maps and lists
-LARGEST = 100_000  # values after every alias is replaced by what it stands for
-MOST_REPEATED = 20  # times the values that are written down; larger than that, and larger than LARGEST, is refused
+MOST_VALUES = 100_000  # with every alias replaced by its content
+MOST_REPEATED = 20  # more than MOST_VALUES are allowed up to this many times the values that are written down
+LARGEST_NUMBER = 2**63 - 1
 MERGE = "tag:yaml.org,2002:merge"
 
 
 class YamlError(ValueError):
-    """A text that cannot be used as YAML; `problems` holds one line each, which begins with the place in the text."""
+    """The text cannot be used as YAML. Each line of `problems` begins with a position in the text."""
 
     def __init__(self, *problems: str) -> None:
         self.problems = problems
@@ -22,7 +28,7 @@ class YamlError(ValueError):
 
 
 class _Loader(yaml.SafeLoader):
-    """The safe loader, with a limit on depth, and with the line of a value that cannot be made."""
+    """The safe loader with a limit on depth. Errors name the line of a value that cannot be constructed."""
 
     level = 0
 
@@ -46,15 +52,15 @@ class _Loader(yaml.SafeLoader):
 def read_yaml(text: str) -> Any:
     """The value of a YAML text. Raises YamlError with every reason why it cannot be used.
 
-    Refused beside what is not YAML: keys that are given twice in one map (also those that only YAML takes for equal,
-    such as `1` and `true`), nesting that is too deep, and aliases that stand for too much.
+    Rejects invalid YAML, duplicate keys (also keys that are equal only to YAML, such as `1` and `true`), deep nesting
+    and aliases that expand to very many values.
     """
     try:
         loader = _Loader(text)
         top = loader.get_single_node()
         if top is None:
             return None
-        problems = [*_given_twice(loader, top, set()), *_too_large(top)]
+        problems = [*_duplicate_keys(loader, top, set()), *_too_large(top)]
         if problems:
             raise YamlError(*problems)
         return loader.construct_document(top)
@@ -64,24 +70,24 @@ def read_yaml(text: str) -> Any:
         raise YamlError(f"{where}no YAML: {getattr(error, 'problem', None) or error}") from error
 
 
-def _given_twice(loader: _Loader, node: yaml.Node, seen: set[int]) -> Iterator[str]:
-    if id(node) in seen or not isinstance(node, yaml.CollectionNode):
+def _duplicate_keys(loader: _Loader, node: yaml.Node, visited: set[int]) -> Iterator[str]:
+    if id(node) in visited or not isinstance(node, yaml.CollectionNode):
         return
-    seen.add(id(node))
+    visited.add(id(node))
     if isinstance(node, yaml.MappingNode):
-        first: dict[Hashable, yaml.Node] = {}
+        first: dict[Hashable, yaml.ScalarNode] = {}
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode) or key.tag == MERGE:
                 continue
             earlier = first.setdefault(loader.construct_object(key), key)
             if earlier is not key:
-                yield _twice(key, earlier)
+                yield _duplicate(key, earlier)
     for item in node.value:
         for part in item if isinstance(item, tuple) else (item,):
-            yield from _given_twice(loader, part, seen)
+            yield from _duplicate_keys(loader, part, visited)
 
 
-def _twice(key: yaml.ScalarNode, earlier: yaml.ScalarNode) -> str:
+def _duplicate(key: yaml.ScalarNode, earlier: yaml.ScalarNode) -> str:
     line, before = key.start_mark.line + 1, earlier.start_mark.line + 1
     if key.value == earlier.value:
         return f"line {line}: the key {key.value!r} is there already, in line {before}: rename or delete one"
@@ -94,16 +100,41 @@ def _twice(key: yaml.ScalarNode, earlier: yaml.ScalarNode) -> str:
 def _too_large(top: yaml.Node) -> Iterator[str]:
     sizes: dict[int, int] = {}
     whole = _size(top, sizes)
-    if whole > max(LARGEST, MOST_REPEATED * len(sizes)):
-        shown = f"{whole:,}" if whole < 10**12 else "more than 10^12"
-        yield f"its aliases stand for {shown} values: write out what is needed"
+    if whole > max(MOST_VALUES, MOST_REPEATED * len(sizes)):
+        count = f"{whole:,}" if whole < 10**12 else "more than 10^12"
+        yield f"its aliases stand for {count} values: write out what is needed"
 
 
 def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
-    """Values in a node with every alias replaced; an alias within its own anchor counts as one."""
+    """Number of values in a node with every alias replaced; an alias within its own anchor counts as one."""
     if id(node) not in sizes:
         sizes[id(node)] = 1
         if isinstance(node, yaml.CollectionNode):
             parts = [part for item in node.value for part in (item if isinstance(item, tuple) else (item,))]
             sizes[id(node)] = 1 + sum(_size(part, sizes) for part in parts)
     return sizes[id(node)]
+
+
+def value_errors(raw: Mapping[str, Any]) -> list[str]:
+    """One line per mistake: position, fact, remedy. A value without mistakes can be sorted and written as JSON."""
+    return list(_value_errors(raw, (), ()))
+
+
+def _value_errors(value: Any, path: tuple[str, ...], parents: tuple[int, ...]) -> Iterator[str]:
+    where = ".".join(path) or "the top level"
+    if id(value) in parents:
+        yield f"{where}: holds itself (an alias within its own anchor): write it out"
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                yield f"{where}: the key {str(key)!r} is no word for YAML but {type(key).__name__}: quote it"
+            yield from _value_errors(item, (*path, str(key)), (*parents, id(value)))
+    elif isinstance(value, list):
+        for place, item in enumerate(value):
+            yield from _value_errors(item, (*path, str(place)), (*parents, id(value)))
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield f"{where}: must be a finite number, got {value}"
+    elif isinstance(value, int) and abs(value) > LARGEST_NUMBER:
+        yield f"{where}: must be a number of at most 64 bits, got one of {value.bit_length()}"
+    elif isinstance(value, str) and "\0" in value:
+        yield f"{where}: holds a NUL character: delete it"

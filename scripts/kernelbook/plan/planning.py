@@ -22,8 +22,7 @@ from kernelbook.plan.earlier import previous, read_object
 from kernelbook.plan.published import published_error
 from kernelbook.plan.surroundings import driver_loaded, gpu, host_build, variables
 from kernelbook.sources.fingerprint import files_digest
-from kernelbook.sources.places import Places
-from kernelbook.sources.workload_source import code_behind_workload
+from kernelbook.sources.workload_source import Places, code_behind_workload
 from kernelbook.text.credentials import without_secrets
 from kernelbook.text.suggestions import near_miss
 from kernelbook.trace.recorded import MEASUREMENT, Recorded, recorded_cases

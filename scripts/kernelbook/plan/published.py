@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernelbook.config.values import value_errors
-from kernelbook.config.yaml_text import YamlError, read_yaml
+from kernelbook.config.yaml_text import YamlError, read_yaml, value_errors
 
 # the columns of the case table that a published figure may fill; other figures stand in the published table alone
 COUNTS = ("kernels", "memcpys", "memsets", "launches")

@@ -1,4 +1,4 @@
-"""What identifies a file or an image that is a folder: equal fingerprints, equal content."""
+"""Fingerprints of files and of images that are folders: equal fingerprints mean equal content."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kernelbook.sources.imports import parsed
 
-LARGEST_READ = 1 << 20  # bytes; of a larger file size and time of change count instead of its content
+LARGEST_READ = 1 << 20  # bytes; for a larger file, size and modification time replace the content
 # Folders of an image below which a Python may be installed, as glob patterns.
 PREFIXES = (
     "usr",
@@ -26,7 +26,7 @@ PREFIXES = (
     "home/*/*",
 )
 LIBRARIES = ("lib*/python3*/site-packages", "lib*/python3*/dist-packages")
-# Packages that are listed with all their files, headers and tests excepted; of others the first two levels count.
+# Packages listed with all files except headers and tests. Of other packages, the first two levels count.
 WHOLE = ("torch", "triton", "liger_kernel", "nvidia")
 SKIPPED = frozenset({"__pycache__", "include", "test", "testing", "share"})
 # Text files that state a version or set the environment of the image.
@@ -45,22 +45,22 @@ SYSTEM_LIBRARIES = (
 
 
 def files_digest(files: Iterable[Path], base: Path) -> str:
-    """16 hexadecimal digits that change with the content of any file, or with its path relative to `base`.
+    """16 hexadecimal digits that depend on the content of each file and its path relative to `base`.
 
-    Comments and layout of Python files do not count.
+    Comments and layout of Python files have no effect.
     """
     entries = sorted(f"{os.path.relpath(file, base)} {_file_digest(file)}" for file in files)
     return _short("\n".join(entries))
 
 
 def _file_digest(file: Path) -> str:
-    python = parsed(file)
-    if python:
-        return _tree_digest(file, python[0])
+    module = parsed(file)
+    if module:
+        return _tree_digest(file, module[0])
     try:
-        found = file.stat()
-        if found.st_size > LARGEST_READ:
-            return f"{found.st_size}-{found.st_mtime_ns}"
+        status = file.stat()
+        if status.st_size > LARGEST_READ:
+            return f"{status.st_size}-{status.st_mtime_ns}"
         return _short(file.read_bytes())
     except OSError:
         return "absent"
@@ -76,10 +76,10 @@ def _tree_digest(file: Path, stamp: str) -> str:
 
 
 def folder_stamp(image: Path, python: str = "python3") -> str:
-    """Changes when torch, Python, a package or the CUDA libraries of an image that is a folder change.
+    """A fingerprint of torch, Python, packages and CUDA libraries in an image that is a folder.
 
-    python: the run's Python in the image; its packages are found wherever a full path says that it lies. The content of
-    version files counts, and names, sizes and times of change of the others; no file is opened that can be large.
+    Version files count with their content, all others with name, size and modification time, so no large file is read.
+    python: the run's Python in the image. With an absolute path, the packages next to it count too.
     """
     prefixes = {place for pattern in PREFIXES for place in image.glob(pattern)}
     if os.path.isabs(python):
@@ -100,7 +100,7 @@ def folder_stamp(image: Path, python: str = "python3") -> str:
 
 
 def _packages(folder: Path, image: Path) -> Iterator[str]:
-    """One line a file of a site-packages folder: name, size and time of change."""
+    """One line per file of a site-packages folder: name, size and modification time."""
     for child in _children(folder):
         if child.is_dir(follow_symlinks=False):
             yield from _listed(child.path, child.name, 64 if child.name in WHOLE else 1)
@@ -109,7 +109,7 @@ def _packages(folder: Path, image: Path) -> Iterator[str]:
 
 
 def _listed(folder: str, name: str, levels: int) -> Iterator[str]:
-    """One line a file of a folder and of `levels - 1` levels below it; name: of the folder, for the lines."""
+    """One line per file of a folder and of `levels - 1` levels below it. `name`: of the folder, in the lines."""
     for child in _children(folder):
         if child.is_dir(follow_symlinks=False):
             if levels > 1 and child.name not in SKIPPED:
@@ -120,19 +120,19 @@ def _listed(folder: str, name: str, levels: int) -> Iterator[str]:
 
 def _children(folder: str | Path) -> list[os.DirEntry[str]]:
     try:
-        with os.scandir(folder) as found:
-            return list(found)
+        with os.scandir(folder) as entries:
+            return list(entries)
     except OSError:
         return []
 
 
 def _entry(file: Path | os.DirEntry[str], name: str) -> str:
-    """Of a link what it leads to counts too."""
+    """One line for a file, or for the target of a link."""
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError:
         return f"{name} absent"
-    return f"{name} {found.st_size} {found.st_mtime_ns}"
+    return f"{name} {status.st_size} {status.st_mtime_ns}"
 
 
 def _short(content: str | bytes) -> str:

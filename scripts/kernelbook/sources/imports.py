@@ -1,6 +1,6 @@
-"""Which files a Python file uses: the modules that it imports, and the data files that its source names.
+"""Finds the files that a Python file uses: the modules that it imports and the data files that its source names.
 
-A measurement is stale when one of them changes. Nothing is imported or run: the source is read with `ast`.
+A measurement is out of date when one of them changes. Nothing is imported or run: the source is parsed with `ast`.
 """
 
 from __future__ import annotations
@@ -29,67 +29,66 @@ WRITING_CALLS = frozenset({"save", "savez", "write_text", "write_bytes", "touch"
 
 @dataclass(frozen=True)
 class Source:
-    """What one Python file names: modules (relative ones with leading dots) and texts that may be names of files."""
+    """Names in a Python file: modules, relative ones with leading dots, and texts that may be names of files."""
 
     modules: frozenset[str] = frozenset()
     texts: frozenset[str] = frozenset()
 
 
 def files_behind(start: Path, folders: Iterable[Path], in_functions: bool = True) -> tuple[Path, ...]:
-    """`start` and every file that it imports, those that are imported by these, and so on; sorted, each once.
+    """`start` and all files that it imports, directly or through other files, sorted.
 
-    folders: where modules are looked for, beside the folder of `start`; what is not found there (torch, the standard
-    library) is left out. in_functions: also what is imported only when a function is called. A file that is not Python
-    stands for itself alone.
+    folders: where modules are looked up, besides the folder of `start`. Modules elsewhere (torch, the standard
+    library) are left out. in_functions: also follow imports that run only when a function is called.
     """
     return tuple(sorted(_follow([start], (start.parent, *folders), in_functions)))
 
 
 def module_files(module: str, folders: Iterable[Path]) -> list[Path]:
-    """The file of a module named with dots, and the __init__.py of each package above it; empty if there is none."""
+    """The file of a module (dotted name) and the __init__.py of each package above it; empty if there is none."""
     roots = tuple(folders)
     return list(_module_files(module, Path(), roots or (Path(),)))
 
 
 def workload_files(starts: Iterable[Path], folders: Iterable[Path], own: Path, texts: Iterable[str]) -> list[Path]:
-    """The files behind a workload: what `starts` import, and the data files that they name.
+    """The files that a workload uses: what `starts` import, and the data files that they name.
 
-    folders: where modules are looked for, in Python's order; the first is the folder of the workload and the second the
-    working folder, in which data files are looked up. A package that is installed from a folder of its own
-    (`pip install --editable`) is followed too. own: a folder whose files name no data. texts: more names of files or
-    folders, from the configuration; a folder stands for all files in it.
+    folders: where modules are looked up, in Python's order. The first is the folder of the workload; the second is the
+    working folder, where data files are looked up. Packages installed with `pip install --editable` are followed too.
+    own: a folder whose files name no data files.
+    texts: further names of files or folders, from the configuration; a folder stands for all files in it.
     """
     roots = tuple(folders)
-    found = _follow(starts, roots, in_functions=True, installed=True)
+    files = _follow(starts, roots, in_functions=True, installed=True)
     while True:
-        sources = [file for file in found if file.suffix == ".py" and not file.is_relative_to(own)]
+        sources = [file for file in files if file.suffix == ".py" and not file.is_relative_to(own)]
         named = {file for source in sources for file in _data_files(source, roots[1])}
-        new = [file for file in named if file not in found]
-        found.update(new)
+        new = named - files
+        files |= new
         if not any(file.suffix == ".py" for file in new):
             break
-        found |= _follow(found, roots, in_functions=True, installed=True)
+        files |= _follow(files, roots, in_functions=True, installed=True)
     for text in texts:
-        found.update(_named_by_configuration(text, roots[:2], roots[1]))
-    return sorted(found)
+        files.update(_named_by_configuration(text, roots[:2], roots[1]))
+    return sorted(files)
 
 
 def _follow(starts: Iterable[Path], roots: tuple[Path, ...], in_functions: bool, installed: bool = False) -> set[Path]:
     todo = list(starts)
-    found = set(todo)
+    files = set(todo)
     while todo:
         file = todo.pop()
         for name in source_of(file, in_functions).modules:
-            new = [path for path in _module_files(name, file, roots, installed) if path not in found]
-            found.update(new)
+            new = [path for path in _module_files(name, file, roots, installed) if path not in files]
+            files.update(new)
             todo += new
-    return found
+    return files
 
 
 def _module_files(name: str, file: Path, roots: tuple[Path, ...], installed: bool = False) -> Iterator[Path]:
-    """Files that Python reads for `import name` in `file`: of each package on the way its __init__.py, then the module.
+    """Files that Python reads for `import name` in `file`: the __init__.py of each package, then the module.
 
-    The last part may be `*`: all modules of the package, since its __all__ may name any of them.
+    The last part may be `*`, for all modules of the package, since its __all__ may name any of them.
     """
     level = len(name) - len(name.lstrip("."))
     parts = [part for part in name[level:].split(".") if part]
@@ -110,7 +109,7 @@ def _module_files(name: str, file: Path, roots: tuple[Path, ...], installed: boo
 
 
 def _places(top: str, roots: tuple[Path, ...]) -> list[Path]:
-    """The folder that a top-level module is taken from; of a namespace package, every folder that has a part of it."""
+    """The folder that a top-level module is imported from; for a namespace package, every folder with a part of it."""
     endings = (os.path.join("", "__init__.py"), ".py", *EXTENSION_SUFFIXES)
     for root in roots:
         if any(os.path.isfile(os.path.join(root, top, ending) if ending[0] != "." else f"{root / top}{ending}")
@@ -121,7 +120,7 @@ def _places(top: str, roots: tuple[Path, ...]) -> list[Path]:
 
 @cache
 def _installed(top: str) -> list[Path]:
-    """The folder of a package that is installed from its source folder; nothing for the standard library and others."""
+    """The source folder of a package that is installed in editable form; empty for all other modules."""
     if top in sys.stdlib_module_names or top == "__main__":
         return []
     try:
@@ -135,20 +134,20 @@ def _installed(top: str) -> list[Path]:
 
 
 def source_of(file: Path, in_functions: bool = True) -> Source:
-    """The names in a Python file; none in a file that is not Python."""
-    tree = parsed(file)
-    return _names_in(file, tree[0], in_functions) if tree else Source()
+    """The names in a Python file; empty for any other file."""
+    module = parsed(file)
+    return _names_in(file, module[0], in_functions) if module else Source()
 
 
 def parsed(file: Path) -> tuple[str, ast.Module] | None:
-    """A stamp of a Python file and its syntax tree; None where it cannot be read or is not Python."""
+    """(stamp that changes with the file, its syntax tree), or None if it cannot be read or is not Python."""
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError:
         return None
-    if file.suffix != ".py" or found.st_size > LARGEST_SOURCE:
+    if file.suffix != ".py" or status.st_size > LARGEST_SOURCE:
         return None
-    stamp = f"{found.st_size}-{found.st_mtime_ns}"
+    stamp = f"{status.st_size}-{status.st_mtime_ns}"
     tree = _tree(file, stamp)
     return (stamp, tree) if tree else None
 
@@ -165,8 +164,9 @@ def _tree(file: Path, stamp: str) -> ast.Module | None:
 def _names_in(file: Path, stamp: str, in_functions: bool) -> Source:
     modules: set[str] = set()
     texts: set[str] = set()
-    written = _written_names(_tree(file, stamp))
-    todo: list[ast.AST] = [_tree(file, stamp)]
+    tree = _tree(file, stamp) or ast.Module([], [])
+    written = _written_names(tree)
+    todo: list[ast.AST] = [tree]
     while todo:
         node = todo.pop()
         if _is_output(node, written):
@@ -200,7 +200,7 @@ def _imported_by_call(node: ast.Call) -> set[str]:
 
 
 def _written_names(tree: ast.Module) -> set[str]:
-    """Variables that stand for a file that is written, as LOG in `open(LOG, "a")` and `Path(LOG).touch()`."""
+    """Variables that name a file that is written, such as LOG in `open(LOG, "a")` and `Path(LOG).touch()`."""
     names: set[str] = set()
     for call in ast.walk(tree):
         if isinstance(call, ast.Call) and _writes(call):
@@ -211,7 +211,7 @@ def _written_names(tree: ast.Module) -> set[str]:
 
 
 def _is_output(node: ast.AST, written: set[str]) -> bool:
-    """Whether what a node names is a result: of a call that writes, or a path given to a variable that is written."""
+    """Whether a node names an output: a call that writes, or the assignment of a path that is written."""
     if isinstance(node, ast.Call):
         return _writes(node)
     if not isinstance(node, ast.Assign) or not all(getattr(target, "id", None) in written for target in node.targets):
@@ -220,7 +220,7 @@ def _is_output(node: ast.AST, written: set[str]) -> bool:
 
 
 def _writes(node: ast.Call) -> bool:
-    """Whether a call writes the file that it names: such a file is a result and not an input."""
+    """Whether a call writes the file that it names, so that the file is not an input."""
     called = _called(node)
     if called != "open":
         return called in WRITING_CALLS
@@ -230,15 +230,15 @@ def _writes(node: ast.Call) -> bool:
 
 
 def _data_files(source: Path, working_folder: Path) -> set[Path]:
-    """Files that exist under a name that stands in the source of a Python file.
+    """Existing files whose names appear in a Python file.
 
-    Looked up in the folder of the file, in those above it, in the working folder, and in every folder whose name stands
-    in the source too, as in `Path(__file__).parent / "data" / "n.txt"`. A name with * or ? stands for all that match.
+    They are looked up in the folder of the file, in those above it, in the working folder, and in every folder whose
+    name appears in the source too, as in `Path(__file__).parent / "data" / "n.txt"`. * and ? are wildcards.
     """
     texts = [text for text in source_of(source).texts if _may_be_name(text)]
     folders = list(dict.fromkeys([source.parent, *source.parents[1:3], working_folder]))
     files = {source.with_suffix(text) for text in texts if re.fullmatch(r"\.\w{1,10}", text)}
-    for folder in folders:  # grows meanwhile
+    for folder in folders:  # the list grows during the loop
         for text in texts:
             for name in {text, text.lstrip("/")}:
                 path = os.path.normpath(os.path.join(folder, name))
@@ -263,7 +263,7 @@ def _is_input(file: Path, working_folder: Path) -> bool:
 
 
 def _named_by_configuration(text: str, folders: Iterable[Path], working_folder: Path) -> Iterator[Path]:
-    """Files that one text of the configuration names: itself, those that match it, or all those of a folder."""
+    """Files that a text of the configuration names: a file, the matches of a pattern, or all files of a folder."""
     if not _may_be_name(text):
         return
     for folder in folders:

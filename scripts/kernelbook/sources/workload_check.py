@@ -1,7 +1,7 @@
-"""Workloads that a configuration names and that are not there: files, functions, variants, parameters.
+"""Finds workloads that a configuration names and that do not exist: files, functions, variants, parameters.
 
-Sources are read with `ast`; nothing is imported. Where a source does not tell, nothing is refused: names made while a
-module runs, decorated functions, `**kwargs`, variants that are put together.
+Sources are parsed with `ast`; nothing is imported. Nothing is rejected where the source does not decide it: names
+defined while a module runs, decorated functions, `**kwargs`, variants that are computed.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelbook.sources.imports import parsed
-from kernelbook.sources.places import Places
-from kernelbook.sources.workload_source import find_source
+from kernelbook.sources.workload_source import Places, find_source
 from kernelbook.text.suggestions import near_miss
 
 NOT_WORKLOADS = ("__init__", "sdpa_backends")
@@ -24,10 +23,10 @@ CONDITIONAL = (ast.If, ast.For, ast.While, ast.Try, ast.With, ast.Match, ast.IfE
 
 
 def workload_errors(cases: Mapping[str, Mapping[str, Any]], places: Places, in_container: bool) -> Iterator[str]:
-    """One line a mistake: where, what, remedy.
+    """One line per mistake: position, fact, remedy.
 
-    cases: the specs of the cases that would be measured. in_container: whether one of them may be measured in a
-    container, which can hold modules that this machine lacks.
+    cases: specifications of the cases that would be measured. in_container: whether a case may run in a container,
+    which can have modules that are missing on this machine.
     """
     for name, spec in cases.items():
         if isinstance(spec.get("workload"), str):
@@ -43,22 +42,21 @@ def _errors_of(spec: Mapping[str, Any], places: Places, in_container: bool) -> I
         if missing:
             yield f"workload: {missing}"
         return
-    tree = parsed(source.files[-1])
-    names = _bound(tree[1].body) if tree else None
-    if names is None:
+    module = parsed(source.files[-1])
+    names = _bound(module[1].body) if module else None
+    if names is None or module is None:
         return
-    found = _lookup(source.function.split("."), names)
-    if found is None:
-        there = [name for name, nodes in names.items() if isinstance(nodes[-1], ast.FunctionDef) and name[0] != "_"]
-        yield f"workload: {workload.rpartition(':')[0] or workload} has no {source.function!r}: " + near_miss(
-            source.function, there
-        )
-    elif isinstance(found, ast.FunctionDef) and not found.decorator_list:
-        yield from _call_errors(spec, workload, found, names, tree[1])
+    function = _lookup(source.function.split("."), names)
+    if function is None:
+        public = [name for name, nodes in names.items() if isinstance(nodes[-1], ast.FunctionDef) and name[0] != "_"]
+        remedy = near_miss(source.function, public)
+        yield f"workload: {workload.rpartition(':')[0] or workload} has no {source.function!r}: {remedy}"
+    elif isinstance(function, ast.FunctionDef) and not function.decorator_list:
+        yield from _call_errors(spec, workload, function, names, module[1])
 
 
 def _missing(workload: str, kind: str, root: Path, scripts: Path, in_container: bool) -> str | None:
-    """What is wrong with a workload whose source is not there; None where it may be somewhere else."""
+    """The mistake in the name of a workload whose source does not exist, or None if it may exist in a container."""
     name, _, function = workload.rpartition(":")
     if kind == "file":
         beside = sorted(path.name for path in (root / name).parent.glob("*.py"))
@@ -86,11 +84,11 @@ def _importable(top: str) -> bool:
         return True
 
 
-Bound = dict[str, list[ast.AST]]  # name -> what it is bound to, in the order of the source
+Bound = dict[str, list[ast.AST]]  # the values of each name, in source order
 
 
 def _bound(body: Iterable[ast.AST]) -> Bound | None:
-    """Names that the statements of a module or class bind; None where that cannot be told."""
+    """Names that the statements of a module or class bind, or None if that depends on running it."""
     names: Bound = {}
     todo = list(body)[::-1]
     while todo:
@@ -117,7 +115,7 @@ def _bound(body: Iterable[ast.AST]) -> Bound | None:
 
 
 def _lookup(path: Sequence[str], names: Bound) -> ast.AST | None:
-    """What a name such as `Blocks.make` is bound to; a text node where that cannot be told; None where it is not."""
+    """The value of a name such as `Blocks.make`: None if it is not bound, a constant if the value is not known."""
     nodes = names.get(path[0])
     if nodes is None:
         return None
@@ -136,7 +134,7 @@ def _lookup(path: Sequence[str], names: Bound) -> ast.AST | None:
 def _call_errors(
     spec: Mapping[str, Any], workload: str, function: ast.FunctionDef, names: Bound, tree: ast.Module
 ) -> Iterator[str]:
-    """Variants and parameters of a case that its function does not know."""
+    """Variants and parameters of a case that its function does not accept."""
     chosen = _variants(function, names, tree)
     variant = spec.get("variant", "plain")
     if chosen is not None and isinstance(variant, str) and variant not in chosen:
@@ -176,7 +174,7 @@ def _parameter_errors(spec: Mapping[str, Any], workload: str, arguments: ast.arg
 
 
 def _plain_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Nodes that are reached whenever the statements run: neither in a condition nor in a function of their own."""
+    """Nodes that always run with the statements: neither conditional nor in a nested function."""
     todo = list(body)
     while todo:
         node = todo.pop()
@@ -186,18 +184,18 @@ def _plain_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
 
 
 def _variants(function: ast.FunctionDef, names: Bound, tree: ast.Module) -> dict[str, ast.AST | None] | None:
-    """The variants that `context.choose({...})` knows, each with what it stands for; None where that is not told."""
+    """The variants in `context.choose({...})` with their values, or None if they are not known."""
     arguments = [*function.args.posonlyargs, *function.args.args]
     if not arguments or _may_end_early(function):
         return None
-    found: dict[str, ast.AST | None] | None = None
+    variants: dict[str, ast.AST | None] | None = None
     for node in _plain_nodes(function.body):
-        if _is_choice(node, arguments[0].arg):
-            entries = _entries(node.args[0], _bound(function.body) or {}, names, tree)
+        if choices := _choices(node, arguments[0].arg):
+            entries = _entries(choices, _bound(function.body) or {}, names, tree)
             if entries is None:
                 return None
-            found = entries if found is None else {key: entries[key] for key in found if key in entries}
-    return found
+            variants = entries if variants is None else {key: entries[key] for key in variants if key in entries}
+    return variants
 
 
 def _may_end_early(function: ast.FunctionDef) -> bool:
@@ -209,63 +207,67 @@ def _may_end_early(function: ast.FunctionDef) -> bool:
     return any(id(node) not in plain and id(node) not in skipped for node in returns)
 
 
-def _is_choice(node: ast.AST, context: str) -> bool:
-    return (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "choose"
-        and isinstance(node.func.value, ast.Name)
-        and node.func.value.id == context
-        and len(node.args) == 1
-    )
+def _choices(node: ast.AST, context: str) -> ast.expr | None:
+    """The argument of `context.choose(...)`, or None for any other node."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or len(node.args) != 1:
+        return None
+    owner = node.func.value
+    is_choice = node.func.attr == "choose" and isinstance(owner, ast.Name) and owner.id == context
+    return node.args[0] if is_choice else None
 
 
 def _passes_on(function: ast.FunctionDef) -> bool:
-    """Whether it calls what it has chosen with all its keyword arguments: `context.choose(...)(context, **params)`."""
+    """Whether it calls the chosen function with all its keyword arguments: `context.choose(...)(context, **params)`."""
+    keywords = function.args.kwarg
     for node in _plain_nodes(function.body):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Call):
+        if keywords and isinstance(node, ast.Call) and isinstance(node.func, ast.Call):
             passed = [word.value.id for word in node.keywords if word.arg is None and isinstance(word.value, ast.Name)]
-            if passed == [function.args.kwarg.arg] and len(node.keywords) == 1:
+            if passed == [keywords.arg] and len(node.keywords) == 1:
                 return True
     return False
 
 
 def _entries(node: ast.AST, local: Bound, names: Bound, tree: ast.Module) -> dict[str, ast.AST | None] | None:
-    """Keys and values of a dict that is written out; None where a part of it is not."""
+    """Keys and values of a literal dict (without values, of a list), or None if a part of it is computed."""
     if isinstance(node, ast.Name):
         bound = local.get(node.id) or names.get(node.id) or []
         if len(bound) != 1 or _is_changed(node.id, tree):
             return None
         return _entries(bound[0], local, names, tree)
     if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-        keys = [item.value if isinstance(item, ast.Constant) else None for item in node.elts]
-        return dict.fromkeys(keys) if all(isinstance(key, str) for key in keys) else None
+        texts = [text for item in node.elts if (text := _text(item)) is not None]
+        return dict.fromkeys(texts) if len(texts) == len(node.elts) else None
     if isinstance(node, ast.Call) and ast.unparse(node.func) == "dict.fromkeys" and node.args:
         keys = _entries(node.args[0], local, names, tree)
         return None if keys is None else dict.fromkeys(keys)
     if not isinstance(node, ast.Dict):
         return None
-    found: dict[str, ast.AST | None] = {}
+    entries: dict[str, ast.AST | None] = {}
     for key, value in zip(node.keys, node.values, strict=True):
         if key is None:
             more = _entries(value, local, names, tree)
         else:
-            more = {key.value: value} if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
+            more = None if (text := _text(key)) is None else {text: value}
         if more is None:
             return None
-        found |= more
-    return found
+        entries |= more
+    return entries
+
+
+def _text(node: ast.expr) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
 def _is_changed(name: str, tree: ast.Module) -> bool:
-    """Whether a module adds to a dict after it is made: `NAME["x"] = ...`, `NAME.update(...)`, `NAME |= ...`."""
+    """Whether a module changes a dict after creating it: `NAME["x"] = ...`, `NAME.update(...)`, `NAME |= ...`."""
     for node in ast.walk(tree):
+        target: ast.expr | None = None
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
             target = node.value
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             target = node.func.value if node.func.attr in ("update", "setdefault", "append", "add") else None
-        else:
-            target = node.target if isinstance(node, ast.AugAssign) else None
+        elif isinstance(node, ast.AugAssign):
+            target = node.target
         if isinstance(target, ast.Name) and target.id == name:
             return True
     return False

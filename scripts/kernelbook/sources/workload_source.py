@@ -1,4 +1,4 @@
-"""Where the source of a workload lies, by the name that a case gives."""
+"""Where the files that a configuration names are: in the working folder, or else in the project's own."""
 
 from __future__ import annotations
 
@@ -11,11 +11,30 @@ from kernelbook.sources.imports import module_files, workload_files
 
 
 @dataclass(frozen=True)
+class Places:
+    """root: the working folder. home: the checkout of the project, often the same."""
+
+    root: Path
+    home: Path
+
+    def ours(self, path: str) -> str:
+        """Path of a file of the project: relative if the checkout is the working folder, otherwise absolute."""
+        return path if self.home == self.root else (self.home / path).as_posix()
+
+    def named(self, path: str) -> Path:
+        """A file or folder named in the configuration."""
+        if Path(path).is_absolute() or os.path.exists(self.root / path):
+            return Path(path)
+        return Path(self.ours(path))
+
+
+@dataclass(frozen=True)
 class WorkloadSource:
     """The source of `attention`, `path/to/file.py:function` or `package.module:function`.
 
-    kind: built-in | file | module. files: its file; of a module also the __init__.py of each package above it; empty
-    where there is none. folders: where its imports are looked for, in Python's order.
+    kind: built-in, file or module.
+    files: its file and, for a module, the __init__.py of each package above it; empty if there is none.
+    folders: where its imports are looked up, in Python's order.
     """
 
     kind: str
@@ -25,26 +44,28 @@ class WorkloadSource:
 
 
 def find_source(workload: str, root: Path, scripts: Path) -> WorkloadSource:
-    """Look up a workload as the measuring side does (scripts/workloads/harness/building.py), without importing it.
+    """Find a workload as scripts/workloads/harness/building.py does, without importing it.
 
-    root: the working folder. scripts: the project's own.
+    root: the working folder. scripts: the folder of the project's scripts.
     """
     name, colon, function = workload.rpartition(":")
     paths = [Path(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     folders = (root, scripts, *paths)
     if name.endswith(".py"):
         file = Path(os.path.normpath(root / name))
-        return WorkloadSource("file", function, _there([file]), (file.parent, *folders))
-    if colon:  # without a name, as in `:function`, there is no such module
-        return WorkloadSource("module", function, _there(module_files(name, folders) if name else []), (root, *folders))
+        return WorkloadSource("file", function, _existing([file]), (file.parent, *folders))
+    if colon:  # `:function` names no module
+        return WorkloadSource(
+            "module", function, _existing(module_files(name, folders) if name else []), (root, *folders)
+        )
     built_in = scripts / "workloads"
-    return WorkloadSource("built-in", workload, _there([built_in / f"{workload}.py"]), (built_in, *folders))
+    return WorkloadSource("built-in", workload, _existing([built_in / f"{workload}.py"]), (built_in, *folders))
 
 
 def code_behind_workload(workload: str, texts: Iterable[str], root: Path, scripts: Path) -> tuple[Path, ...]:
-    """The code that all workloads share, the source of this one, and the files behind it.
+    """The code that all workloads share, the source of this one, and the files that it uses.
 
-    texts: more names of data files, from the configuration.
+    texts: further names of data files, from the configuration.
     """
     source = find_source(workload, root, scripts)
     harness = sorted(scripts.glob("workloads/harness/*.py"))
@@ -52,5 +73,5 @@ def code_behind_workload(workload: str, texts: Iterable[str], root: Path, script
     return tuple(harness + [file for file in behind if file not in harness])
 
 
-def _there(files: Iterable[Path]) -> tuple[Path, ...]:
+def _existing(files: Iterable[Path]) -> tuple[Path, ...]:
     return tuple(file for file in files if file.is_file())

@@ -1,12 +1,14 @@
-"""Many traces at once: finding them, reading them on the cores there are, writing their tables."""
+"""Finds traces, reads them in parallel and writes their tables."""
 
 from __future__ import annotations
 
 import os
+import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,11 +20,15 @@ from kernelbook.trace.reading import read_trace
 from kernelbook.trace.types import TraceError
 
 _POLL_S = 0.1
+_PATIENCE_S = 2.0
 
 
 @dataclass(frozen=True)
 class Job:
-    """A file to read. optional: found in a folder, so it is skipped when it is no trace. output: for its tables."""
+    """A file to read.
+
+    optional: it was found in a folder, so it is skipped if it is not a trace. output: folder for its tables.
+    """
 
     path: Path
     optional: bool
@@ -31,37 +37,34 @@ class Job:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why there is no summary: one line. skippable: the file came with a folder and is no trace."""
+    """Why there is no summary, in one line. skippable: the file was found in a folder and is not a trace."""
 
     message: str
     skippable: bool
 
 
 def find_jobs(paths: Sequence[Path], output: Path | None) -> list[Job]:
-    """A job a file; of a folder every *.json and *.json.gz below it. No two jobs write into one folder."""
-    found: list[tuple[Path, bool]] = []
+    """One job per file; folders stand for every *.json and *.json.gz below them. Each job has an output of its own."""
+    files: list[tuple[Path, bool]] = []
     for path in paths:
-        if path.is_dir():
-            found += [(file, True) for file in trace_files(path)]
-        else:
-            found.append((path, False))
-    taken: set[str] = set()
-    return [Job(path, optional, output / _free_name(path, taken) if output else None) for path, optional in found]
+        files += [(file, True) for file in trace_files(path)] if path.is_dir() else [(path, False)]
+    used: set[str] = set()
+    return [Job(path, optional, output / _unused_name(path, used) if output else None) for path, optional in files]
 
 
-def _free_name(path: Path, taken: set[str]) -> str:
+def _unused_name(path: Path, used: set[str]) -> str:
     stem = without_ending(path.name)
-    stem = os.fsencode(stem).decode("utf-8", "replace") or "trace"  # Arrow and CSV take no half characters
+    stem = os.fsencode(stem).decode("utf-8", "replace") or "trace"  # Arrow and CSV accept no lone surrogates
     name, number = stem, 1
-    while name.lower() in taken:
+    while name.lower() in used:
         number += 1
         name = f"{stem}-{number}"
-    taken.add(name.lower())
+    used.add(name.lower())
     return name
 
 
 def run_job(job: Job, annotation: str | None) -> Summary | Failure:
-    """Read one trace and write its tables."""
+    """Read one trace, and write its tables if the job has an output."""
     try:
         reading = read_trace(job.path, annotation)
     except TraceError as error:
@@ -79,9 +82,9 @@ def run_job(job: Job, annotation: str | None) -> Summary | Failure:
     return summarize(reading, trace_notes(reading))
 
 
-def among_each_other(summaries: Sequence[Summary]) -> list[Summary]:
-    """The summaries with their ranks, and with what is to be said of them as windows and ranks of jobs."""
-    found = list(summaries)
+def relate(summaries: Sequence[Summary]) -> list[Summary]:
+    """The summaries with their ranks, and with warnings and notes about them as windows and ranks of jobs."""
+    related = list(summaries)
     for job in jobs_of([TraceFile(Path(each.source), each.distributed, each.device) for each in summaries]):
         for process in job.processes:
             of = len(process.windows)
@@ -89,16 +92,19 @@ def among_each_other(summaries: Sequence[Summary]) -> list[Summary]:
                 warnings = [*job.warnings(process), *window.warnings()]
                 message = f"window {number} of {of} of one process, {window.worker}"
                 notes = [{"code": "window", "count": of, "message": message}] if of > 1 else []
-                found[window.place] = summaries[window.place].among(process.rank, warnings, notes)
-    return found
+                related[window.place] = summaries[window.place].related(process.rank, warnings, notes)
+    return related
 
 
 def run_jobs(
     jobs: Sequence[Job], annotation: str | None, progress: Callable[[int], None] | None = None
 ) -> Iterator[Summary | Failure]:
-    """Results in the order of the jobs. `progress` is called with the number of files done, a few times a second."""
+    """Yield the results in the order of the jobs.
+
+    progress: called a few times a second with the number of files done.
+    """
     workers = min(len(jobs), os.cpu_count() or 1)
-    pool: Executor = ProcessPoolExecutor(workers) if workers > 1 else ThreadPoolExecutor(1)
+    pool = _processes(workers) if workers > 1 else ThreadPoolExecutor(1)
     with pool:
         futures = [pool.submit(run_job, job, annotation) for job in jobs]
         waiting: set[Future[Summary | Failure]] = set(futures)
@@ -110,19 +116,53 @@ def run_jobs(
             yield _outcome(job, annotation, future)
 
 
+def _processes(workers: int) -> Executor:
+    from concurrent.futures import ProcessPoolExecutor  # imports multiprocessing, which one trace does not need
+
+    return ProcessPoolExecutor(workers)
+
+
 def _outcome(
     job: Job, annotation: str | None, future: Future[Summary | Failure], alone: bool = False
 ) -> Summary | Failure:
-    """What the job returned. A worker that was killed, or a bug, is a failure of the one file that it happened on."""
+    """The result of a job. A killed worker or a bug is a failure of that one file."""
     error = future.exception()
     if error is None:
         return future.result()
-    if not isinstance(error, BrokenProcessPool):
+    if not isinstance(error, BrokenExecutor):
         if os.environ.get(TRACEBACK) == "1":
             traceback.print_exception(error)
         what = f"{type(error).__name__}: {error}".replace("\n", " ")
         return Failure(f"{job.path}: a bug in the reader ({what}); please report it with the file", False)
     if alone:
         return Failure(f"{job.path}: reading was killed, perhaps for lack of memory", False)
-    with ProcessPoolExecutor(1) as pool:  # a killed worker fails all jobs that were not done, whoever was the cause
+    with _processes(1) as pool:  # a killed worker fails all unfinished jobs: find out which was the cause
         return _outcome(job, annotation, pool.submit(run_job, job, annotation), alone=True)
+
+
+@contextmanager
+def progress_bar(files: int) -> Iterator[Callable[[int], None] | None]:
+    """A function that takes the number of files done, or None if stderr is not a terminal.
+
+    The bar appears for several files, or after two seconds.
+    """
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("reading traces"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task("", total=files)
+    began = time.monotonic()
+
+    def report(done: int) -> None:
+        if not bar.live.is_started and (files > 1 or time.monotonic() - began > _PATIENCE_S):
+            bar.start()
+        bar.update(task, completed=done)
+
+    try:
+        yield report
+    finally:
+        bar.stop()

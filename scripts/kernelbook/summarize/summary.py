@@ -1,4 +1,4 @@
-"""One trace in short: the object that `summarize_trace.py --json` prints, and figures per annotation for people."""
+"""A summary of one trace: the object that `summarize_trace.py --json` prints, and figures per annotation."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ _RANGE_COLUMNS = (
 
 @dataclass(frozen=True)
 class Summary:
-    """What is shown of one trace; small, whatever the trace's size.
+    """What is printed of one trace; small, whatever the size of the trace.
 
-    distributed: torch's distributedInfo. rank, and a warning about the other traces of its job: see `among`.
-    notes: what is peculiar about the file (`trace_notes`), each with code, count and message.
-    annotation: the name or glob by which ranges were chosen. ranges, annotations, range_kernels and range_ops are of
-    those ranges alone, the last two None without it; totals, kernels and ops are of the whole file.
+    distributed: torch's distributedInfo. rank: see `related`.
+    notes: unusual properties of the file (`trace_notes`), each with code, count and message.
+    annotation: name or glob of the selected ranges, or None.
+    ranges, annotations: with an annotation, of the selected ranges only.
+    range_kernels, range_ops: as `kernels` and `ops`, of the selected ranges only; None without an annotation.
     """
 
     source: str
@@ -44,13 +45,13 @@ class Summary:
     range_kernels: list[dict[str, Any]] | None = None
     range_ops: list[dict[str, Any]] | None = None
 
-    def among(self, rank: int | None, more: Sequence[TraceWarning], notes: Sequence[Mapping[str, Any]]) -> Summary:
-        """With its rank among the other traces, and what is to be said of it among them."""
+    def related(self, rank: int | None, more: Sequence[TraceWarning], notes: Sequence[Mapping[str, Any]]) -> Summary:
+        """The summary with its rank in its job, and with warnings and notes about it as a part of the job."""
         return replace(self, rank=rank, warnings=(*self.warnings, *more), notes=(*self.notes, *notes))
 
     def to_json(self) -> str:
-        """One line of strict JSON, after the schema of `--json`."""
-        chosen = {"range_kernels": self.range_kernels, "range_ops": self.range_ops}
+        """One line of strict JSON; trace/trace.schema.json describes it."""
+        selected = {"range_kernels": self.range_kernels, "range_ops": self.range_ops}
         return json.dumps(
             {
                 "schema": SCHEMA,
@@ -64,7 +65,7 @@ class Summary:
                 "ops": self.ops,
                 "rank": self.rank,
                 "notes": list(self.notes),
-                **(chosen if self.annotation is not None else {}),
+                **(selected if self.annotation is not None else {}),
             },
             allow_nan=False,
         )

@@ -1,4 +1,4 @@
-"""Summaries for people: tables in a terminal."""
+"""Prints summaries as tables in a terminal."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _WIDTH_WITHOUT_TERMINAL = 160
 
 
 def output_console() -> Console:
-    """Standard output; without colours, and wide, when it is no terminal."""
+    """Standard output; wide and without colours if it is not a terminal."""
     width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
     return Console(width=width, highlight=False, no_color=None if sys.stdout.isatty() else True)
 
 
 def show(console: Console, summary: Summary) -> None:
-    """Print one trace: what it is, its warnings and notes, its annotations, top kernels and top ops."""
+    """Print the totals, warnings, notes, annotations, top kernels and top ops of one trace."""
     console.print(Text(visible(summary.source), style="bold"), soft_wrap=True)
     facts = [(summary.device and visible(summary.device)) or "no device named"]
     facts += [f"rank {summary.rank}"] if summary.rank is not None else []
@@ -80,7 +80,7 @@ def _table(title: str, width: int, first: str, *numbers: str) -> Table:
 
 
 def _room(width: int) -> int:
-    """How many characters a name may have."""
+    """Longest name, in characters."""
     return min(_NAME_WIDTH, max(_LEAST_NAME_WIDTH, width // 3))
 
 
@@ -89,41 +89,41 @@ def _name(value: str, width: int, note: str = "") -> Text:
 
 
 def labels(names: Sequence[str], room: int) -> list[str]:
-    """A label of at most `room` characters a name, by which each can be told from the others.
+    """A unique label of at most `room` characters for each name.
 
-    The function's own name; where several share it, with the rest of the whole name from where they begin to differ.
+    It is the name of the function. Where names share it, the rest of the name follows, from the first difference.
     """
-    found = [short(name, room) for name in names]
-    for label, count in Counter(found).items():
+    labels = [short(name, room) for name in names]
+    for label, count in Counter(labels).items():
         if count > 1:
-            alike = [place for place, other in enumerate(found) if other == label]
+            alike = [place for place, other in enumerate(labels) if other == label]
             for place, rest in zip(alike, _from_difference([visible(names[place]) for place in alike]), strict=True):
                 head = clip(label, room // 2)
-                found[place] = f"{head} …{clip(rest, room - len(head) - 2)}"
-    return _numbered(found, room)
+                labels[place] = f"{head} …{clip(rest, room - len(head) - 2)}"
+    return _numbered(labels, room)
 
 
 def _from_difference(names: Sequence[str]) -> list[str]:
-    """The names without what all of them begin with, cut at the beginning of a word."""
+    """The names without their common start, cut at the beginning of a word."""
     columns = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
     same = re.sub(r"[A-Za-z0-9]*$", "", "".join(letters[0] for letters in columns))
     return [name[len(same) :] for name in names]
 
 
-def _numbered(found: Sequence[str], room: int) -> list[str]:
-    """Labels that are still alike get the number of their row among them."""
-    count = Counter(found)
-    seen: Counter[str] = Counter()
+def _numbered(labels: Sequence[str], room: int) -> list[str]:
+    """Number the labels that are still equal."""
+    count = Counter(labels)
+    used: Counter[str] = Counter()
     numbered = []
-    for label in found:
-        seen[label] += 1
-        ending = f" #{seen[label]}" if count[label] > 1 else ""
+    for label in labels:
+        used[label] += 1
+        ending = f" #{used[label]}" if count[label] > 1 else ""
         numbered.append(clip(label, room - len(ending)) + ending)
     return numbered
 
 
 def _annotation_table(summary: Summary, width: int) -> Table:
-    """Counts have a column each, or share one where there is no room."""
+    """In a narrow terminal, the counts share a column."""
     annotations = summary.annotations
     left_out = len(annotations) - MOST_ANNOTATIONS
     more = f"; {left_out:,} more are in --json" if left_out > 0 else ""
@@ -146,7 +146,7 @@ def _annotation_table(summary: Summary, width: int) -> Table:
 
 
 def _group(each: AnnotationSummary, width: int) -> Text:
-    """The name and, where its ranges did several kinds of work, which; their labels on a line of their own."""
+    """The name and the kind of work, if there are several; the labels are on a line of their own."""
     which = f" [kind {each.kind + 1} of {each.kinds}]" if each.kind is not None else f" [rarer of {each.kinds} kinds]"
     nested = f" [{each.nested:,} more inside]" if each.nested else ""
     note = (which if each.kinds > 1 else "") + nested + (_INFERRED if each.inferred else "")

@@ -1,4 +1,4 @@
-"""Removes passwords and tokens from text. Paths stay: see `scrubbing` for text that is published."""
+"""Removes passwords and tokens from text. Paths are kept; `scrubbing` is for text that is published."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ LEAST_LETTERS = 6
 SECRET_NAME = re.compile(r"(?:TOKEN|PASSWORD|PASSWD|SECRET|API_?KEY|ACCESS_KEY|PRIVATE_KEY|WEBHOOK|CREDENTIALS?)$")
 
 
-def without_secrets(text: str, known: Iterable[str] = ()) -> str:
-    """The text with credentials removed from addresses, and others replaced by `<secret>`.
+def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:
+    """Remove credentials from addresses, and replace others by `<secret>`.
 
-    known: credentials that are hidden wherever they stand. Short ones may be part of ordinary words and are left out.
+    secrets: further credentials to replace. Those of less than LEAST_LETTERS are kept, since they may be part of words.
     """
     lower = text.lower()
     for shape in _shapes():
         if any(word in lower for word in shape.words):
             text = shape.pattern.sub(shape.replacement, text)
-    for secret in sorted({secret for secret in known if len(secret) >= LEAST_LETTERS}, key=len, reverse=True):
+    for secret in sorted({secret for secret in secrets if len(secret) >= LEAST_LETTERS}, key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
     return text
 
 
 def passwords_in(address: str) -> tuple[str, ...]:
-    """The password of scheme://user:password@host, in the spellings that messages may have; empty without one."""
-    found = re.search(r"://[^\s/:@]+:(?!\d+/)(\S+)@(?!sha\d+:)", address)
-    return (found[1], unquote(found[1])) if found else ()
+    """The password of scheme://user:password@host as written and decoded; empty if there is none."""
+    match = re.search(r"://[^\s/:@]+:(?!\d+/)(\S+)@(?!sha\d+:)", address)
+    return (match[1], unquote(match[1])) if match else ()
 
 
 def secrets_in(environ: Mapping[str, str]) -> Iterator[str]:
-    """Values of the environment variables that hold credentials, by their names."""
+    """Values of the environment variables whose names suggest credentials."""
     for name, value in environ.items():
         if SECRET_NAME.search(name.upper()) and not value.startswith("/") and not value.isdecimal():
             yield from (value, json.dumps(value)[1:-1])
@@ -53,12 +53,12 @@ class _Shape:
 
 @cache
 def _shapes() -> tuple[_Shape, ...]:
-    """The lines of `SHAPES`, whose head explains them."""
+    """The patterns in `SHAPES`; the file describes its format."""
     lines = SHAPES.read_text(encoding="utf-8").splitlines()
     return tuple(_shape(*line.split(" ", 2)) for line in lines if line and not line.startswith("#"))
 
 
 def _shape(what: str, words: str, regex: str) -> _Shape:
     kept = r"\g<kept>" if "(?P<kept>" in regex else ""
-    wanted = ("",) if words == "*" else tuple(words.split(","))
-    return _Shape(wanted, re.compile(regex, re.MULTILINE), f"{kept}{HIDDEN}" if what == "hide" else "")
+    required = ("",) if words == "*" else tuple(words.split(","))
+    return _Shape(required, re.compile(regex, re.MULTILINE), f"{kept}{HIDDEN}" if what == "hide" else "")

@@ -1,7 +1,7 @@
-"""Numbers and names as a reader sees them, and names from traces made harmless in Markdown and CSV.
+"""Formats numbers and names for readers, and escapes untrusted names for Markdown and CSV.
 
-HTML is left to Jinja's autoescape. `visible` must run first everywhere: it takes from a name the characters that
-would reorder or hide what stands beside it.
+Jinja's autoescape escapes HTML. `visible` must be applied first everywhere: it replaces characters that would reorder
+or hide the text around them.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Iterable
 
 from kernelbook.text.units import NOT_AVAILABLE, UNITS, duration, plural, significant  # noqa: F401 - read through this module
 
-# What Markdown gives a meaning: signs anywhere; an underscore at the edge of a word; what makes an address a link; and
-# at the start of a line, after at most one blank, what begins a list, a heading or the like.
+# Markdown syntax: signs anywhere, an underscore at the edge of a word, the parts of an address that make it a link, and
+# at the start of a line, after at most one blank, the signs of lists and headings.
 _MARKDOWN_SPECIAL = re.compile(r"[\\`*\[\]|~^$<>&{}]|(?<![^\W_])_|_(?![^\W_])|=(?==)|(?<==)=|:(?=//)|(?<=www)\.")
 _MARKDOWN_START = re.compile(r"^( ?)([#=!?]|[-+](?!\d))|^( ?\d+)([.)])(?=\s|$)")
 _NAMED = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
@@ -23,11 +23,11 @@ _FORMULA_START = ("=", "+", "-", "@", "\t", "\r")
 
 
 class Markdown(str):
-    """Text that is Markdown already and must not be escaped again."""
+    """Markdown text, which must not be escaped again."""
 
 
 def visible(value: object) -> str:
-    """Text with control, format and lone surrogate characters spelled out, `[U+202E]`, and line breaks as spaces."""
+    """Text with line breaks as spaces and control, format and lone surrogate characters as `[U+202E]`."""
     text = re.sub(r"[\r\n\t\u2028\u2029]+", " ", str(value))
     if text.isascii() and text.isprintable():
         return text
@@ -35,7 +35,7 @@ def visible(value: object) -> str:
 
 
 def clip(value: object, limit: int = 96) -> str:
-    """At most `limit` characters; the middle is what is left out, since both ends of a kernel's name tell."""
+    """Shorten to `limit` characters by leaving out the middle, since both ends of a kernel's name are informative."""
     text = visible(value)
     if len(text) <= limit:
         return text
@@ -44,10 +44,10 @@ def clip(value: object, limit: int = 96) -> str:
 
 
 def markdown(value: object) -> Markdown:
-    """Any text as inert inline Markdown, fit for a table cell.
+    """Escape text for inline Markdown and table cells.
 
-    Signs with a meaning become HTML entities. These are right both in Markdown and inside HTML blocks, in which some
-    renderers read no Markdown at all, so that a backslash would protect nothing.
+    Signs with a meaning become HTML entities, which also work inside HTML blocks. Some renderers read no Markdown
+    there, so a backslash would have no effect.
     """
     if isinstance(value, Markdown):
         return value
@@ -55,8 +55,8 @@ def markdown(value: object) -> Markdown:
 
 
 def _inert(text: str) -> str:
-    text = _MARKDOWN_SPECIAL.sub(lambda found: _entity(found[0]), text)
-    return _MARKDOWN_START.sub(lambda found: (found[1] or found[3] or "") + _entity(found[2] or found[4]), text)
+    text = _MARKDOWN_SPECIAL.sub(lambda match: _entity(match[0]), text)
+    return _MARKDOWN_START.sub(lambda match: (match[1] or match[3] or "") + _entity(match[2] or match[4]), text)
 
 
 def _entity(sign: str) -> str:
@@ -64,21 +64,21 @@ def _entity(sign: str) -> str:
 
 
 def code(value: object, limit: int = 96) -> Markdown:
-    """A name as code, fit for a table cell. Backticks are for plain names only, as they protect nothing inside HTML."""
+    """A name as code for a table cell. Only plain names get backticks, because these have no effect inside HTML."""
     text = clip(value, limit).strip()
     plain = _PLAIN_NAME.fullmatch(text)
     return Markdown(f"`{text}`" if plain else f"<code>{_inert(text)}</code>")
 
 
 def block(lines: Iterable[str]) -> Markdown:
-    """Lines of text as they are."""
+    """Preformatted lines."""
     return Markdown("\n".join(["<pre>", *(_inert(visible(line)) for line in lines), "</pre>"]))
 
 
 def csv_cell(value: object) -> object:
-    """A cell that no spreadsheet takes for a formula: such text gets a leading apostrophe. Numbers stay as they are.
+    """Prefix text that a spreadsheet would read as a formula with an apostrophe.
 
-    Control characters are spelled out, as everywhere: a terminal may be what shows the file.
+    Control characters are replaced as in `visible`, since the file may be printed to a terminal.
     """
     if not isinstance(value, str):
         return value
@@ -86,12 +86,12 @@ def csv_cell(value: object) -> object:
 
 
 def slug(value: object) -> str:
-    """An id for an anchor, of lower-case letters, digits, dots and dashes only."""
+    """An HTML id of lower-case letters, digits, dots and dashes."""
     return re.sub(r"[^a-z0-9.-]+", "-", str(value).lower()).strip("-")[:80] or "x"
 
 
 def titles(workloads: Iterable[str]) -> dict[str, str]:
-    """What each workload is called in a heading: one in a file without its folders, if it alone is so."""
+    """Title of each workload: its path without folders, if that is unique."""
     names = list(workloads)
     short = {name: name.rsplit("/", 1)[-1] or name for name in names}
     often = Counter(short.values())
@@ -99,16 +99,16 @@ def titles(workloads: Iterable[str]) -> dict[str, str]:
 
 
 def axis(value: float, scale: float) -> str:
-    """A tick's label in the unit of its scale, so that all ticks of an axis share one: `0.5 ms` beside `2 ms`."""
+    """Label of a tick in the unit of its scale, so that all ticks of an axis share a unit: `0.5 ms`, `2 ms`."""
     size, unit = next(((size, unit) for size, unit in UNITS if scale >= size), UNITS[-1])
     return f"{value / size:g} {unit}" if value else "0"
 
 
 def listed(value: object, limit: int = 240) -> str:
-    """As many whole items of a list as fit, and how many more there are; one item alone is clipped in its middle.
+    """Shorten a list to as many whole items as fit and the number of the others; a single item is clipped.
 
-    Items end at semicolons, else at commas: at both where that of a semicolon is too long, and then they are not
-    counted. Where some are of several each (`2 x fill`), it is kinds that are left.
+    Items end at semicolons or, without these, at commas. Where the first item is too long, they end at both and are not
+    counted. Where items have a number (`2 x fill`), the others are counted as kinds.
     """
     whole = visible(value)
     items = re.split(r"(?<=;) ", whole)
@@ -127,7 +127,7 @@ def listed(value: object, limit: int = 240) -> str:
 
 
 def lead(value: object, limit: int = 220) -> str:
-    """As many whole sentences as fit, the first at least; that one is clipped where it alone is too long."""
+    """As many whole sentences as fit, at least the first, which is clipped if it is too long."""
     sentences = re.split(r"(?<=\.) ", visible(value))
     kept = sentences[0]
     for sentence in sentences[1:]:
@@ -142,7 +142,7 @@ def number(value: float | None) -> str:
 
 
 def ratio(value: float | None, places: int = 2) -> str:
-    """`2.80×`, `0.80×`; very small ones keep significant digits."""
+    """`2.80×`, `0.80×`; very small and large ratios get significant digits."""
     if value is None:
         return NOT_AVAILABLE
     return f"{value:.{places}f}×" if 0.1 <= value < 10 else f"{significant(value)}×"

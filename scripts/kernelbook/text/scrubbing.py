@@ -1,7 +1,6 @@
-"""Removes from text what must not be published: credentials, and absolute paths of the machine.
+"""Removes credentials and absolute paths of the machine from text that is published.
 
-`edition.collect` applies it to all that an edition holds. Report, history, site, feed and webhook get their text from
-there.
+`edition.collect` applies it to the whole edition, from which report, history, site, feed and webhook take their text.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from kernelbook.text.credentials import secrets_in, without_secrets
 
 Folders = Mapping[str, Path | str | None]
 CHECKOUT = Path(__file__).resolve().parents[3]
-#: Folders of the operating system, which are alike on every machine. Paths in them stay as they are.
+#: Folders of the operating system, which are the same on every machine. Paths in them are kept.
 SYSTEM = {"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "opt", "proc", "sbin", "sys", "usr"}
-#: Folders where people's files are on one machine or another. What this machine has beside `SYSTEM` is added.
+#: Folders that hold users' files on some machine. Other top-level folders of this machine are added.
 PEOPLE = {"data", "fsx", "gpfs", "lustre", "media", "mnt", "net", "nfs", "private", "projects", "scratch", "shared"}
 PEOPLE |= {"srv", "storage", "tmp", "var", "work", "workspace"}
 NAME = r"(?:[\w.@+-]|\\u[0-9a-fA-F]{4})+"  # one part of a path; JSON may spell a letter as \u00fc
@@ -34,17 +33,17 @@ HOME = re.compile(rf"{START}(?:(?:/{NAME})*/(?:home|Users)/{NAME}|[A-Za-z]:\\+Us
 
 
 class Scrubber:
-    """Makes text fit to be published.
+    """Removes private information from text.
 
-    Folders of this machine become words such as `<cwd>` and `<home>`, and so do homes on other machines. Of any other
-    absolute path outside the operating system's folders the last part is kept: `<path>/trace.json`.
+    Folders of this machine and home folders of any machine become words such as `<cwd>` and `<home>`. Of other absolute
+    paths outside the operating system's folders only the last part is kept: `<path>/trace.json`.
     """
 
     def __init__(self, folders: Folders | None = None, secrets: Iterable[str] = ()) -> None:
-        """folders: more folders of this machine, by word. secrets: credentials whose text is known."""
+        """folders: further folders of this machine, by word. secrets: credentials to remove."""
         self._words = _spellings(folders or {})
-        known = "|".join(re.escape(folder) for folder in self._words)
-        self._folder = re.compile(rf"(?<![\w.-])(?:{known})(?![\w.-]*\w)")
+        folder_names = "|".join(re.escape(folder) for folder in self._words)
+        self._folder = re.compile(rf"(?<![\w.-])(?:{folder_names})(?![\w.-]*\w)")
         self._secrets = tuple(secrets)
         self._tops = [f"/{name}/" for name in sorted((PEOPLE | set(os.listdir("/"))) - SYSTEM)]
         tops = "|".join(re.escape(top[1:-1]) for top in self._tops)
@@ -54,16 +53,16 @@ class Scrubber:
         self._short_text = lru_cache(maxsize=1 << 16)(self.text)
 
     def text(self, text: str) -> str:
-        """The same text, fit to be published."""
+        """The text without private information."""
         text = without_secrets(text, self._secrets)
         if any(folder in text for folder in self._words):
-            text = self._folder.sub(lambda found: self._words[found[0]], text)
+            text = self._folder.sub(lambda match: self._words[match[0]], text)
         if any(part in text for part in ("/home/", "/Users/", "/root", "\\Users\\")):
             text = HOME.sub("<home>", text)
         return self._path.sub("<path>/", text) if any(top in text for top in self._tops) else text
 
     def value(self, value: Any) -> Any:
-        """The same JSON value with every text in it scrubbed, keys included."""
+        """A JSON value with `text` applied to all strings in it, including keys."""
         if isinstance(value, str):
             return self._short_text(value)
         if isinstance(value, Mapping):
@@ -73,7 +72,7 @@ class Scrubber:
         return value
 
     def table(self, table: pa.Table) -> pa.Table:
-        """The same table with every text in it scrubbed, in nested columns too."""
+        """The table with `text` applied to all strings in it, also in nested columns."""
         return pa.Table.from_arrays([self._column(column) for column in table.columns], schema=table.schema)
 
     def _column(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -89,13 +88,13 @@ class Scrubber:
 
 
 def edition_scrubber(plan: Mapping[str, Any], results: Path) -> Scrubber:
-    """The scrubber of an edition; it knows the secrets in the environment. plan: plan.json."""
+    """The scrubber of an edition, with the secrets of the environment. plan: content of plan.json."""
     sources = {run["name"]: run["source"] for run in plan["runs"] if os.path.isabs(run.get("source") or "")}
     return Scrubber({**sources, "results": results}, secrets_in(os.environ))
 
 
 def _spellings(more: Folders) -> dict[str, str]:
-    """Every spelling of the folders of this machine -> its word, the longest first."""
+    """The word for each spelling of the folders of this machine, longest first."""
     places = {
         "kernelbook": CHECKOUT,
         "python": sys.prefix,
@@ -105,10 +104,10 @@ def _spellings(more: Folders) -> dict[str, str]:
         "home": Path.home(),
         "tmp": tempfile.gettempdir(),
     }
-    known: dict[str, str] = {}
+    spellings: dict[str, str] = {}
     for word, folder in places.items():
         for form in (os.path.abspath(folder), os.path.realpath(folder)) if folder else ():
             if len(form) > 2:
                 for spelled in (form, json.dumps(form)[1:-1], quote(form)):
-                    known.setdefault(spelled, f"<{word}>")
-    return dict(sorted(known.items(), key=lambda item: -len(item[0])))
+                    spellings.setdefault(spelled, f"<{word}>")
+    return dict(sorted(spellings.items(), key=lambda item: -len(item[0])))

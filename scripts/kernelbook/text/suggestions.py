@@ -1,4 +1,4 @@
-"""Which name a misspelled one was meant to be."""
+"""Suggestions for misspelled names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SYNONYMS = (
 
 
 def near_miss(word: Any, known: Iterable[str]) -> str:
-    """The remedy for an unknown name: a synonym of it, the most similar name, or the list of all names."""
+    """Remedy for an unknown name: its synonym, the most similar name, or the list of all names."""
     names = sorted(str(name) for name in known)
     spelled = {name.lower(): name for name in names}
     same = [name for group in SYNONYMS if str(word).lower() in group for name in names if name in group]

@@ -1,4 +1,4 @@
-"""The edition's tables beside the page, as Parquet and as CSV that a spreadsheet may open safely."""
+"""Writes tables as Parquet and as CSV that is safe to open in a spreadsheet."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from kernelbook.text.formatting import csv_cell
 
 
 def write_tables(tables: Mapping[str, pa.Table], folder: Path) -> None:
-    """Write NAME.parquet and NAME.csv of every table that has columns. Nested values are JSON in the CSV."""
+    """Write NAME.parquet and NAME.csv of each table that has columns. Nested values are JSON in the CSV."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
         if not table.num_columns:
             continue
-        with (folder / f"{name}.parquet").open("wb") as stream:  # Arrow would take a path such as a:b for an address
+        with (folder / f"{name}.parquet").open("wb") as stream:  # Arrow would read a path such as a:b as an address
             pq.write_table(table, stream, compression="zstd")
         with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as stream:
             writer = csv.writer(stream, lineterminator="\n")

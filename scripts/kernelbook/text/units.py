@@ -1,6 +1,6 @@
-"""Times, counts and quantiles as sentences and tables give them: one rule for all of the project.
+"""Times, counts and quantiles: one format for the whole project.
 
-`report/assets/format.js` is the same rule for the page's scripts; a test holds the two together.
+`report/assets/format.js` implements the same format for the scripts of the page; a test compares the two.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from collections.abc import Iterable
 
 NOT_AVAILABLE = "n/a"
 UNITS = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"))
-ROUNDS_UP_FROM = 0.9995  # of a unit: what three digits would show as a thousand of the unit below
+ROUNDS_UP_FROM = 0.9995  # of a unit: with three digits it would read as 1000 of the unit below
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """A number with so many significant digits, without exponent: 0.736, 2.70, 945, 2,634."""
+    """A number with `digits` significant digits and no exponent: 0.736, 2.70, 945, 2,634."""
     if value == 0:
         return "0"
     places = max(digits - _whole(value), 0)
@@ -23,12 +23,12 @@ def significant(value: float, digits: int = 3) -> str:
 
 
 def _whole(value: float) -> int:
-    """Digits before the point; none for what is below 1."""
+    """Number of digits before the point; 0 for numbers below 1."""
     return len(str(int(abs(value)))) if abs(value) >= 1 else 0
 
 
 def duration(us: float | None) -> str:
-    """Microseconds in the unit that reads best: 0.74 µs, 128 µs, 1.00 ms; n/a where there is none."""
+    """Microseconds in a suitable unit: 0.74 µs, 128 µs, 1.00 ms; n/a for None."""
     if us is None:
         return NOT_AVAILABLE
     if us == 0:
@@ -40,7 +40,7 @@ def duration(us: float | None) -> str:
 
 
 def error(value: float | None) -> str:
-    """A relative error with two significant digits: 0.0036, 0.0020, 1.2e-07; n/a where there is none."""
+    """A relative error with two significant digits: 0.0036, 0.0020, 1.2e-07; n/a for None."""
     if value is None:
         return NOT_AVAILABLE
     return f"{value:#.2g}".rstrip(".") if value else "0"
@@ -52,7 +52,7 @@ def plural(count: int, one: str, many: str | None = None) -> str:
 
 
 def at_border(name: str, limit: int) -> str:
-    """A name of at most `limit` characters: a longer one ends after a whole word, if that leaves half of them."""
+    """Shorten a name to `limit` characters, after a whole word if that keeps at least half of them."""
     if len(name) <= limit:
         return name
     borders = [place for place, sign in enumerate(name[:limit]) if sign in "_:. " and place >= limit // 2]
@@ -60,7 +60,7 @@ def at_border(name: str, limit: int) -> str:
 
 
 def quantile(values: Iterable[float], share: float) -> float | None:
-    """Linear interpolation between the two nearest order statistics (Hyndman and Fan's type 7); None of none."""
+    """Quantile by linear interpolation (Hyndman and Fan's type 7), or None without values."""
     ordered = sorted(values)
     if not ordered:
         return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelbook.trace.attribution import Attribution
-from kernelbook.trace.columns import Columns
+from kernelbook.trace.columns import Columns, distinct, median
 from kernelbook.trace.implausible import ImplausibleTimes
 from kernelbook.trace.nesting import NONE
 from kernelbook.trace.ranges import RangeGroups
@@ -78,7 +78,7 @@ class Annotations:
         part_of_range = np.full(len(selected), NONE)
         parts: list[tuple[Ints, int | None, int]] = []
         for family, outer in groups_of(np.where(selected & (groups.level == 0), groups.family, NONE)):
-            kinds = np.unique(groups.kind[outer]).tolist() if family != NONE else []
+            kinds = distinct(groups.kind[outer]).tolist() if family != NONE else []
             for number, kind in enumerate(kinds[:MOST_KINDS]):
                 rarer = number == MOST_KINDS - 1 and len(kinds) > MOST_KINDS
                 rows = outer[groups.kind[outer] >= kind] if rarer else outer[groups.kind[outer] == kind]
@@ -90,7 +90,7 @@ class Annotations:
         for number, (rows, kind_number, kind_count) in enumerate(parts):
             complete = rows[~self.incomplete[rows]]
             inside = pairs.get(number, np.empty(0, dtype=np.int64))
-            inside = np.unique(activity[inside[~self.incomplete[ranges[inside]]]])
+            inside = distinct(activity[inside[~self.incomplete[ranges[inside]]]])
             summaries.append(self._summary(rows, complete, inside, kind_number, kind_count))
         return summaries
 
@@ -107,18 +107,18 @@ class Annotations:
         timed = timed[launch[timed] != NONE]
         delays = device.start[timed] - self.attribution.forest.rows.start[launch[timed]]
 
-        def median(values: Ints, available: bool = has_device) -> float | None:
-            return float(np.median(values)) / 1000 if available and kind is not None and len(values) else None
+        def median_us(values: Ints, available: bool = has_device) -> float | None:
+            return median(values) / 1000 if available and kind is not None and len(values) else None
 
         return AnnotationSummary(
             annotation=groups.names[family],
             ranges=len(rows),
             counts={name: _span(getattr(figures, name)[rows]) if has_device else None for name in COUNTS},
-            cpu_time_us=median(self.attribution.forest.length[forest_rows], available=True),
-            device_time_us=median(figures.device_time[rows]),
-            device_busy_us=median(figures.device_busy[rows]),
+            cpu_time_us=median_us(self.attribution.forest.length[forest_rows], available=True),
+            device_time_us=median_us(figures.device_time[rows]),
+            device_busy_us=median_us(figures.device_busy[rows]),
             busy_share=self._busy_share(forest_rows, activities) if has_device else None,
-            launch_delay_us=median(delays),
+            launch_delay_us=median_us(delays),
             inferred=bool(figures.inferred[rows].any()),
             labels=tuple(dict.fromkeys(label for label in labels if label is not None)),
             nested=int(((groups.family == family) & (groups.level > 0)).sum()),
@@ -136,7 +136,7 @@ class Annotations:
         start, index = device.start[timed], device.device[timed]
         end = (device.end - self.implausible.excess)[timed]
         wall = max(rows.end[own].max(), end.max(initial=0)) - rows.start[own].min()
-        wall *= max(len(np.unique(index)), 1)
+        wall *= max(len(distinct(index)), 1)
         return float(min(busy_time(start, end, index) / wall, 1.0)) if wall else None
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelbook.trace.columns import ANNOTATION, MISSING, OP, RUNTIME, Columns, CpuRows, DeviceRows
+from kernelbook.trace.columns import ANNOTATION, MISSING, OP, RUNTIME, Columns, CpuRows, DeviceRows, distinct
 from kernelbook.trace.nesting import NONE, Forest, contains, is_open, looked_up, nest
 from kernelbook.trace.types import Flags, Ints
 
@@ -136,7 +136,7 @@ def _join_launches(forest: Forest, device: DeviceRows) -> tuple[Ints, Flags, Fla
     calls = outer_calls(forest)
     calls = calls[rows.correlation[calls] != MISSING]
     pids, process = rows.processes()
-    callers = np.unique(process[calls])
+    callers = distinct(process[calls])
     joined = np.full((max(len(callers), 1), len(device.start)), NONE)
     for place, caller in enumerate(callers):
         joined[place] = _latest_earlier(rows, calls[process[calls] == caller], device)
@@ -198,7 +198,7 @@ def _range_on_other_thread(rows: CpuRows, ranges: Ints, outside: Ints) -> Ints:
     best = np.full(len(outside), NONE)
     thread = rows.thread[outside]
     nearness = np.unique(np.stack((rows.start[ranges], -rows.end[ranges])), axis=1, return_inverse=True)[1].reshape(-1)
-    for owner in sorted(np.unique(rows.thread[ranges]), key=lambda code: str(rows.threads[code])):
+    for owner in sorted(distinct(rows.thread[ranges]), key=lambda code: str(rows.threads[code])):
         own = np.flatnonzero(rows.thread[ranges] == owner)  # in order of start, as indices into ranges
         starts, ends = rows.start[ranges[own]], rows.end[ranges[own]]
         places = np.flatnonzero((pids[thread] == pids[owner]) & (thread != owner))

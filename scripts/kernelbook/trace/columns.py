@@ -306,6 +306,20 @@ def main_span(starts: Ints) -> tuple[int, int]:
     return int(ordered[first[largest]]), int(ordered[last[largest]])
 
 
+# As np.unique and np.median, which import numpy.ma: that takes longer than reading a small trace.
+def distinct(values: Ints) -> Ints:
+    """The sorted distinct values."""
+    ordered = np.sort(values)
+    first = np.ones(len(ordered), dtype=bool)
+    first[1:] = ordered[1:] != ordered[:-1]
+    return ordered[first]
+
+
+def median(values: Ints) -> float:
+    ordered, middle = np.sort(values), len(values) // 2
+    return float(ordered[middle] if len(values) % 2 else (ordered[middle - 1] + ordered[middle]) / 2)
+
+
 def _times(events: list[Event]) -> tuple[Ints, Ints, Flags]:
     """(starts in ns, ends in ns, whether both are finite, not negative and not longer than any program runs)."""
     start = _floats(list(map(_start, events)))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kernelbook.trace.attribution import Attribution, queues_work
-from kernelbook.trace.columns import ANNOTATION, KERNEL, MISSING, OP, RUNTIME, Columns
+from kernelbook.trace.columns import ANNOTATION, KERNEL, MISSING, OP, RUNTIME, Columns, distinct, median
 from kernelbook.trace.nesting import NONE, contains, depths, summed_up
 from kernelbook.trace.types import Flags, Ints
 
@@ -74,7 +74,7 @@ def selected_names(columns: Columns, annotation: str | None) -> tuple[set[str], 
     """
     rows = columns.cpu
     for steps in (False, True) if annotation is not None else ():
-        codes = np.unique(rows.name[(rows.kind == ANNOTATION) & (rows.step == steps)])
+        codes = distinct(rows.name[(rows.kind == ANNOTATION) & (rows.step == steps)])
         names = {columns.names[code] for code in codes.tolist()}
         if annotation in names:
             return {str(annotation)}, steps
@@ -257,6 +257,6 @@ def _by_frequency(works: Mapping[Hashable, list[int]], time: Ints) -> list[list[
     """The ranges of each work, most frequent work first; of equally frequent works, that of median time is first."""
     ordered = sorted(works.values(), key=len, reverse=True)
     most_frequent = [places for places in ordered if len(places) == len(ordered[0])]
-    most_frequent.sort(key=lambda places: float(np.median(time[places])))
+    most_frequent.sort(key=lambda places: median(time[places]))
     first = most_frequent[(len(most_frequent) - 1) // 2]
     return [first, *(places for places in ordered if places is not first)]

@@ -12,7 +12,7 @@ import numpy as np
 
 from kernelbook.trace.annotations import Annotations, AnnotationSummary
 from kernelbook.trace.attribution import Attribution, attribute
-from kernelbook.trace.columns import ColumnBuilder, Columns
+from kernelbook.trace.columns import ColumnBuilder, Columns, distinct
 from kernelbook.trace.events import integer
 from kernelbook.trace.files import device_name
 from kernelbook.trace.forwards import forward_activities, forward_calls
@@ -113,9 +113,9 @@ class TraceReading:
             return frames
         selected = self.groups.selected
         group, activity = attribution.activities_in_ranges()
-        frames["range_kernels"] = kernel_table(columns, np.unique(activity[selected[group]]))
+        frames["range_kernels"] = kernel_table(columns, distinct(activity[selected[group]]))
         group, row = attribution.rows_in_ranges()
-        frames["range_ops"] = op_table(columns, attribution, np.unique(row[selected[group]]))
+        frames["range_ops"] = op_table(columns, attribution, distinct(row[selected[group]]))
         return frames
 
     @cached_property

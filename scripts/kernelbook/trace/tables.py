@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from kernelbook.trace.attribution import Attribution
-from kernelbook.trace.columns import CATEGORY_NAMES, KERNEL, MEMCPY, MEMSET, MISSING, OP, Columns
+from kernelbook.trace.columns import CATEGORY_NAMES, KERNEL, MEMCPY, MEMSET, MISSING, OP, Columns, distinct
 from kernelbook.trace.frame import Column, Frame, microseconds, texts, whole
 from kernelbook.trace.implausible import ImplausibleTimes
 from kernelbook.trace.nesting import NONE, Forest, looked_up
@@ -86,7 +86,7 @@ def compute_ranges(columns: Columns, attribution: Attribution) -> RangeFigures:
     category = device.category[activity]
     start, end = device.start[activity], device.end[activity]
     rows = len(attribution.forest.parent)
-    launched = np.unique(group * rows + attribution.launch[activity]) // max(rows, 1)
+    launched = distinct(group * rows + attribution.launch[activity]) // max(rows, 1)
     time = np.zeros(count, dtype=np.int64)
     np.add.at(time, group, end - start)
     inferred = np.zeros(count, dtype=bool)

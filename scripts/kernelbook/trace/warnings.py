@@ -9,13 +9,13 @@ import numpy as np
 from kernelbook.text.units import at_border, duration, plural
 from kernelbook.trace.annotations import groups_of
 from kernelbook.trace.attribution import Attribution, outer_calls, queues_work
-from kernelbook.trace.columns import MISSING, Columns
+from kernelbook.trace.columns import MISSING, Columns, median
 from kernelbook.trace.implausible import ImplausibleTimes
 from kernelbook.trace.nesting import NONE
 from kernelbook.trace.ranges import RangeGroups
 from kernelbook.trace.reader import EventReader
 from kernelbook.trace.tables import RangeFigures
-from kernelbook.trace.types import Flags, Floats, Ints, TraceWarning
+from kernelbook.trace.types import Flags, Ints, TraceWarning
 
 # The first range of an annotation is an outlier when it takes more than this many times the median of the others.
 SLOW_FIRST_FACTOR = 2.0
@@ -173,5 +173,5 @@ def _slow_first(
         yield TraceWarning("slow_first", len(slow), text + ", ".join(slow[:5]) + "; read the median")
 
 
-def _is_first_slow(times: Ints | Floats) -> bool:
-    return bool(times[0] > SLOW_FIRST_FACTOR * np.median(times[1:]) > 0)
+def _is_first_slow(times: Ints) -> bool:
+    return bool(times[0] > SLOW_FIRST_FACTOR * median(times[1:]) > 0)
