@@ -62,10 +62,10 @@ reduction: adds up partial results
     partial_reduce reduce_partials? stage_\d_reduce (?<!all_)(?<!all)reduce_(?:fp_\d+_|bf_\d+_)?(?:kernel_?\w*)?$
 GEMM: matrix product
     (?!fbgem|spgem)\w*gem[mv](?!a)\w* (?:sp)?(?:gp|hp|sy|he|syhe|[gst][bp]|hb|tr)mv[tl]? mat_?mul\w* b?mm addmm
-    ba?ddbmm mul_mat marlin machete (?:fused|mega|routed|situ|silu)_moe(?!_router|_aux|_gat) moe_stage f_?moe mfma
-    moe_q_\d (?:fp_?\d+|w_\d_a_\d+)_linear lora_(?:shrink|expand|[ab]_kernel) (?:do_)?shrink_kernel do_expand
-    wv_?split_?k [sdcz]symm [sdcz]?(?:hemm|trmm) sy(?:he)?(?:r_?2?k|rk) her_?2?k mmv?q einsum [bs]gmv exl_?2
-    mat_?vec
+    ba?ddbmm mul_mat marlin machete (?:fused|mega|routed|situ|silu)_moe(?!_router|_aux|_gat|_inputs) moe_stage
+    f_?moe mfma moe_q_\d (?:fp_?\d+|w_\d_a_\d+)_linear lora_(?:shrink|expand|[ab]_kernel) (?:do_)?shrink_kernel
+    do_expand wv_?split_?k [sdcz]symm [sdcz]?(?:hemm|trmm) sy(?:he)?(?:r_?2?k|rk) her_?2?k mmv?q einsum [bs]gmv
+    exl_?2 mat_?vec
 other: lays tokens out by expert
     moe_(?:align|permute|unpermute|sort\w*|lora_align|finalize|scatter|gather) finalize_moe expand_input_rows
     (?:count|shuffle|sort|expert)_...(?:tokens|rows) row_id_map
