@@ -61,6 +61,17 @@ def test_json(run, trace):
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("folder", ["traces/public", "round2/traces", "round2/ranks"])
+def test_json_of_traces_from_elsewhere_fits_the_schema(run, shared_dir, folder):
+    if not (shared_dir / folder).is_dir():
+        pytest.skip(f"no folder {folder} beside the checkout")
+    files = sorted(path for path in (shared_dir / folder).rglob("*") if path.name.endswith((".json", ".json.gz")))
+    assert files
+    for file in files:
+        _, (line,), _ = run(file, "--json")
+        assert load(line)["source"] == str(file)
+
+
 @pytest.mark.parametrize(
     "events",
     [
