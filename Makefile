@@ -56,9 +56,9 @@ report: setup
 nightly: setup
 	$(PY) scripts/nightly.py --cores $(CORES) $(ARGS)
 
-# a file of tests is one worker's, so that what is made once for the file is made once
+# one worker runs all tests of a file, which share what is expensive to make; files start in the order of tests/conftest.py
 test: setup-dev
-	$(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+	$(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 lint: setup-dev
 	$(PY) -m ruff check .

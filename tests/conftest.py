@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.helpers import ROOT
 from tests.helpers.required import all_required, required_program, skip_or_fail
 
 FUZZ_EXAMPLES = os.environ.get("KERNELBOOK_FUZZ_EXAMPLES")
@@ -23,7 +24,6 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("house")
-ROOT = Path(__file__).resolve().parent.parent
 # one GPU process less, and nothing that talks to anyone
 BROWSER_ARGS = [
     "--no-sandbox",
@@ -41,6 +41,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Tests of torch need torch."""
     if item.get_closest_marker("torch") and importlib.util.find_spec("torch") is None:
         skip_or_fail("torch is not installed")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put files with slow tests first, so that no worker is left alone with one of them at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.hookimpl(wrapper=True)

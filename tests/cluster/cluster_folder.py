@@ -1,18 +1,12 @@
-"""Working folders in which Snakemake is run as a user runs it."""
+"""Working folders in which Snakemake runs, with options of the test's own, as on a cluster."""
 
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-import yaml
-
-from tests.helpers.patience import LONG
+from tests.helpers.snakemake import COMMAND, WorkingFolder, run
 
 QUICK = {"samples": 5, "warmup": 1, "schedule": {"active": 3}, "timeout_s": 600}
 CASES = {
@@ -27,40 +21,13 @@ CASES = {
 
 
 @dataclass(frozen=True)
-class Folder:
-    """A working folder with a config.yaml; `root` is the checkout that Snakemake takes its Snakefile from."""
-
-    root: Path
-    path: Path
-
-    def configure(self, runs: Mapping[str, Any], cases: Mapping[str, Any] = CASES, **more: Any) -> None:
+class Folder(WorkingFolder):
+    def configure_runs(self, runs: Mapping[str, Any], cases: Mapping[str, Any] = CASES, **more: Any) -> None:
         headline = {"headline": [*cases][:2] if len(cases) > 1 else [*cases, *cases]}
-        config = {"measure": QUICK, "device": "cpu", "runs": runs, "cases": cases, "report": headline} | more
-        (self.path / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+        self.configure({"measure": QUICK, "device": "cpu", "runs": runs, "cases": cases, "report": headline} | more)
 
-    def snakemake(self, *arguments: str, status: int = 0, environment: Mapping[str, str] | None = None) -> str:
-        """Run it, expect this exit status, and return all that it said."""
-        here = self.path == self.root
-        snakefile: Sequence[str] = [] if here else ["--snakefile", str(self.root / "Snakefile")]
-        done = subprocess.run(
-            [sys.executable, "-m", "snakemake", *snakefile, *arguments],
-            cwd=self.path,
-            env=os.environ | {"APPTAINER_DROP_CAPS": "CAP_SYS_RESOURCE"} | (environment or {}),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=2 * LONG,
-            check=False,
-        )
-        assert done.returncode == status, done.stdout
-        return done.stdout
-
-    def rows(self) -> dict[tuple[str, str], dict[str, Any]]:
-        table = pq.read_table(self.path / "results/latest/edition/cases.parquet")
-        return {(row["run"], row["case"]): row for row in table.to_pylist()}
-
-    def run_json(self, run: str) -> dict[str, Any]:
-        return json.loads((self.path / f"results/latest/{run}/run.json").read_text(encoding="utf-8"))
-
-    def measurement(self, run: str, case: str) -> dict[str, Any]:
-        return json.loads((self.path / f"results/latest/{run}/{case}/1/measurement.json").read_text(encoding="utf-8"))
+    def snakemake(self, *arguments: str, status: int = 0, **environment: str) -> str:
+        """Run it with these arguments alone: no number of cores, no Snakefile where the folder has its own."""
+        snakefile = [] if self.path == self.root else ["--snakefile", str(self.root / "Snakefile")]
+        environment = {"APPTAINER_DROP_CAPS": "CAP_SYS_RESOURCE"} | environment
+        return run([*COMMAND, *snakefile, *arguments], self.path, status, **environment)

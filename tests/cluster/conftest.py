@@ -34,4 +34,4 @@ def folder(root: Path, tmp_path: Path) -> Folder:
     """An empty working folder, of a path with a space, outside the checkout."""
     path = tmp_path / "of a user"
     path.mkdir()
-    return Folder(root, path)
+    return Folder(path)

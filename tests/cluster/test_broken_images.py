@@ -51,7 +51,7 @@ def without_torch(images, registry: Registry, tmp_path_factory):
 @pytest.fixture(scope="module")
 def nine_broken(root, images, without_torch, tmp_path_factory):
     """An edition of nine runs that cannot be had and one that can: what Snakemake said, and its folder."""
-    folder = Folder(root, tmp_path_factory.mktemp("nine broken images"))
+    folder = Folder(tmp_path_factory.mktemp("nine broken images"))
     (folder.path / "junk.sif").write_bytes(b"not an image")
     base = f"Bootstrap: localimage\nFrom: {images / 'no-torch.sif'}\n"
     (folder.path / "broken torch.def").write_text(base + BROKEN_TORCH, encoding="utf-8")
@@ -69,9 +69,9 @@ def nine_broken(root, images, without_torch, tmp_path_factory):
         "untagged": {"container": f"docker://{host}/small/python:2"},
         "fine": {"container": str(images / "torch-2.6.sif")},
     }
-    folder.configure(runs)
+    folder.configure_runs(runs)
     environment = {"APPTAINER_NOHTTPS": "true", "KERNELBOOK_IMAGES": str(folder.path / "store of images")}
-    return folder, folder.snakemake("--cores", "1", "--use-singularity", status=4, environment=environment)
+    return folder, folder.snakemake("--cores", "1", "--use-singularity", status=4, **environment)
 
 
 def test_the_run_that_is_well_is_measured_and_the_report_made(nine_broken):
@@ -104,8 +104,8 @@ def test_what_was_built_and_pulled_lies_in_the_folder_of_images_whole(nine_broke
 
 def test_a_tag_is_pulled_by_its_digest_and_the_digest_told(folder, without_torch):
     host, digest = without_torch
-    folder.configure({"tagged": {"container": f"docker://{host}/small/python:1"}})
-    said = folder.snakemake("--cores", "1", "pull_images", status=1, environment={"APPTAINER_NOHTTPS": "true"})
+    folder.configure_runs({"tagged": {"container": f"docker://{host}/small/python:1"}})
+    said = folder.snakemake("--cores", "1", "pull_images", status=1, APPTAINER_NOHTTPS="true")
     assert "python3 in it has no torch" in said  # it was pulled and started
     (image,) = (folder.path / "images").glob("python_1-*.sif")
     assert digest in (folder.path / "images" / f"{image.name}.json").read_text(encoding="utf-8")
@@ -135,9 +135,9 @@ def test_a_measurement_outside_its_container_is_refused(root, tmp_path):
 
 
 def test_without_apptainer_nothing_is_run_and_the_remedy_said(folder):
-    folder.configure({"image": {"container": "torch.sif"}})
+    folder.configure_runs({"image": {"container": "torch.sif"}})
     bare = os.pathsep.join(path for path in os.environ["PATH"].split(os.pathsep) if not _has_runtime(path))
-    said = folder.snakemake("--cores", "1", "--use-singularity", status=1, environment={"PATH": bare})
+    said = folder.snakemake("--cores", "1", "--use-singularity", status=1, PATH=bare)
     assert "neither apptainer nor singularity is installed on this machine: install Apptainer" in said
     assert not (folder.path / "results").exists()
 
@@ -162,7 +162,7 @@ def test_a_dry_run_of_the_shipped_configuration_explains_itself_with_and_without
 
 def test_a_container_that_does_not_start_any_more_is_a_failed_row(folder, images):
     (folder.path / "image.sif").symlink_to(images / "torch-2.6.sif")
-    folder.configure({"image": {"container": "image.sif"}}, {"linear-eager": CASES["linear-eager"]})
+    folder.configure_runs({"image": {"container": "image.sif"}}, {"linear-eager": CASES["linear-eager"]})
     folder.snakemake("--cores", "1", "--use-singularity", "pull_images")
     (link,) = (folder.path / "results/latest/image/image").iterdir()
     link.unlink()

@@ -33,7 +33,7 @@ def measured(root, images, tmp_path_factory):
     subprocess.run(
         ["apptainer", "build", "--sandbox", sandbox, images / "torch-2.6.sif"], check=True, capture_output=True
     )
-    folder = Folder(path, path)
+    folder = Folder(path, root=path)
     spy = {"spy": {"workload": "spy_workload.py:spy"}, "linear-compile": CASES["linear-eager"] | {"mode": "compile"}}
     runs = {
         "new": {"container": "my image.sif"},
@@ -41,8 +41,8 @@ def measured(root, images, tmp_path_factory):
         "box": {"container": "box of torch", "cases": ["linear-eager"]},
         "host": {"host": True, "cases": ["linear-eager"]},
     }
-    folder.configure(runs, CASES | spy, threads=1, visible_devices="7,8")
-    said = folder.snakemake("--cores", "1", "--use-singularity", environment=LEAKS)
+    folder.configure_runs(runs, CASES | spy, threads=1, visible_devices="7,8")
+    said = folder.snakemake("--cores", "1", "--use-singularity", **LEAKS)
     return folder, said
 
 
@@ -109,12 +109,12 @@ def test_the_measurement_says_which_container_it_was_in(measured):
 def test_a_second_execution_runs_nothing_and_a_changed_image_is_measured_again(measured, images):
     folder, _ = measured
     arguments = ("--cores", "1", "--use-singularity")
-    assert "Nothing to be done" in folder.snakemake(*arguments, environment=LEAKS)
+    assert "Nothing to be done" in folder.snakemake(*arguments, **LEAKS)
     before = {run: folder.measurement(run, "linear-eager")["started_utc"] for run in ("new", "old")}
     link = folder.path / "my image.sif"
     link.unlink()
     link.symlink_to(images / "torch-2.6.sif")
-    folder.snakemake(*arguments, environment=LEAKS)
+    folder.snakemake(*arguments, **LEAKS)
     assert folder.rows()["new", "linear-eager"]["torch"] == "2.6.0+debian"
     assert folder.measurement("new", "linear-eager")["started_utc"] > before["new"]
     assert folder.measurement("old", "linear-eager")["started_utc"] == before["old"]

@@ -54,13 +54,13 @@ def measured(root, images, registry: Registry, environment, tmp_path_factory):
     shutil.rmtree(unpacked)
     first = [*layers, nvidia_image.last(scratch, "26.09")]
     digest = registry.push(NAME, "26.09-py3", first, nvidia_image.SETTINGS)
-    folder = Folder(root, tmp_path_factory.mktemp("of a user"))
+    folder = Folder(tmp_path_factory.mktemp("of a user"))
     shutil.copy(root / "tests/cluster/spy_workload.py", folder.path)
-    folder.configure(
+    folder.configure_runs(
         {"nvidia": {"container": f"docker://{registry.host}/{NAME}:26.09-py3"}},
         {"spy": {"workload": "spy_workload.py:spy"}},
     )
-    said = folder.snakemake(*COMMAND, environment=environment)
+    said = folder.snakemake(*COMMAND, **environment)
     return SimpleNamespace(folder=folder, said=said, digest=digest, layers=layers, scratch=scratch)
 
 
@@ -100,8 +100,8 @@ def test_what_a_later_layer_deletes_is_gone(measured, environment):
 def test_pinned_by_its_digest_it_is_the_same_image(measured, folder, registry, environment):
     name = f"docker://{registry.host}/{NAME}"
     pinned = {"digest": f"{name}@{measured.digest}", "both": f"{name}:26.09-py3@{measured.digest}"}
-    folder.configure({run: {"container": address} for run, address in pinned.items()})
-    said = folder.snakemake("--cores", "1", "pull_images", environment=environment)
+    folder.configure_runs({run: {"container": address} for run, address in pinned.items()})
+    said = folder.snakemake("--cores", "1", "pull_images", **environment)
     assert said.count("torch 2.6.0+debian") == 2
     assert {folder.run_json(run)["image_digest"] for run in pinned} == {measured.digest}
 
@@ -111,11 +111,11 @@ def test_a_tag_that_moved_is_measured_again_once_its_file_is_deleted(measured, r
     digest = registry.push(NAME, "26.09-py3", moved, nvidia_image.SETTINGS)
     assert digest != measured.digest
     folder = measured.folder
-    assert "Nothing to be done" in folder.snakemake(*COMMAND, environment=environment)
+    assert "Nothing to be done" in folder.snakemake(*COMMAND, **environment)
     before = folder.measurement("nvidia", "spy")["started_utc"]
     (link,) = (folder.path / "results/latest/nvidia/image").iterdir()
     link.resolve().unlink()
-    folder.snakemake(*COMMAND, environment=environment)
+    folder.snakemake(*COMMAND, **environment)
     assert folder.rows()["nvidia", "spy"]["image_digest"] == digest
     assert folder.measurement("nvidia", "spy")["started_utc"] > before
 
@@ -131,7 +131,7 @@ def failing(root, registry, environment, tmp_path_factory):
     lost = digest_of(small[1])
     registry.push("team/holes", "1", small)
     registry.forget(lost)
-    folder = Folder(root, tmp_path_factory.mktemp("of four"))
+    folder = Folder(tmp_path_factory.mktemp("of four"))
     with running(scratch / "closed") as filled:
         filled.push("team/closed", "1", small)
     with running(scratch / "closed", login=True) as closed, running(scratch / "dies") as dies:
@@ -143,8 +143,8 @@ def failing(root, registry, environment, tmp_path_factory):
                 "holes": f"docker://{registry.host}/team/holes:1",
                 "dying": f"docker://{host}/team/dying:1",
             }
-            folder.configure({run: {"container": address} for run, address in runs.items()}, CASE)
-            folder.snakemake(*COMMAND, status=4, environment=environment)
+            folder.configure_runs({run: {"container": address} for run, address in runs.items()}, CASE)
+            folder.snakemake(*COMMAND, status=4, **environment)
         reasons = {run: row["reason"] for (run, _), row in folder.rows().items() if row["status"] == "failed"}
         yield SimpleNamespace(folder=folder, reasons=reasons, closed=closed)
 

@@ -68,7 +68,7 @@ def ended_jobs(folder: Folder) -> list[dict[str, str]]:
 @pytest.fixture(scope="module")
 def executed(root, images, slurm, tmp_path_factory):
     """Two images, three cases, a job cancelled as it runs: folder, what was said, the job's id, all jobs at the end."""
-    folder = Folder(root, tmp_path_factory.mktemp("of a cluster"))
+    folder = Folder(tmp_path_factory.mktemp("of a cluster"))
     for name in ("spy_workload.py", "sleepy_workload.py"):
         shutil.copy(root / "tests/cluster" / name, folder.path)
     cases = {"linear-eager": CASES["linear-eager"], "spy": {"workload": "spy_workload.py:spy"}}
@@ -77,13 +77,13 @@ def executed(root, images, slurm, tmp_path_factory):
         "new": {"container": str(images / "torch-2.13.sif"), "cases": ["spy"]},
         "old": {"container": str(images / "torch-2.6.sif")},
     }
-    folder.configure(runs, cases, device="auto")
+    folder.configure_runs(runs, cases, device="auto")
     profile = ("--workflow-profile", str(root / "profiles/slurm"), "--use-singularity", *SPARE_TIME)
     over = threading.Event()
     with ThreadPoolExecutor(1) as watching:
         cancelled = watching.submit(cancel_sleepy, folder, over)
         try:
-            said = folder.snakemake(*profile, environment=ENVIRONMENT)
+            said = folder.snakemake(*profile, **ENVIRONMENT)
         finally:
             over.set()
     return folder, said, cancelled.result(), ended_jobs(folder)

@@ -1,12 +1,10 @@
 """The commands of the how-to pages work, each page from top to bottom."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.docs.doc_pages import blocks, pages, work_through
+from tests.helpers import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 TRIED = ("run", "dry run")
 RUN = [
     page.relative_to(ROOT).as_posix()

@@ -5,13 +5,12 @@ import json
 import re
 import statistics
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
 from kernelbook.trace import read_trace
+from tests.helpers import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 RECORDED = ROOT / "resources/recorded/h200-torch2.11"
 DOCS = ROOT / "docs"
 DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")

@@ -2,21 +2,20 @@
 
 import re
 import subprocess
-from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
 
 from tests.docs.doc_pages import blocks, pages
+from tests.helpers import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGES = {page.relative_to(ROOT).as_posix(): page for page in pages(ROOT)}
 SHELL = ("sh", "bash", "console")
 # README's commands have no marks; how each is tried. What `make` makes takes long: here it only says what it would run.
 README = {
     "make report": "make -n",
     "make test": "make -n",
-    "snakemake --cores 1 --use-singularity": "dry run",
+    "snakemake --cores 1 --use-singularity": "dry run of docs/how-to/cluster.md",
     "snakemake --cores 1 --config only_runs=host only_cases='linear-*,mlp-*'": "dry run",
     "python scripts/summarize_trace.py trace.json.gz": "run",
     "python scripts/summarize_trace.py --json traces/": "run",
@@ -59,6 +58,9 @@ def test_the_commands_of_readme_run_or_run_dry(checkout):
             assert {"make report": "-m snakemake", "make test": "-m pytest"}[command] in checkout.shell(f"{command} -n")
         elif how == "dry run":
             assert "This was a dry-run" in checkout.shell(f"{command} --dry-run")
+        else:
+            page = PAGES[how.removeprefix("dry run of ")]
+            assert any(block.mark == "dry run" and command in block.text.splitlines() for block in blocks(page))
 
 
 @pytest.mark.parametrize("name", PAGES)

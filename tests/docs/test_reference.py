@@ -2,7 +2,6 @@
 
 import json
 import sys
-from pathlib import Path
 
 import jsonschema
 import pytest
@@ -11,8 +10,8 @@ import yaml
 from kernelbook.reference import reference_pages
 from kernelbook.reference.commands import help_of
 from kernelbook.reference.tables_page import described, edition_tables
+from tests.helpers import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = sorted(path.name for path in (ROOT / "scripts").glob("*.py"))
 
 

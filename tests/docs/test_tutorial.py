@@ -1,12 +1,11 @@
 """The tutorial works from top to bottom."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.docs.doc_pages import work_through
+from tests.helpers import ROOT
 
-TUTORIAL = Path(__file__).resolve().parents[2] / "docs/tutorial.md"
+TUTORIAL = ROOT / "docs/tutorial.md"
 
 
 @pytest.mark.slow

@@ -4,12 +4,12 @@ import csv
 import io
 import json
 import re
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from render_example import main
+from tests.helpers import ROOT
 
 PUBLISHED_COUNTS = {  # kernels and memcpys per forward, published for an A100; memcpys where they were told
     "matmul-add-64-cold-eager": (2, None),
@@ -28,7 +28,7 @@ PUBLISHED_COUNTS = {  # kernels and memcpys per forward, published for an A100; 
     "attention-flex-compile": (1, None),
 }
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "reports/example"
+EXAMPLE = ROOT / "reports/example"
 FACTUAL = sorted(path.relative_to(EXAMPLE).as_posix() for path in EXAMPLE.rglob("*")
                  if path.suffix in (".parquet", ".csv", ".json", ".md"))  # fmt: skip
 FIGURE = re.compile(r"\d[\d,.]*")

@@ -3,7 +3,6 @@
 A real `make setup` into an empty folder is what CI does before it runs any test.
 """
 
-import os
 import re
 import shutil
 import subprocess
@@ -12,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.patience import LONG
+from tests.helpers import ROOT
+from tests.helpers.snakemake import WorkingFolder, run
 
-ROOT = Path(__file__).resolve().parents[2]
 PROJECT = (
     *("Snakefile", "config.yaml", "Makefile", "requirements.txt", "constraints.txt"),
     *("workflow", "scripts", "resources", "profiles"),
@@ -34,26 +33,6 @@ def install(tmp_path):
         else:
             shutil.copy2(source, folder / name)
     return folder
-
-
-def run(command, cwd, status=0, **environment):
-    done = subprocess.run(
-        [str(word) for word in command],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": "", **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=LONG,
-        check=False,
-    )
-    assert done.returncode == status, done.stdout
-    return done.stdout
-
-
-def snakemake(install, cwd, *arguments, status=0, before=(), **environment):
-    command = [*before, sys.executable, "-m", "snakemake", "--snakefile", install / "Snakefile", "--cores", "1"]
-    return run([*command, *arguments], cwd, status, **environment)
 
 
 def state(folder):
@@ -80,11 +59,12 @@ def test_a_user_without_home_network_or_write_access_gets_a_report(install, tmp_
     work.mkdir()
     shutil.copy2(install / "config.yaml", work)
     before = state(install)
+    command = [*no_network(), *WorkingFolder(work, install).command]
     for folder in (install, *(path for path in install.rglob("*") if path.is_dir())):
         folder.chmod(0o555)
     try:
         chosen = ("--config", "only_runs=h200,a100-series", "only_cases=linear-eager")
-        told = snakemake(install, work, *chosen, before=no_network(), HOME="/nonexistent", XDG_CACHE_HOME="")
+        told = run([*command, *chosen], work, HOME="/nonexistent", XDG_CACHE_HOME="")
     finally:
         for folder in (install, *(path for path in install.rglob("*") if path.is_dir())):
             folder.chmod(0o755)
@@ -139,14 +119,14 @@ def test_make_report_ends_by_naming_the_report_once(install, arguments, says, en
 
 
 def test_a_folder_without_configuration_is_told_so(install, tmp_path):
-    told = snakemake(install, tmp_path, status=1)
+    told = WorkingFolder(tmp_path, install).snakemake(status=1)
     assert "config.yaml but it is not present" in told
     assert "Traceback" not in told
 
 
 def test_a_configuration_that_is_no_yaml_is_told_where(install, tmp_path):
     (tmp_path / "config.yaml").write_text("runs:\n  mine: [1\ncases: x\n")
-    told = snakemake(install, tmp_path, status=1)
+    told = WorkingFolder(tmp_path, install).snakemake(status=1)
     assert "config.yaml: line 3, column 6: no YAML:" in told
     assert "Traceback" not in told
 
@@ -154,7 +134,9 @@ def test_a_configuration_that_is_no_yaml_is_told_where(install, tmp_path):
 def test_a_mistake_in_a_file_of_its_own_is_told_with_its_name(install, tmp_path):
     (tmp_path / "config.yaml").write_text("runs: {host: {host: true}}\ncases: {a: {workload: linear}}\n")
     (tmp_path / "mine.yaml").write_text("cases: {b: {workload: linear, samples: many}}\n")
-    told = snakemake(install, tmp_path, "--configfile", "mine.yaml", "--config", "only_runs=hots", status=1)
+    told = WorkingFolder(tmp_path, install).snakemake(
+        "--configfile", "mine.yaml", "--config", "only_runs=hots", status=1
+    )
     assert 'mine.yaml: cases.b.samples: must be a whole number, got "many"' in told
     assert "--config: only_runs: names no run: 'hots'" in told
     assert "Traceback" not in told

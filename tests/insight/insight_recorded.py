@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -9,6 +10,11 @@ import pyarrow as pa
 
 from kernelbook.cases import CaseFacts, case_facts
 from kernelbook.extraction.process_tables import Origin, tables_of
+
+Facts = dict[str, CaseFacts]
+"""Facts by case."""
+Look = Callable[[str], CaseFacts]
+"""A function from the name of a case to its facts."""
 
 
 def facts_of_folder(run: str, folder: Path) -> dict[str, CaseFacts]:

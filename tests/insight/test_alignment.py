@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from kernelbook.cases import Activity, CaseFacts
+from kernelbook.cases import Activity
 from kernelbook.judge.alignment import align
 from kernelbook.judge.comparisons import step_text
+from tests.insight.insight_recorded import Facts
 
 GEMM_A = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT"
 GEMM_B = "nvjet_sm90_tst_192x128_64x5_1x2_h_bz_coopB_TNT"
 SOFTMAX = "void (anonymous namespace)::softmax_warp_forward<float, float, float, 10, false, false>(float*)"
 TABLE = Path(__file__).with_name("kernel_names.tsv")
-Facts = dict[str, CaseFacts]
 
 
 def row(*names: str, times: tuple[float, ...] | None = None) -> list[Activity]:

@@ -16,8 +16,7 @@ from kernelbook.judge.comparisons import Comparison, compare, ratio_of, refusal,
 from kernelbook.judge.findings.rules import Scene
 from kernelbook.judge.insight_tables import comparison_rows
 from tests.insight.insight_raw import device_time, time_of, usual
-
-Facts = dict[str, CaseFacts]
+from tests.insight.insight_recorded import Facts
 
 
 def test_in_place_removed_one_memcpy_and_what_it_saved(shared_facts: Facts) -> None:

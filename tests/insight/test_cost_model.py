@@ -19,8 +19,8 @@ from kernelbook.judge.cost_model import (
     useful_flops,
 )
 from kernelbook.judge.cost_model.forward import LIMITERS
+from tests.insight.insight_recorded import Facts
 
-Facts = dict[str, CaseFacts]
 TIMES = {"device_time_us": 2500.0, "device_busy_us": 2500.0, "forward_time_us": 2550.0, "cpu_time_us": 10.0}
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from kernelbook.cases import CaseFacts
 from kernelbook.judge.cost_model import ceilings_of, forward_cost
+from tests.insight.insight_recorded import Facts
 
-Facts = dict[str, CaseFacts]
 SCORES, HEADS, MASK = 2 * 8 * 16 * 1024 * 1024, 2 * 8 * 16 * 1024 * 64, 1024 * 1024  # bytes
 FLOPS = 2 * 8 * 16 * 1024 * 1024 * 64
 

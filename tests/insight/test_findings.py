@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +12,9 @@ from kernelbook.cases import CaseFacts
 from kernelbook.judge.findings import find, find_in_run, rules
 from kernelbook.judge.findings.rules import Finding, together
 from tests.insight.insight_findings import found, one, small
+from tests.insight.insight_recorded import Facts, Look
 from tests.insight.insight_traces import Trace
 
-Look = Callable[[str], CaseFacts]
-Facts = dict[str, CaseFacts]
 SGEMM = "ampere_sgemm_128x64_nn"
 
 

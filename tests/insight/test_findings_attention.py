@@ -8,14 +8,11 @@ from statistics import median
 
 import pytest
 
-from kernelbook.cases import CaseFacts
 from kernelbook.text.units import duration
 from tests.insight.insight_findings import busy, found, one, small
 from tests.insight.insight_raw import usual
+from tests.insight.insight_recorded import Facts, Look
 from tests.insight.insight_traces import Trace
-
-Look = Callable[[str], CaseFacts]
-Facts = dict[str, CaseFacts]
 
 
 def copies_of(places: tuple[int, ...]) -> Callable[[dict], float]:

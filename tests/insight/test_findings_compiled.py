@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -16,10 +15,9 @@ from kernelbook.judge.findings.rules import Scene
 from kernelbook.text.units import duration
 from tests.insight.insight_findings import busy, ends, found, one, small, unprofiled
 from tests.insight.insight_raw import cpu_time, usual
+from tests.insight.insight_recorded import Facts, Look
 from tests.insight.insight_traces import Trace
 
-Look = Callable[[str], CaseFacts]
-Facts = dict[str, CaseFacts]
 SGEMM = "ampere_sgemm_128x64_nn"
 
 

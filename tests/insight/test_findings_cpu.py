@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
 import pytest
 
-from kernelbook.cases import CaseFacts
 from kernelbook.judge.findings import find_in_run
 from kernelbook.judge.findings.overhead import CALLS, PYTHON, WRAPPER, cpu_parts
 from tests.insight.insight_findings import busy, ends, found, one, small, unprofiled
+from tests.insight.insight_recorded import Facts, Look
 from tests.insight.insight_traces import Trace
 
-Look = Callable[[str], CaseFacts]
-Facts = dict[str, CaseFacts]
 SGEMM = "ampere_sgemm_128x64_nn"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -14,11 +13,8 @@ from kernelbook.judge.findings import find_in_run
 from kernelbook.judge.occupancy import achievable_occupancy, theoretical_occupancy
 from kernelbook.text.units import duration
 from tests.insight.insight_findings import found, one, small, unprofiled
+from tests.insight.insight_recorded import Facts, Look
 from tests.insight.insight_traces import H200, Trace
-
-Look = Callable[[str], CaseFacts]
-Facts = dict[str, CaseFacts]
-
 
 # --- copies ----------------------------------------------------------------------------------------------------------
 

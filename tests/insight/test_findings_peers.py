@@ -8,12 +8,11 @@ from statistics import median
 
 import pytest
 
-from kernelbook.cases import CaseFacts
 from kernelbook.judge.findings import find_in_run
 from kernelbook.text.units import duration
 from tests.insight.insight_findings import busy, found, one, unprofiled
+from tests.insight.insight_recorded import Facts
 
-Facts = dict[str, CaseFacts]
 RULE = "slower-than-peer"
 
 

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kernelbook.cases import CaseFacts
 from kernelbook.judge.findings import Finding, find_in_run
 from tests.insight.insight_findings import found, one
 from tests.insight.insight_raw import time_of, usual
-
-Facts = dict[str, CaseFacts]
+from tests.insight.insight_recorded import Facts
 
 
 def ceiling(recorded: Path) -> float:

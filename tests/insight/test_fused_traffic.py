@@ -10,8 +10,8 @@ import pytest
 from kernelbook.cases import Activity, Call, CaseFacts
 from kernelbook.judge.cost_model import Launched, ceilings_of, kernel_costs
 from kernelbook.judge.cost_model.fused import fused_traffic
+from tests.insight.insight_recorded import Facts
 
-Facts = dict[str, CaseFacts]
 MIB = 2**20
 HIDDEN = 8192 * 3072 * 2  # bytes of the MLP's inner tensors
 SCORES = 8 * 16 * 1024 * 1024  # elements of attention's weights

@@ -16,9 +16,9 @@ from kernelbook.judge.cost_model.forward import trade_off
 from kernelbook.judge.insight import Insight, judge_edition
 from kernelbook.judge.insight_tables import table
 from tests.insight.insight_raw import device_time, usual
+from tests.insight.insight_recorded import Facts
 
 HEADLINE = ("sdpa-math-eager", "attention-inplace-eager")
-Facts = dict[str, CaseFacts]
 
 
 @pytest.fixture(scope="module")

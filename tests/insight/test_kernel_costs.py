@@ -11,8 +11,8 @@ from kernelbook.cases import Activity, Call, CaseFacts
 from kernelbook.judge.cost_model import Ceilings, KernelCost, ceilings_of, gemm_costs, kernel_costs
 from kernelbook.judge.cost_model.shapes import launched
 from kernelbook.judge.cost_model.traffic import Traffic, traffic_of
+from tests.insight.insight_recorded import Facts
 
-Facts = dict[str, CaseFacts]
 MIB = 2**20
 BF16, F32 = "c10::BFloat16", "float"
 SCORES = [8, 16, 1024, 1024]

@@ -18,10 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelbook.kernel_names import FAMILIES, UNKNOWN, KernelName, built_for, decode, decode_activity
+from tests.helpers import ROOT
 
 TABLE = Path(__file__).with_name("kernel_names.tsv")
 FACTS = Path(__file__).with_name("kernel_name_facts.tsv")
-ROOT = Path(__file__).parents[2]
 STATED = ("family", "element_type", "tensor_cores", "architecture", "tile", "layout")
 FURTHER = ("instruction_shape", "layout", "tile", "stages", "cluster", "epilogue", "architecture", "source_type")
 

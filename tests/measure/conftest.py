@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 import profile_case
+from tests.helpers import ROOT
 from tests.helpers.patience import LONG
 
-ROOT = Path(__file__).resolve().parents[2]
 FAULTS = "tests/measure/fixtures/faults.py"
 
 

@@ -15,7 +15,9 @@ from pathlib import Path
 
 import pytest
 
-RECORDED = Path(__file__).resolve().parents[2] / "resources" / "recorded" / "h200-torch2.11"
+from tests.helpers import ROOT
+
+RECORDED = ROOT / "resources" / "recorded" / "h200-torch2.11"
 DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 
 # kernels, memcpys for one forward: the published counts, and for the others what the guess of the case says.

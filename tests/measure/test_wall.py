@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+from tests.helpers import ROOT
+
+SCRIPTS = ROOT / "scripts"
 INSIDE = [SCRIPTS / "profile_case.py", *sorted((SCRIPTS / "workloads").rglob("*.py"))]
 OUTSIDE = sorted((SCRIPTS / "kernelbook").rglob("*.py"))
 

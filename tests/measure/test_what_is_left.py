@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers import ROOT
 from tests.helpers.patience import LONG
 from tests.measure.test_failing_cases import ended, wait_for
 from workloads.harness import attempt, guard, notebook, old_python
 
 pytestmark = pytest.mark.torch
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+SCRIPTS = ROOT / "scripts"
 FILE = "tests/measure/fixtures/behaviours.py:"
 
 

@@ -23,6 +23,7 @@ from kernelbook.history.nights import tonight
 from kernelbook.history.store import Store
 from kernelbook.plan import folder_owners
 from tests.helpers.patience import LONG
+from tests.helpers.snakemake import WorkingFolder
 from tests.nights.made_nights import night
 
 CONFIG = {
@@ -140,12 +141,11 @@ def test_of_two_at_once_one_wins_and_a_finished_night_is_not_run_again(work: Wor
     assert status == 0
     assert "is finished: nothing to do" in said
     assert work.measured() == measured
-    bare = [sys.executable, "-m", "snakemake", "--snakefile", work.root / "Snakefile", "--cores", "1"]
-    named = ["--config", f"edition={work.night}"]
-    assert subprocess.run([*bare, "nightly", *named], cwd=work.folder, check=False, capture_output=True).returncode == 0
+    bare = WorkingFolder(work.folder)
+    bare.snakemake("nightly", "--config", f"edition={work.night}")
     assert work.measured() == measured
     shutil.rmtree(work.folder / ".site-versions")
-    assert subprocess.run([*bare, "publish"], cwd=work.folder, check=False, capture_output=True).returncode == 0
+    bare.snakemake("publish")
     assert (work.folder / "site" / "nights" / work.night / "report" / "index.html").is_file()
 
 
@@ -169,9 +169,7 @@ def test_a_failed_case_ends_with_4_a_changed_kernel_with_3(work: Work) -> None:
     status, said = finish(work.start("-c", "--config", "only_cases=linear-eager"))
     assert status == 3, said
     assert "change:" in said
-    again = [sys.executable, "-m", "snakemake", "--snakefile", work.root / "Snakefile", "--cores", "1", "nightly"]
-    again += ["--config", f"edition={work.night}-c"]
-    assert subprocess.run(again, cwd=work.folder, check=False, capture_output=True).returncode == 0  # finished before
+    WorkingFolder(work.folder).snakemake("nightly", "--config", f"edition={work.night}-c")  # finished before
 
 
 def test_an_interrupted_night_is_gone_on_with_until_it_is_too_old(

@@ -18,10 +18,10 @@ import pytest
 
 from kernelbook.history.schema import SCHEMA, VERSION, VERSION_KEY, table_of
 from kernelbook.history.store import Store
+from tests.helpers import ROOT
 from tests.nights.made_nights import editions, night, row
 from tests.nights.sudden_death import copies_after_deaths
 
-ROOT = Path(__file__).resolve().parents[2]
 RUNS = ("host", "stable")
 CASES = [f"case-{number}" for number in range(6)]
 WRITER = f"""

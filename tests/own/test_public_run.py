@@ -2,13 +2,10 @@
 
 import html
 import json
-import subprocess
-import sys
 
 import pytest
-import yaml
 
-from tests.helpers.patience import LONG
+from tests.helpers.snakemake import WorkingFolder
 
 pytestmark = pytest.mark.slow
 
@@ -30,17 +27,13 @@ PECULIAR = {
 
 
 @pytest.fixture(scope="module")
-def report(root, shared_dir, tmp_path_factory):
+def report(shared_dir, tmp_path_factory):
     """The report of the folder; nothing but the folder is configured."""
-    folder = tmp_path_factory.mktemp("public traces")
+    folder = WorkingFolder(tmp_path_factory.mktemp("public traces"))
     runs = {"public": {"recorded": str(shared_dir / "traces" / "public")}}
-    (folder / "config.yaml").write_text(yaml.safe_dump({"runs": runs}))
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(root / "Snakefile"), "--cores", "2"]
-    done = subprocess.run(
-        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=LONG, check=False
-    )
-    assert done.returncode == 0, done.stdout
-    return folder / "reports" / "latest"
+    folder.configure({"runs": runs})
+    folder.snakemake("--cores", "2")
+    return folder.path / "reports" / "latest"
 
 
 def test_every_file_is_a_case_of_the_report(report, shared_dir):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kernelbook.trace import read_trace
+from tests.helpers import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared" / "traces" / "h200-torch2.11"
 TRAINING = Path(__file__).with_name("h200-training")
 RECORDED = sorted([*ROOT.glob("resources/recorded/*/*/1/measurement.json"), *TRAINING.glob("*/1/measurement.json")])

@@ -1,13 +1,11 @@
 """The recorded H200 traces: counts by hand for those beside the checkout, a plain count for the project's own."""
 
-from pathlib import Path
-
 import pytest
 
 from kernelbook.trace import read_trace
+from tests.helpers import ROOT
 from tests.trace import plain_count
 
-ROOT = Path(__file__).resolve().parents[2]
 RECORDED = sorted(ROOT.glob("resources/recorded/*/*/1/*.json.gz"))
 # kernels, memcpys, memsets, lowest and highest device time of a forward in µs (as rounded), read off by hand
 BY_HAND = {

@@ -8,11 +8,11 @@ import time
 from dataclasses import replace
 
 import pytest
-import yaml
 
 from kernelbook.plan import folder_owners
 from kernelbook.plan.folder_owners import LOCKS, OWNERS, VARIABLE, Owner, enter, living_owners, wait_for_orphans
 from tests.helpers.patience import LONG
+from tests.helpers.snakemake import BROKEN, WorkingFolder
 
 
 @pytest.fixture
@@ -117,60 +117,48 @@ def test_what_a_dead_owner_left_running_is_waited_for(folder, monkeypatch):
 
 
 @pytest.fixture
-def sleeping(root, tmp_path):
-    """A command that starts Snakemake on a case that hangs, or with `-n` tells what it would do."""
-    hanging = {"workload": f"{root}/tests/workflow/broken_workloads.py:hanging", "retries": 0}
+def hanging(tmp_path):
+    """A working folder with one case, which hangs."""
+    hanging = {"workload": f"{BROKEN}:hanging", "retries": 0}
     config = {"runs": {"host": {"host": True}}, "cases": {"hang": hanging}, "report": {"headline": ["hang", "hang"]}}
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config | {"device": "cpu"}))
-    return [sys.executable, "-m", "snakemake", "--snakefile", str(root / "Snakefile"), "--cores", "1"]
-
-
-def started(command, folder):
-    """The command once it measures."""
-    log = folder / "logs/latest/host/hang/1.profile.log"
-    log.unlink(missing_ok=True)
-    running = subprocess.Popen(command, cwd=folder, start_new_session=True, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + LONG
-    while not (log.exists() and "making of the inputs" in log.read_text()):
-        assert time.monotonic() < deadline, "the measurement never began"
-        assert running.poll() is None, running.stderr.read()
-        time.sleep(0.1)
-    return running
+    folder = WorkingFolder(tmp_path)
+    folder.configure(config | {"device": "cpu"})
+    return folder
 
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_a_killed_snakemake_is_gone_on_with_and_a_stopped_one_says_how(sleeping, tmp_path):
-    running = started(sleeping, tmp_path)
-    second = subprocess.run(sleeping, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert second.returncode == 1
-    assert "LockException" in second.stderr
-    assert f"process {running.pid} on " in second.stderr
+def test_a_killed_snakemake_is_gone_on_with_and_a_stopped_one_says_how(hanging, tmp_path):
+    running = hanging.start_hanging()
+    second = hanging.snakemake(status=1)
+    assert "LockException" in second
+    assert f"process {running.pid} on " in second
     assert locked(tmp_path)
     os.killpg(running.pid, signal.SIGKILL)
     running.communicate()
     assert locked(tmp_path)
-    again = started(sleeping, tmp_path)
+    again = hanging.start_hanging()
     os.killpg(again.pid, signal.SIGINT)  # as a terminal does
     _, said = again.communicate(timeout=LONG)
     assert again.returncode == 1
     assert "the last snakemake in this folder was killed: going on where it stopped" in said
     assert said.splitlines()[-2:] == [
         "Not finished. What was measured is kept, and is not measured again.",
-        f"To go on: snakemake {' '.join(sleeping[3:])}",
+        f"To go on: snakemake {' '.join(hanging.command[3:])}",
     ]
+    assert "stopped from outside by SIGINT" in hanging.hang_log.read_text()
+    assert not (tmp_path / "results/latest/host/hang/1/measurement.json").exists()
     assert not locked(tmp_path)
     assert list((tmp_path / OWNERS).iterdir()) == []
 
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_sigterm_ends_it_after_the_job_at_work_with_the_same_last_lines(sleeping, tmp_path):
-    running = started(sleeping, tmp_path)
+def test_sigterm_ends_it_after_the_job_at_work_with_the_same_last_lines(hanging):
+    running = hanging.start_hanging()
     os.kill(running.pid, signal.SIGTERM)
     os.killpg(running.pid, signal.SIGTERM)
     _, said = running.communicate(timeout=LONG)
     assert running.returncode == 1
     assert said.splitlines()[-1].startswith("To go on: snakemake --snakefile ")
-    again = subprocess.run([*sleeping, "--dry-run"], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert "Measuring hang on host, process 1" in again.stdout + again.stderr
+    assert "Measuring hang on host, process 1" in hanging.snakemake("--dry-run")

@@ -4,14 +4,11 @@ import base64
 import json
 import os
 import shutil
-import subprocess
-import sys
 
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
-from tests.helpers.patience import LONG
+from tests.helpers.snakemake import WorkingFolder
 
 pytestmark = pytest.mark.slow
 
@@ -42,41 +39,31 @@ def folder(tmp_path_factory):
         (traces / f"{name}.json").write_text(json.dumps({"traceEvents": [STEP]}))
     (traces / "empty.json").write_text("")
     (traces / os.fsdecode(b"\xff.json")).write_text(json.dumps({"traceEvents": [STEP]}))
-    (path / "config.yaml").write_text(yaml.safe_dump({"runs": {"evil": {"recorded": "evil traces"}}}))
-    return path
+    folder = WorkingFolder(path)
+    folder.configure({"runs": {"evil": {"recorded": "evil traces"}}})
+    folder.snakemake()
+    return folder
 
 
-def snakemake(root, folder, *arguments):
-    command = [sys.executable, "-m", "snakemake", "--snakefile", root / "Snakefile", "--cores", "1", *arguments]
-    return subprocess.run(
-        list(map(str, command)), cwd=folder, capture_output=True, text=True, errors="replace", timeout=LONG, check=False
-    )
-
-
-def test_traces_of_every_name_become_rows_and_none_is_executed(root, folder):
-    done = snakemake(root, folder)
-    assert done.returncode == 0, done.stderr
-    rows = pq.read_table(folder / "results/latest/edition/cases.parquet").to_pylist()
-    failed = {row["case"]: row["reason"] for row in rows if row["status"] == "failed"}
+def test_traces_of_every_name_become_rows_and_none_is_executed(folder):
+    rows = folder.cases()
+    failed = {case: row["reason"] for case, row in rows.items() if row["status"] == "failed"}
     assert len(rows) == len(NAMES) + 2
     assert set(failed) == {"empty", "trace"}
     assert "the file is empty" in failed["empty"]
     assert failed["trace"] == "the trace's name is no text ('\\udcff.json'): rename the file"
-    assert {path.name for path in folder.iterdir()} <= {
+    assert {path.name for path in folder.path.iterdir()} <= {
         *("config.yaml", "evil traces", "logs", "reports", "results", ".snakemake"),
     }
 
 
-def test_what_a_killed_execution_left_half_done_is_done_again(root, folder):
-    if not (folder / "results").is_dir():
-        pytest.skip("needs the results of the test before")
+def test_what_a_killed_execution_left_half_done_is_done_again(folder):
     half = "results/latest/evil/wild/1/case.parquet"
-    (folder / half).write_bytes(b"PAR1")
-    mark = folder / ".snakemake/incomplete" / base64.b64encode(half.encode()).decode()
+    (folder.path / half).write_bytes(b"PAR1")
+    mark = folder.path / ".snakemake/incomplete" / base64.b64encode(half.encode()).decode()
     mark.write_text("")
-    done = snakemake(root, folder)
-    assert done.returncode == 0, done.stderr
-    assert pq.read_table(folder / half).num_rows == 1
+    folder.snakemake()
+    assert pq.read_table(folder.path / half).num_rows == 1
 
 
 def test_odd_measurements_of_a_recorded_folder_are_failed_rows_beside_a_good_one(root, tmp_path):
@@ -99,12 +86,11 @@ def test_odd_measurements_of_a_recorded_folder_are_failed_rows_beside_a_good_one
         make(file)
     cases = {case: {"workload": "linear", "annotation": "linear_fwd"} for case in ("good", *odd)}
     config = {"runs": {"old": {"recorded": "recorded"}}, "cases": cases, "report": {"headline": ["good", "good"]}}
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-    done = snakemake(root, tmp_path)
-    assert done.returncode == 0, done.stderr
-    rows = pq.read_table(tmp_path / "results/latest/edition/cases.parquet").to_pylist()
-    assert {row["case"] for row in rows if row["status"] == "failed" and row["reason"]} == set(odd)
-    assert [row["case"] for row in rows if row["status"] == "ok"] == ["good"]
-    assert (tmp_path / "reports/latest/index.html").is_file()
-    again = snakemake(root, tmp_path, "--dry-run")
-    assert "Nothing to be done" in again.stdout + again.stderr
+    folder = WorkingFolder(tmp_path)
+    folder.configure(config)
+    folder.snakemake()
+    rows = folder.cases()
+    assert {case for case, row in rows.items() if row["status"] == "failed" and row["reason"]} == set(odd)
+    assert [case for case, row in rows.items() if row["status"] == "ok"] == ["good"]
+    assert folder.report()
+    assert "Nothing to be done" in folder.snakemake("--dry-run")

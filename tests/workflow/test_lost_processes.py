@@ -5,13 +5,11 @@ import os
 import subprocess
 import sys
 
-import pyarrow.parquet as pq
 import pytest
-import yaml
 
 from kernelbook.extraction.lost_processes import finish_measurement, log_tail, reason_of
 from kernelbook.extraction.measurement import load_measurement
-from tests.helpers.patience import LONG
+from tests.helpers.snakemake import BROKEN, WorkingFolder
 
 KILLED = "the measuring process was killed (SIGKILL), as the system does when memory runs out: use smaller params"
 LOST = "its jobs were killed as a whole before they left a result"
@@ -25,35 +23,24 @@ EXPECTED = {
 }
 
 
-@pytest.fixture(scope="module")
-def ended(root, tmp_path_factory):
-    """An edition of the host with these cases: the folder, and Snakemake's exit status and words."""
-    folder = tmp_path_factory.mktemp("lost processes")
-    file = root / "tests/workflow/broken_workloads.py"
-    cases = {name: {"workload": f"{file}:{name.replace('-', '_')}", "retries": 0} for name in EXPECTED}
+@pytest.mark.torch
+@pytest.mark.slow
+def test_each_lost_process_is_a_row_with_its_reason_and_there_is_a_report(tmp_path):
+    folder = WorkingFolder(tmp_path)
+    cases = {name: {"workload": f"{BROKEN}:{name.replace('-', '_')}", "retries": 0} for name in EXPECTED}
     for name in ("removing-output", "obstructing-output"):
         cases[name]["params"] = {"folder": f"results/latest/host/{name}/1"}
     quick = {"samples": 3, "warmup": 0, "schedule": {"active": 1}, "timeout_s": 600}
     config = {"device": "cpu", "measure": quick, "runs": {"host": {"host": True}}, "cases": cases}
-    (folder / "config.yaml").write_text(yaml.safe_dump(config | {"report": {"headline": ["fine", "fine"]}}))
-    command = [sys.executable, "-m", "snakemake", "--snakefile", root / "Snakefile", "--cores", "1"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=LONG, check=False)
-    again = subprocess.run([*command, "-n"], cwd=folder, capture_output=True, text=True, timeout=LONG, check=False)
-    return folder, done, again.stdout + again.stderr
-
-
-@pytest.mark.torch
-@pytest.mark.slow
-def test_each_lost_process_is_a_row_with_its_reason_and_there_is_a_report(ended):
-    folder, done, again = ended
-    assert done.returncode == 0, done.stderr
-    rows = {row["case"]: row for row in pq.read_table(folder / "results/latest/edition/cases.parquet").to_pylist()}
+    folder.configure(config | {"report": {"headline": ["fine", "fine"]}})
+    folder.snakemake()
+    rows = folder.cases()
     assert set(rows) == set(EXPECTED)
     for case, (status, reason) in EXPECTED.items():
         assert rows[case]["status"] == status, rows[case]
         assert (rows[case]["reason"] or "").startswith(reason or ""), rows[case]
-    assert (folder / "reports/latest/index.html").is_file()
-    assert "Nothing to be done" in again
+    assert folder.report()
+    assert "Nothing to be done" in folder.snakemake("-n")
 
 
 def test_a_missing_measurement_becomes_a_failed_one_with_the_end_of_the_log(tmp_path):

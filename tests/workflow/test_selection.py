@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
-import sys
 
 import pytest
 
 from kernelbook.config.loading import ConfigError, load_config
 from kernelbook.plan.planning import make_plan
 from kernelbook.sources.workload_source import Places
-from tests.helpers.patience import LONG
+from tests.helpers.snakemake import WorkingFolder
 
 RAW = {
     "runs": {"host": {"host": True}, "old": {"recorded": "old"}},
@@ -103,24 +100,17 @@ def test_a_selection_of_nothing_is_an_error_that_names_what_there_is(plan_of, ch
 
 
 @pytest.mark.slow
-def test_a_recorded_case_of_another_name_is_in_the_report(root, tmp_path, recorded_h200):
+def test_a_recorded_case_of_another_name_is_in_the_report(tmp_path, recorded_h200):
     if not (recorded_h200 / "linear-eager").is_dir():
         pytest.skip("the recorded run is not there")
     shutil.copytree(recorded_h200 / "linear-eager/1", tmp_path / "old/brought/1")
     (tmp_path / "old/damaged/1").mkdir(parents=True)
     (tmp_path / "old/damaged/1/measurement.json").write_text("{")
-    (tmp_path / "config.yaml").write_text(json.dumps(RAW | {"only_runs": ["old"]}))
-
-    def snakemake(*words):
-        command = [sys.executable, "-m", "snakemake", "--snakefile", root / "Snakefile", "--cores", "1", *words]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LONG, check=False)
-
-    done = snakemake()
-    assert done.returncode == 0, done.stderr
-    summary = json.loads((tmp_path / "reports/latest/summary.json").read_text())
-    cases = {case["case"]: case for case in summary["cases"]}
+    folder = WorkingFolder(tmp_path)
+    folder.configure(RAW | {"only_runs": ["old"]})
+    folder.snakemake()
+    cases = {case["case"]: case for case in folder.summary()["cases"]}
     assert (cases["brought"]["status"], cases["brought"]["kernels"]) == ("ok", 1)  # as the recorded run's README has it
     assert cases["damaged"]["status"] == "failed"
-    done = snakemake("--config", "only_cases=linear-eager")
-    assert done.returncode == 1
-    assert "--config: only_cases: the runs that are taken have none of these cases" in done.stderr
+    output = folder.snakemake("--config", "only_cases=linear-eager", status=1)
+    assert "--config: only_cases: the runs that are taken have none of these cases" in output

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import subprocess
-import sys
 import time
 
 import pytest
@@ -16,7 +14,6 @@ from kernelbook.config.origins import read_sources
 from kernelbook.config.yaml_text import YamlError, read_yaml
 from kernelbook.history.nights import for_target
 from kernelbook.text.suggestions import near_miss
-from tests.helpers.patience import LONG
 
 RAW = {"runs": {"host": {"host": True}}, "cases": {"a": {"workload": "linear"}, "inf": {"workload": "linear"}},
        "report": {"headline": ["a", "inf"]}}  # fmt: skip
@@ -174,13 +171,3 @@ def test_ordinary_aliases_and_keys_that_only_look_alike_are_read():
     assert len(read_yaml(shared)) == 3001
     with pytest.raises(YamlError, match="line 2, column 2"):
         read_yaml("a: [1\nb: 2")
-
-
-@pytest.mark.slow
-def test_snakemake_says_the_spelling_that_was_written(root, tmp_path):
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(RAW))
-    command = [sys.executable, "-m", "snakemake", "--snakefile", root / "Snakefile", "--cores", "1", "-n"]
-    command += ["--config", "edition=2.10"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LONG, check=False)
-    assert done.returncode == 1
-    assert "--config: edition: arrives as the number 2.1, and a name is text: write v2.10" in done.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 
 import pytest
@@ -15,7 +14,7 @@ from kernelbook.containers.launching import thread_limits
 from kernelbook.plan import surroundings
 from kernelbook.plan.planning import make_plan
 from kernelbook.sources.fingerprint import folder_stamp
-from tests.helpers.patience import LONG
+from tests.helpers.snakemake import WorkingFolder
 
 CASE = {"workload": "w/own.py:forward"}
 RUNS = {"host": {"host": True}, "image": {"container": "box"}}
@@ -57,23 +56,18 @@ MEASURED = {
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_snakemake_measures_again_what_is_stale_and_nothing_else(root, tmp_path):
-    def snakemake(*arguments, **environment):
-        (tmp_path / "config.yaml").write_text(json.dumps(MEASURED | arguments[0]))
-        command = [sys.executable, "-m", "snakemake", "--snakefile", root / "Snakefile", "--cores", "1", *arguments[1:]]
-        done = subprocess.run(
-            command, cwd=tmp_path, env=os.environ | environment, text=True, timeout=LONG, check=False,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout
-        return done.stdout
+def test_snakemake_measures_again_what_is_stale_and_nothing_else(tmp_path):
+    folder = WorkingFolder(tmp_path)
+
+    def snakemake(changes, *arguments, **environment):
+        folder.configure(MEASURED | changes)
+        return folder.snakemake(*arguments, **environment)
 
     own = "from pack.net import scale\ndef forward(context):\n    return (lambda x: x * scale), (context.random(4),)\n"
     write(tmp_path, {"w/own.py": own, "w/pack/__init__.py": "", "w/pack/net.py": "from .deep import scale\n"})
     write(tmp_path, {"w/pack/deep.py": "scale = 2\n"})
     assert "Measuring a" in snakemake({}, TRITON_INTERPRET="0")
-    measured = json.loads((tmp_path / "results/latest/host/a/1/measurement.json").read_text())
-    assert measured["environment"]["variables"]["TRITON_INTERPRET"] == "0"
+    assert folder.measurement("host", "a")["environment"]["variables"]["TRITON_INTERPRET"] == "0"
     harmless = {"device": "auto", "cases": {"a": CASE | {"timeout_s": 44, "note": "n"}}}
     said = snakemake(harmless, "-n", TRITON_INTERPRET="0", CUDA_VISIBLE_DEVICES="", TRITON_CACHE_DIR="/elsewhere")
     assert "Measuring" not in said
