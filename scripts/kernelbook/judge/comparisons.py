@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
 
 from kernelbook.cases import Activity, Call, CaseFacts, comparability
 from kernelbook.judge.alignment import OpStep, Step, align, align_ops, rest_us
@@ -50,6 +49,8 @@ def ratio_of(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> Ratio | None:
     low, high = _interval(a, b)
     if min(len(a), len(b)) < MIN_PROCESSES:
         return Ratio(centre, low, high, None, "not tested")
+    from scipy import stats  # takes a second to import; few editions have enough processes
+
     medians = [float(np.median(x)) for x in a], [float(np.median(x)) for x in b]
     p_value = float(stats.mannwhitneyu(*medians, alternative="two-sided").pvalue)
     significant = p_value < P_BELOW and abs(centre - 1) >= LEAST_EFFECT
