@@ -7,8 +7,10 @@ import pytest
 pytestmark = pytest.mark.browser
 
 
-def test_a_phone_never_scrolls_sideways(open_page, two_runs):
+@pytest.mark.parametrize("letter_spacing", ["0px", "1px"])  # as in wider fonts
+def test_a_phone_never_scrolls_sideways(open_page, two_runs, letter_spacing):
     page = open_page(two_runs, "#compare:torch-a/sdpa-math-eager:torch-b/sdpa-math-eager", width=390, height=844)
+    page.add_style_tag(content=f"body {{ letter-spacing: {letter_spacing}; }}")
     page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     page.wait_for_selector(".spread .sample")
     assert page.evaluate("document.scrollingElement.scrollWidth") <= 390
