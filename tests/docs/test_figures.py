@@ -103,7 +103,8 @@ def test_which_op_the_external_id_names_and_how_many_activities_have_none():
             named += event["args"]["External id"] == innermost["args"]["External id"]
     text = (DOCS / "explanation/attribution.md").read_text(encoding="utf-8")
     assert (
-        f"the innermost op's for all {named:,} activities whose launch is in the file, and the other {without} " in text
+        f"that of the innermost op for all {named:,} activities whose launch is in the file, and the other {without} "
+        in text
     )
     assert len(stragglers) == 4
     assert "four of the 21 recorded cases do" in text
@@ -112,7 +113,7 @@ def test_which_op_the_external_id_names_and_how_many_activities_have_none():
 def test_why_counts_are_not_totals_divided():
     totals = read_trace(RECORDED / "sdpa-math-eager/1/trace.json.gz").totals
     text = (DOCS / "explanation/attribution.md").read_text(encoding="utf-8")
-    assert f"{totals.kernels} kernels in the first file, which would make {totals.kernels / 10} each" in text
+    assert f"{totals.kernels} kernels in the first file, which would be {totals.kernels / 10} each" in text
     numbers = ("None", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
     assert f"{numbers[totals.unattributed]} of those were launched before" in text
     assert totals.kernels - totals.unattributed == 20 * 10
@@ -123,7 +124,7 @@ def test_why_the_median():
     median, mean = statistics.median(ranges), statistics.fmean(ranges)
     text = (DOCS / "explanation/times.md").read_text(encoding="utf-8")
     assert f"takes {ranges[0] / median:.1f} times the median of all ten" in text
-    assert f"pulls their mean up by {100 * (mean / median - 1):.0f} %" in text
+    assert f"raises their mean by {100 * (mean / median - 1):.0f} %" in text
     _, device, forward = figures("linear-eager")
     assert f"`linear-eager` has {device:.2f} µs of device time in a forward of {forward:.1f} µs" in text
 
