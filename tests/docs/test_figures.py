@@ -115,7 +115,7 @@ def test_why_counts_are_not_totals_divided():
     text = (DOCS / "explanation/attribution.md").read_text(encoding="utf-8")
     assert f"{totals.kernels} kernels in the first file, which would be {totals.kernels / 10} each" in text
     numbers = ("None", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
-    assert f"{numbers[totals.unattributed]} of those were launched before" in text
+    assert f"{numbers[totals.unattributed]} of those were launched by the warm-up step" in text
     assert totals.kernels - totals.unattributed == 20 * 10
 
 
