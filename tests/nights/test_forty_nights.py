@@ -75,7 +75,7 @@ def test_the_step_is_found_by_the_third_night_with_its_size(said: list[NightVerd
     assert DATES.index(event.found) - DATES.index(STEP) <= 2
     assert event.change == pytest.approx(0.05, abs=0.015)
     assert event.direction == "slower"
-    assert event.causes == ("nothing but time: same kernels, versions and clocks",)
+    assert event.causes == ("only the time changed: same kernels, versions and clocks",)
 
 
 def test_the_kernel_is_told_the_same_night_old_and_new_decoded(said: list[NightVerdict]) -> None:
@@ -93,7 +93,7 @@ def test_a_new_driver_starts_new_series_and_says_so(said: list[NightVerdict]) ->
     judgement = next(item for item in said if item.edition == DRIVER)
     (event,) = judgement.events
     assert event.causes == ("driver 580.95.05 → 590.10",)
-    assert "8 series start anew" in event.text
+    assert "8 series start again" in event.text
     assert judgement.insufficient == 8
     assert judgement.exit_status == 0
 

@@ -134,7 +134,7 @@ def test_only_cpu_time_changed(nights: Nights, tmp_path: Path) -> None:
         found += nights.judge(date).events
     (event,) = found
     assert event.metric == "forward_time_us"
-    assert event.causes == ("only CPU time changed: the device works as long as before",)
+    assert event.causes == ("only CPU time changed: the device time is the same",)
 
 
 def test_a_replaced_kernel_that_is_slower_is_one_change_not_two(nights: Nights) -> None:

@@ -1,4 +1,4 @@
-"""Why a case changed: what else is different between the nights before and after, in words."""
+"""Probable causes of a change: what else differs between the nights before and after."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from kernelbook.kernel_names import decode
 from kernelbook.text.formatting import clip
 
 CLOCK_DROP = 0.02
-"""A clock counts as lower from 2 % on: below that, boost clocks wander by themselves."""
+"""Least relative difference of a clock that counts; boost clocks vary by less on their own."""
 STEADY = 0.01
-"""Device time counts as unchanged within 1 %."""
+"""Device time within this share is unchanged."""
 VERSIONS = ("torch", "cuda", "cudnn", "image_digest")
 _SHORT = 70
 
 
 def describe(name: str) -> str:
-    """A kernel name in a few words (`GEMM, bf16, tile 128x128, cuBLAS`), or shortened where no scheme fits."""
+    """A kernel name in a few words (`GEMM, bf16, tile 128x128, cuBLAS`), or shortened if it cannot be decoded."""
     decoded = decode(name)
     tile = f"tile {decoded.tile}" if decoded.tile else None
     words = [decoded.family, decoded.element_type, tile, decoded.library]
@@ -35,14 +35,15 @@ def percent(change: float, sign: str = "") -> str:
 
 
 def shorten(name: str) -> str:
-    """At most 70 characters of a name, harmless ones; both ends of it stay."""
+    """At most 70 characters of a name, made safe to print; both ends are kept."""
     return clip(name, _SHORT)
 
 
 def sequence_changes(before: Sequence[str], after: Sequence[str], noun: str, *, brief: bool = False) -> list[str]:
-    """What happened to a sequence of names: replaced, added, removed, each a line.
+    """Differences of two sequences of names, one line each: replaced, added, removed.
 
-    Kernels are decoded, with the name behind in brackets unless `brief`; where both decode alike the names tell.
+    Kernels are decoded, followed by the name in brackets unless `brief`; if both decode to the same words, by name
+    only.
     """
     describe_name = shorten if noun != "kernel" else describe if brief else _kernel
     lines = []
@@ -72,12 +73,12 @@ def count_changes(series: Series, position: int, names: Sequence[str]) -> list[s
 
 
 def version_changes(series: Series, position: int) -> list[str]:
-    """Versions and the image that differ from the night before."""
+    """Versions and image digests that differ from the night before."""
     return [_version(name, old, new) for name, old, new in _version_pairs(series, position) if old != new]
 
 
 def _versions_around(series: Series, position: int) -> list[str]:
-    """Versions that changed at a step, or else the night after or before: a step can be placed a night off."""
+    """Version changes at a step, or one night after or before, because a step can be placed one night off."""
     for offset, when in ((0, ""), (1, " (the night after)"), (-1, " (the night before)")):
         if 0 < position + offset < len(series.nights):
             changes = version_changes(series, position + offset)
@@ -103,7 +104,7 @@ def short_digest(digest: str) -> str:
 
 
 def level_step(series: Series, metric: str, position: int, around: int = 7) -> float | None:
-    """Relative step of a metric's median, up to `around` nights a side of a position; None where it is missing."""
+    """Relative step of a metric's median over up to `around` nights on each side; None if values are missing."""
     values = series.values[metric]
     before, after = values[max(0, position - around) : position], values[position : position + around]
     before, after = before[before > 0], after[after > 0]
@@ -113,7 +114,7 @@ def level_step(series: Series, metric: str, position: int, around: int = 7) -> f
 
 
 def time_causes(series: Series, position: int) -> tuple[str, ...]:
-    """Probable causes of a new level of time from a position on, the surest first."""
+    """Probable causes of a new level of time at a position, most certain first."""
     causes = _versions_around(series, position)
     clock = level_step(series, "sm_clock_mhz", position)
     if clock is not None and abs(clock) >= CLOCK_DROP:
@@ -122,8 +123,8 @@ def time_causes(series: Series, position: int) -> tuple[str, ...]:
         causes.append("other processes used the GPU")
     device, forward = (level_step(series, metric, position) for metric in ("device_time_us", "forward_time_us"))
     if device is not None and forward is not None and abs(device) < STEADY <= abs(forward):
-        causes.append("only CPU time changed: the device works as long as before")
-    return tuple(causes) or ("nothing but time: same kernels, versions and clocks",)
+        causes.append("only CPU time changed: the device time is the same")
+    return tuple(causes) or ("only the time changed: same kernels, versions and clocks",)
 
 
 def _value_text(value: object) -> str:

@@ -1,8 +1,8 @@
-"""Finds where a series of nightly values changed its level: numbers in, numbers out.
+"""Level changes in a series of nightly values.
 
-Method: a penalised least-squares segmentation (ruptures' KernelCPD with the linear kernel) of the despiked series in
-units of its own noise. Noise comes from the night-to-night differences, so that a level change does not inflate it.
-A step is kept only where it is large enough to matter and stands out of the noise around its two levels.
+Method: a penalised least-squares segmentation (ruptures' KernelCPD with the linear kernel) of the despiked series, in
+units of its noise. Noise is estimated from night-to-night differences, so that a level change does not inflate it. A
+step counts only if it is large enough and significant against the noise around its two levels.
 """
 
 from __future__ import annotations

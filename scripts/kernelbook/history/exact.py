@@ -1,4 +1,4 @@
-"""Changes that need no statistics: kernels, launches, ops, warnings, new series, failures and missing nights."""
+"""Changes found without statistics: kernels, launches, ops, warnings, new series, failures and missing nights."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Row = Mapping[str, Any]
 Names = Callable[[str, str, str], dict[str, tuple[str, ...]]]
 """(edition, run, "kernels" or "ops") -> names by their id."""
 PASSING_WARNINGS = frozenset({"slow_first", "uneven", "several_kinds", "shared_gpu", "unlocked_gpu", "few_samples"})
-"""Warnings that come and go with what else a machine does: no part of what a case is."""
+"""Warnings that depend on other work on the machine and are not compared."""
 KEY_WORDS = ("device", "driver", "params", "dtype", "settings", "workload", "variant", "mode")
 
 
 def identity_events(histories: Histories, names: Names, first: int, effect_nights: int) -> Iterator[Event]:
-    """What a case ran, against the night before in its series, from night `first` on; one event a night."""
+    """Changes of what a case runs, against the night before in its series, from night `first`; one event per night."""
     for series in histories.series:
         for at in range(1, len(series.nights)):
             if series.nights[at] >= first:
@@ -77,7 +77,7 @@ def _identity_event(histories: Histories, series: Series, at: int, names: Names,
 
 
 def _differs(series: Series, name: str, at: int) -> bool:
-    """Whether a night has another value than the last night that has one; missing values are no change."""
+    """Whether the value differs from that of the last night that recorded one; a missing value is no change."""
     new, before = series.facts[name][at], _last_recorded(series, name, at)
     if before is None or new is None:
         return False
@@ -90,7 +90,7 @@ def _lasting(warnings: Collection[str]) -> set[str]:
 
 
 def _last_recorded(series: Series, name: str, at: int) -> int | None:
-    """The last position before `at` where the fact is known."""
+    """The last position before `at` where the value was recorded."""
     return next((position for position in range(at - 1, -1, -1) if series.facts[name][position] is not None), None)
 
 
@@ -106,7 +106,9 @@ def _identity_text(why: Sequence[str], effect: float | None) -> str:
 
 
 def series_events(histories: Histories, first: int) -> list[Event]:
-    """Series that began from night `first` on where the case had another: one event a run, night and difference."""
+    """Series that began at night `first` or later for a case that had another: one event per run, night and
+    difference.
+    """
     groups: dict[tuple[str, int, tuple[str, ...]], list[Series]] = defaultdict(list)
     for group in histories.by_subject.values():
         for old, new in itertools.pairwise(group):
@@ -129,13 +131,13 @@ def _series_event(histories: Histories, run: str, at: int, changes: tuple[str, .
         run=run,
         case=case,
         series=None,
-        text=f"{'; '.join(changes)}: {many} anew, since times are compared only under the same conditions",
+        text=f"{'; '.join(changes)}: {many} again, because times are compared only under the same conditions",
         causes=changes,
     )
 
 
 def failures(table: pa.Table, edition: str) -> tuple[Failed, ...]:
-    """Failed cases of one night, and runs that were lost whole (no row of theirs is good), one entry each."""
+    """Failed cases of one night, and runs without a good row, one entry each."""
     own = table.filter(pc.equal(table["edition"], edition))
     return _failures(own.select(["run", "case", "status", "reason"]).to_pylist())
 
@@ -162,7 +164,7 @@ def _reason(row: Row) -> str:
 
 
 def failure_events(table: pa.Table, nights: Sequence[str], first: int) -> list[Event]:
-    """A case or run that failed where it did not the night before, for nights from position `first` on."""
+    """Cases and runs that fail and did not fail the night before, for nights from position `first`."""
     recent = nights[max(0, first - 1) :]
     rows = defaultdict(list)
     bad = table.filter(pc.is_in(table["edition"], pa.array(recent, pa.string())))
@@ -182,7 +184,7 @@ def failure_events(table: pa.Table, nights: Sequence[str], first: int) -> list[E
 
 
 def gap_events(nights: Sequence[str], first: int) -> list[Event]:
-    """Nights that the usual rhythm (the median distance of the last 15) would have had, said at the next one."""
+    """Missing nights, by the usual interval (the median of the last 15), reported at the next night."""
     dates = [date.fromisoformat(night[:10]) for night in nights]
     events = []
     for at in range(max(1, first), len(nights)):

@@ -1,4 +1,4 @@
-"""What is said of a night: events (said once), suspects (they never alert), failures, and the exit status."""
+"""Results of judging a night: events (reported once), suspects (never an alert), failures, exit status."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kernelbook.history.schema import short_id
 SCHEMA = 1
 KINDS = ("time", "kernels", "launches", "ops", "warnings", "series", "failure", "gap")
 ALERTS = ("time", "kernels", "launches", "ops")
-"""Kinds that make the night's exit status 3 unless the configuration says otherwise."""
+"""Kinds that set the exit status to 3 by default."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """One change. `night`: the edition since which it holds; times in µs; `change`: relative (0.05: 5 % more time)."""
+    """One change. `night`: the first edition with the change; times in µs; `change`: relative (0.05: 5 % more time)."""
 
     kind: str
     night: str
@@ -33,27 +33,27 @@ class Event:
 
     @property
     def id(self) -> str:
-        """The same for the same change, whichever night finds it."""
+        """Equal for the same change, whichever night finds it."""
         what = self.causes if self.kind == "series" else ()
         return short_id([self.kind, self.night, self.run, self.case, self.series, *what])
 
     @property
     def direction(self) -> str | None:
-        """slower, faster, or None where time says nothing."""
+        """slower, faster, or None without a change of time."""
         return None if self.change is None else "slower" if self.change > 0 else "faster"
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """The causes that are to be told beside the text; that of a new series names them itself."""
+        """Causes to show beside the text; the text of a new series already contains them."""
         return () if self.kind == "series" else self.causes
 
     def as_json(self) -> dict[str, Any]:
-        """As the events file and latest.json hold it."""
+        """As stored in the events file and latest.json; strict JSON."""
         return {"id": self.id, "direction": self.direction, **asdict(self), "causes": list(self.causes)}
 
 
 def event_of(record: Mapping[str, Any]) -> Event:
-    """An event as read back; unknown keys (of later versions) are ignored, missing ones are None."""
+    """An event from its JSON; unknown keys (of later versions) are ignored, missing ones are None."""
     fields: dict[str, Any] = dict.fromkeys(("kind", "night", "run", "case", "series", "text"))
     fields |= {name: value for name, value in record.items() if name in Event.__dataclass_fields__}
     return Event(**fields | {"causes": tuple(fields.get("causes") or ())})
@@ -61,7 +61,7 @@ def event_of(record: Mapping[str, Any]) -> Event:
 
 @dataclass(frozen=True)
 class Suspect:
-    """A night value that stands out; `z` is the modified z-score, None for what is not a matter of numbers."""
+    """A value of a night that stands out. `z`: modified z-score; None if the suspect is not a single value."""
 
     run: str | None
     case: str | None
@@ -73,7 +73,7 @@ class Suspect:
 
 @dataclass(frozen=True)
 class Failed:
-    """A case that failed in `processes` of its processes, or with `case` None a run that was lost whole."""
+    """A case that failed in `processes` of its processes; with `case` None, a run without a good case."""
 
     run: str
     case: str | None
@@ -83,7 +83,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class NightVerdict:
-    """All that one night is told to say."""
+    """The result of judging one night."""
 
     edition: str
     events: tuple[Event, ...]
@@ -96,7 +96,7 @@ class NightVerdict:
 
     @property
     def alerts(self) -> tuple[Event, ...]:
-        """The events that make a change of the exit status."""
+        """Events that set the exit status to changed."""
         return tuple(event for event in self.events if event.kind in self.alert_kinds)
 
     @property
@@ -121,10 +121,10 @@ class NightVerdict:
 
 
 def exit_status(*, changed: bool, failed: bool) -> int:
-    """Exit status of a nightly that ran to its end: 0 all well, 3 a change was found, 4 something failed, 5 both."""
+    """0 no change, 3 a change, 4 a failure, 5 both."""
     return {(False, False): 0, (True, False): 3, (False, True): 4, (True, True): 5}[changed, failed]
 
 
 def remembered(judged: Mapping[str, Mapping[str, Any]], before: Sequence[str]) -> tuple[Event, ...]:
-    """The events that the nights `before` have already said."""
+    """The events that the nights `before` reported."""
     return tuple(event_of(item) for night in before if night in judged for item in judged[night]["events"])

@@ -1,4 +1,4 @@
-"""Names of nights: an edition named by its UTC date, with a suffix when a date has several."""
+"""Names of nights: an edition named by its UTC date, with a suffix if a date has several."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NIGHT = re.compile(r"^(\d{4}-\d{2}-\d{2})(?:[.-]([a-z0-9][a-z0-9.-]*))?$")
 
 
 def is_night(edition: str) -> bool:
-    """Whether the edition is named like a night: `2026-11-29`, or `2026-11-29-b` for one more on the same date."""
+    """Whether the edition is named like a night: `2026-11-29`, or `2026-11-29-b` for another one of that date."""
     match = _NIGHT.match(edition)
     if not match:
         return False
@@ -24,7 +24,7 @@ def is_night(edition: str) -> bool:
 
 
 def night_date(edition: str) -> str:
-    """The date part of a night's name; raises ValueError for an edition that is no night."""
+    """The date in a night's name. Raises ValueError if the edition is not a night."""
     if not is_night(edition):
         raise ValueError(
             f"edition {edition!r} is not a night: name it by its UTC date, such as 2026-11-29 or 2026-11-29-b"
@@ -33,29 +33,29 @@ def night_date(edition: str) -> str:
 
 
 def night_order(edition: str) -> tuple[str, list[tuple[int, str]]]:
-    """Sort key of a night: by date, the one without a suffix first, `-2` before `-10`."""
+    """Sort key: by date, the night without a suffix first, `-2` before `-10`."""
     parts = re.split(r"(\d+)", edition[10:])
     return edition[:10], [(int(part), "") if part.isdigit() else (-1, part) for part in parts if part]
 
 
 def tonight(suffix: str | None = None, now: datetime | None = None) -> str:
-    """The name of the night that starts now (UTC), with the suffix if one is given."""
+    """The name of the night that starts now (UTC), with the suffix if one is passed."""
     date = (now or datetime.now(UTC)).strftime("%Y-%m-%d")
     return f"{date}-{suffix}" if suffix else date
 
 
 NIGHT_VARIABLE = "KERNELBOOK_NIGHT"
-"""Tells Snakemake's own child processes, here or on another node, which night the main process began."""
+"""Environment variable that passes the night of the main process to Snakemake's child processes."""
 REPEATS = 5
 
 
 def for_target(
     config: Mapping[str, Any], words: Collection[str], environ: MutableMapping[str, str], *, main_process: bool
 ) -> dict[str, Any]:
-    """The configuration as given, or with the night's edition and repeats where the command line asks for `nightly`.
+    """The configuration, with the night's edition and repeats if the command line requests `nightly`.
 
-    The edition is tonight's unless the configuration names one. `environ` carries it to child processes.
-    Raises ValueError for an edition that is not a night.
+    The edition is tonight's unless the configuration has one. `environ` passes it to child processes. Raises ValueError
+    for an edition that is not a night.
     """
     if main_process:
         environ.pop(NIGHT_VARIABLE, None)
@@ -72,6 +72,6 @@ def for_target(
 
 
 def finished(edition: str, history: Path, receipt: Path) -> bool:
-    """Whether a night was recorded, judged and published; one whose results were cleared away since counts too."""
+    """Whether a night was recorded, judged and published; also true if its results were deleted since."""
     judged = (history / "events" / f"{edition}.json").is_file() and (history / "nights" / edition).is_dir()
     return judged and (receipt.is_file() or not receipt.parent.parent.exists())

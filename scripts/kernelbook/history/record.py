@@ -1,4 +1,4 @@
-"""The tables of an edition as rows of the history: one row a case and process, raw samples kept."""
+"""An edition as rows of the history: one row per case and process, with raw samples."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from kernelbook.history.nights import night_date
 from kernelbook.history.schema import SCHEMA, series_id, settings_of, short_id, table_of
 
 MEASURED = ("host", "container")
-"""Kinds of runs that are measured in the night; recorded and published ones never change."""
+"""Kinds of runs that a night measures; recorded and published ones do not change."""
 Key = tuple[str, str, int]
 Names = Mapping[Key, tuple[str, ...]]
 TABLES = ("cases", "ranges", "activities", "calls")
 
 
 class RecordError(ValueError):
-    """An edition that cannot be recorded; the message says what is missing and how to make it."""
+    """An edition that cannot be recorded; the message states what is missing and the remedy."""
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """The parts of an edition that the history keeps. `about` is edition.json, `rows` the table `cases`.
+    """The parts of an edition that the history keeps. `about`: edition.json. `rows`: the table `cases`.
 
-    `kernels`: kernel names of each process's representative forward, in launch order. `ops`: op names in call order, of
-    the representative forward of each case.
+    `kernels`: kernel names of each process's representative forward, in order of launch. `ops`: op names in order of
+    call, of the representative forward of each case.
     """
 
     about: Mapping[str, Any]
@@ -43,7 +43,7 @@ class Recorded:
 
 
 def read_edition(folder: Path) -> Recorded:
-    """Read results/<edition>/edition; raises RecordError where it is missing or damaged."""
+    """Read results/<edition>/edition. Raises RecordError if it is missing or damaged."""
     try:
         files = read_files(folder, TABLES)
         rows = files.tables["cases"].to_pylist()
@@ -68,10 +68,10 @@ def _ops(cases: Iterable[CaseFacts]) -> Iterator[tuple[Key, tuple[str, ...]]]:
 
 
 def night_tables(edition: Recorded, lines: Mapping[str, str] | None = None) -> dict[str, pa.Table]:
-    """One table a measured run, ready for the history; `lines`: run -> the name its series go on under.
+    """Run -> table for the history, for each measured run; `lines`: run -> name that its series continue under.
 
-    A run that was left out is one row without a case. Raises RecordError for an edition that is no night or measured
-    nothing, and for two cases that would be one series.
+    A run that was left out is one row without a case. Raises RecordError if the edition is not a night or measured
+    nothing, and if two cases would be one series.
     """
     name = edition.about["edition"]
     try:
@@ -119,7 +119,7 @@ def _row(case: Mapping[str, Any], edition: Recorded, spec: Mapping[str, Any]) ->
 
 
 def _identity(row: Mapping[str, Any], kernels: tuple[str, ...] | None, ops: tuple[str, ...] | None) -> dict[str, Any]:
-    """What is compared exactly; null where the trace had no device activity or the row is none of a good case."""
+    """Values that are compared exactly; null if the trace had no device activity or the case failed."""
     on_device = row["status"] == "ok" and row["device_time_us"] is not None
     names = list(kernels or ())
     return {
@@ -136,6 +136,6 @@ def _parsed(text: str | None, default: Any) -> Any:
 
 
 def sm_clock(clocks: Mapping[str, Any]) -> float | None:
-    """The SM clock in MHz, the higher of before and after (an idle GPU lowers it); None where it was not readable."""
+    """The SM clock in MHz, the higher of before and after (an idle GPU lowers it); None if it was not readable."""
     readings = [moment.get("sm_mhz") for moment in clocks.values() if isinstance(moment, Mapping)]
     return max((float(clock) for clock in readings if clock), default=None)

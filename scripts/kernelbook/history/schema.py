@@ -80,9 +80,9 @@ def short_id(value: object) -> str:
 
 
 def series_id(row: Mapping[str, object]) -> str:
-    """Id of the series a row belongs to: values are compared only where all of `SERIES_KEY` and the settings are equal.
+    """Id of a row's series: values are compared only if all of `SERIES_KEY` and the settings are equal.
 
-    Default settings and unknown ones leave no trace in the id.
+    Default and unknown settings do not affect the id.
     """
     settings = row.get("settings")
     more = [] if settings in (None, DEFAULT_SETTINGS) else [settings]
@@ -90,17 +90,17 @@ def series_id(row: Mapping[str, object]) -> str:
 
 
 def settings_of(case: Mapping[str, object]) -> str:
-    """The column `settings` of a case as configured: JSON, keys sorted, without what has its default."""
+    """The column `settings` of a configured case: JSON with sorted keys, without defaults."""
     defaults = {**MEASURE_DEFAULTS, "compile_options": {}}
     settings = {key: value for key, value in case.items() if key not in NO_SETTINGS and value != defaults.get(key)}
     return json.dumps(settings, sort_keys=True)
 
 
 def with_series(table: pa.Table) -> tuple[pa.Table, dict[tuple[str, str], str]]:
-    """Rows in order of nights, with the series of those before version 3 computed anew from their columns.
+    """Rows in order of nights, with series ids of rows before version 3 recomputed from their columns.
 
-    Their settings are unknown: they are taken to be those of the first later night of the same case, so that its
-    series goes on. The second value maps (old id, case) to the new id.
+    Their settings are unknown and are taken from the first later night of the same case, so that its series continues.
+    The second value maps (old id, case) to the new id.
     """
     old = pc.and_(pc.is_valid(table["series"]), pc.is_null(table["settings"]))
     if not pc.any(old).as_py():
@@ -122,7 +122,7 @@ def with_series(table: pa.Table) -> tuple[pa.Table, dict[tuple[str, str], str]]:
 
 
 def _distinct(table: pa.Table) -> list[dict[str, Any]]:
-    """Different combinations of what makes a series, in the order in which they are first seen."""
+    """Distinct combinations of the columns that make a series, in order of first occurrence."""
     columns = [*SERIES_KEY, "settings", "series"]
     numbered = table.select(columns).append_column("row", pa.array(range(len(table)), pa.int64()))
     grouped = numbered.group_by(columns, use_threads=False).aggregate([("row", "min")])
@@ -131,12 +131,12 @@ def _distinct(table: pa.Table) -> list[dict[str, Any]]:
 
 
 def table_of(rows: Iterable[Mapping[str, object]]) -> pa.Table:
-    """Rows as a table of the present schema; a missing key is null. Raises pyarrow.ArrowInvalid for a wrong type."""
+    """Rows as a table of the current schema; a missing key is null. Raises pyarrow.ArrowInvalid for a wrong type."""
     return pa.Table.from_pylist([dict(row) for row in rows], schema=SCHEMA)
 
 
 def upgrade(table: pa.Table, version: int, columns: list[str]) -> pa.Table:
-    """`columns` of a table of an older version as the present one has them: a column it did not know is null.
+    """`columns` of a table of an older version in the current schema; columns that it lacks are null.
 
     Raises ValueError for a version that is newer than this code.
     """

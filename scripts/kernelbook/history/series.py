@@ -1,4 +1,4 @@
-"""Rows of the history as series: one value a night for what may be compared, oldest night first."""
+"""Rows of the history as series: one value per night for comparable measurements, oldest night first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 METRICS = ("forward_time_us", "device_time_us")
-"""Judged, in order of weight: what a user waits for, then what the GPU spends."""
+"""Metrics that are judged, most important first."""
 _MEDIANS = (*METRICS, "cpu_time_us", "sm_clock_mhz")
 _MODES = (
     "kernels_id",
@@ -32,10 +32,10 @@ _FIXED = ("run", "line", "case", "workload", "variant", "mode", "params", "setti
 
 @dataclass(frozen=True)
 class Series:
-    """What may be compared: n nights of one case under one GPU, driver, line, settings and parameters.
+    """Comparable measurements: n nights of one case with one GPU, driver, line, settings and parameters.
 
-    `nights` (n) are positions in `Histories.nights`; `values` holds arrays (n), µs or MHz, NaN where missing: each the
-    median over the night's processes. `facts` holds what most processes of the night had; `processes` their number.
+    `nights` (n): positions in `Histories.nights`. `values`: arrays (n) in µs or MHz, NaN if missing, each the median
+    over the night's processes. `facts`: the value of most processes of the night. `processes` (n): their number.
     """
 
     id: str
@@ -57,25 +57,25 @@ class Series:
 
     @property
     def subject(self) -> tuple[str, str]:
-        """Line and case: what a reader calls one thing, whatever GPU or driver it ran on."""
+        """Line and case, independent of GPU and driver."""
         return self.line, self.case
 
     def before(self, metric: str, position: int, nights: int) -> np.ndarray:
-        """Up to `nights` values of the metric before a position; the missing ones and zeros are left out."""
+        """Up to `nights` values of the metric before a position, without missing values and zeros."""
         values = self.values[metric][max(0, position - nights) : position]
         return values[values > 0]
 
 
 @dataclass(frozen=True)
 class Histories:
-    """All series of a history, and the nights they are on."""
+    """All series of a history and its nights."""
 
     nights: tuple[str, ...]
     series: tuple[Series, ...]
 
     @cached_property
     def by_subject(self) -> dict[tuple[str, str], list[Series]]:
-        """The series of each line and case, the one that began first in front."""
+        """The series of each line and case, oldest first."""
         groups: dict[tuple[str, str], list[Series]] = {}
         for series in sorted(self.series, key=lambda item: (int(item.nights[0]), item.id)):
             groups.setdefault(series.subject, []).append(series)
@@ -116,7 +116,7 @@ def make_series(table: pa.Table, nights: Sequence[str]) -> Histories:
 
 
 def _medians(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Median of each group, missing values left out; NaN for a group of nothing else. Groups begin at `starts`."""
+    """Median of each group without missing values; NaN for a group without values. Groups begin at `starts`."""
     values = values.astype(float)
     group = np.repeat(np.arange(len(starts)), np.diff(np.r_[starts, len(values)]))
     ordered = values[np.lexsort((values, group))]  # NaN sorts last
@@ -127,7 +127,7 @@ def _medians(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
 
 
 def _modes(column: pa.ChunkedArray, order: np.ndarray, starts: np.ndarray) -> list[Any]:
-    """What most rows of each group have, those that have nothing left out; the first of them on a tie."""
+    """The most frequent value of each group, without missing values; the first on a tie."""
     coded = column.combine_chunks().dictionary_encode()
     words = [*coded.dictionary.to_pylist(), None]
     missing = len(words) - 1
@@ -143,7 +143,7 @@ def _modes(column: pa.ChunkedArray, order: np.ndarray, starts: np.ndarray) -> li
 
 
 def _common_warnings(column: pa.ChunkedArray, order: np.ndarray, starts: np.ndarray) -> list[tuple[str, ...] | None]:
-    """Warning codes that most rows of each group have; None for nights that did not record any yet."""
+    """Warning codes of most rows of each group; None for nights that did not record warnings."""
     rows = column.combine_chunks()
     if rows.null_count == len(rows):
         return [None] * len(starts)

@@ -1,11 +1,10 @@
-"""Nights on disk: a folder a night, a Parquet file a run; and beside them what was judged of each night.
+"""Nights on disk: a folder per night with a Parquet file per run, and the events of each night.
 
-    history/nights/<edition>/<run>.parquet     never rewritten in place
-    history/events/<edition>.json              what was found that night; remembered so that it is said once
-    history/damaged/...                        files that could not be read, set aside
+history/nights/<edition>/<run>.parquet (never rewritten in place), history/events/<edition>.json (reported events, so
+that each is reported once), history/damaged/... (unreadable files that were moved).
 
-A night is written to a hidden folder, flushed to the disk and renamed: it is there whole or not at all. Writers take
-turns by a lock that the kernel drops when its owner dies.
+A night is written to a hidden folder, flushed to disk and renamed, so it is complete or absent. Writers take turns by a
+file lock, which the kernel releases if its owner dies.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from kernelbook.history.schema import SCHEMA, VERSION_KEY, upgrade, with_series
 
 KEPT = ("night", "process", "device_type", "image", "started_utc", "first_call_us", "peak_memory_bytes")
 LISTS = ("forward_times_us", "kernels", "ops")
-"""Columns that are read only when asked for: judging and publishing need neither, and a year of them is large."""
+"""Columns that judging and publishing do not need; they are read on request because they are large."""
 READERS = 4
 _RUN = re.compile(r"^[a-z][a-z0-9.-]*$")
 
@@ -45,9 +44,9 @@ class Damaged:
 
 @dataclass(frozen=True)
 class History:
-    """The nights that could be read: rows in the order of nights, and the files that could not.
+    """Rows of all readable nights in order, and the files that could not be read.
 
-    renamed: (series as an older version wrote it, case) -> series in `table`.
+    renamed: (series id of an older version, case) -> series id in `table`.
     """
 
     table: pa.Table
@@ -58,23 +57,21 @@ class History:
 
 @dataclass(frozen=True)
 class Store:
-    """The history in one folder."""
+    """A history in one folder."""
 
     folder: Path
 
     @property
     def nights_folder(self) -> Path:
-        """history/nights."""
         return self.folder / "nights"
 
     @property
     def events_folder(self) -> Path:
-        """history/events."""
         return self.folder / "events"
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """Wait until no other process writes, then hold the history; a dead owner's lock is gone with it."""
+        """Hold the write lock; waits for other writers."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / ".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -82,7 +79,7 @@ class Store:
             yield
 
     def _mend(self) -> None:
-        """Undo what a killed writer left: half a night goes, a replaced one whose successor is missing comes back."""
+        """Clean up after a killed writer: delete incomplete nights, restore a replaced night without a successor."""
         for left in sorted(self.nights_folder.glob(".old-*")):
             night = self.nights_folder / left.name.removeprefix(".old-")
             if night.exists():
@@ -100,7 +97,7 @@ class Store:
         return tuple(sorted(names, key=night_order))
 
     def add_night(self, edition: str, tables: Mapping[str, pa.Table]) -> None:
-        """Write one night whole; one of the same name is replaced whole. A full disk: OSError, nothing changed."""
+        """Write one complete night, replacing one of the same name. On a full disk: OSError, nothing changed."""
         if not is_night(edition) or not all(_RUN.match(run) for run in tables):
             raise ValueError(f"night {edition!r}, runs {sorted(tables)}: not names of a night and its runs")
         with self.writing():
@@ -123,9 +120,9 @@ class Store:
         shutil.rmtree(old, ignore_errors=True)
 
     def read(self, *, until: str | None = None, everything: bool = False) -> History:
-        """All nights up to and with `until`; damaged files are left out and named.
+        """All nights up to and including `until`; damaged files are listed in the result.
 
-        `everything` adds the columns that only a reader of single nights needs: `KEPT` and `LISTS`.
+        `everything` adds the columns that only readers of single nights need: `KEPT` and `LISTS`.
         """
         columns = [name for name in SCHEMA.names if everything or name not in (*KEPT, *LISTS)]
         nights = [name for name in self.nights() if until is None or night_order(name) <= night_order(until)]
@@ -145,7 +142,7 @@ class Store:
             return Damaged(str(path.relative_to(self.folder)), _one_line(error))
 
     def names(self, edition: str, run: str, column: str) -> dict[str, tuple[str, ...]]:
-        """Of one run's night: kernel or op names (`column`) by their id; nothing where the file cannot be read."""
+        """Kernel or op names (`column`) of one run's night by their id; empty if the file cannot be read."""
         path = self.nights_folder / edition / f"{run}.parquet"
         table = self._read_one(path, [column, f"{column}_id"])
         if isinstance(table, Damaged):
@@ -154,7 +151,7 @@ class Store:
         return {key: tuple(names or ()) for key, names in pairs if key is not None}
 
     def set_aside(self, damaged: Sequence[Damaged]) -> None:
-        """Move damaged files to history/damaged, to be read no more; one of a newer schema stays where it is."""
+        """Move damaged files to history/damaged; files of a newer schema stay."""
         with self.writing():
             for item in damaged:
                 source, target = self.folder / item.file, self.folder / "damaged" / item.file
@@ -163,7 +160,7 @@ class Store:
                     source.replace(target)
 
     def write_events(self, edition: str, judged: Mapping[str, Any]) -> None:
-        """Remember what was found in a night, whole or not at all."""
+        """Write the events of a night atomically."""
         with self.writing():
             write_json(self.events_folder / f"{edition}.json", judged)
 
@@ -172,7 +169,7 @@ class Store:
         return (self.events_folder / f"{edition}.json").is_file()
 
     def read_events(self) -> tuple[dict[str, dict[str, Any]], tuple[Damaged, ...]]:
-        """What was found, by night, oldest first; and the files that could not be read."""
+        """(night -> its events file, oldest first; files that could not be read)."""
         by_night, damaged = {}, []
         paths = [path for path in self.events_folder.glob("*.json") if is_night(path.stem)]
         for path in sorted(paths, key=lambda path: night_order(path.stem)):
@@ -214,7 +211,7 @@ def _flush(path: Path) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write strict JSON beside the path, flush it to the disk and rename it into place."""
+    """Write strict JSON atomically: to a file beside the path, flushed to disk, then renamed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f".new-{path.name}")
     with new.open("w", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""One night against those before it: what is new, said once."""
+"""One night compared with earlier nights: changes that were not reported yet."""
 
 from __future__ import annotations
 
@@ -50,11 +50,10 @@ def judge(
     rules: Rules | None = None,
     damaged: Sequence[Damaged] = (),
 ) -> NightVerdict:
-    """What the night `edition` has to say, with `history` up to it.
+    """Judge the night `edition`; `history` ends with it.
 
-    judged, damaged: what earlier nights said, and which files of it could not be read (Store.read_events); only nights
-    of the history before `edition` count.
-    Raises ValueError for a night that is not in the history.
+    judged, damaged: events of earlier nights and unreadable files (Store.read_events); nights after `edition` are
+    ignored. Raises ValueError if the night is not the last of the history.
     """
     rules = rules or Rules()
     nights = history.nights
@@ -110,7 +109,7 @@ def _order(event: Event) -> tuple[str, str, str, str]:
 def _without_flapping(
     fresh: Sequence[Event], reported: Sequence[Event], order: Mapping[str, int], rules: Rules
 ) -> tuple[list[Event], tuple[Suspect, ...]]:
-    """Kernels that go back and forth alert twice within the window and are suspects of their night from then on."""
+    """Kernels that alternate alert twice within the window; later alternations are suspects of their night."""
     kept: list[Event] = []
     flapping = []
     for event in sorted(fresh, key=lambda event: order[event.night]):
@@ -128,7 +127,7 @@ def _without_flapping(
 def _without_wavering(
     fresh: Sequence[Event], reported: Sequence[Event], order: Mapping[str, int], rules: Rules
 ) -> tuple[list[Event], tuple[Suspect, ...]]:
-    """Times that return to a level they had left alert twice a month, then they are suspects; new levels alert."""
+    """Times that return to an earlier level alert twice a month, then become suspects; new levels alert."""
     kept, wavering = [], []
     for event in fresh:
         key = "time", event.series, event.metric
@@ -154,13 +153,13 @@ def _near(value: float | None, reference: float | None, limit: float) -> bool:
 
 
 def _positive(series: Series, metric: str) -> tuple[np.ndarray, np.ndarray]:
-    """Positions and values where the metric is there and more than 0; shapes (m,), (m,)."""
+    """Positions (m,) and values (m,) where the metric is present and positive."""
     at = np.flatnonzero(series.values[metric] > 0)
     return at, series.values[metric][at]
 
 
 def metric_changes(series: Series, metric: str, rules: Rules) -> list[tuple[int, LevelChange]]:
-    """All level changes of one metric, each with its position in the series; none with too little history."""
+    """All level changes of one metric with their positions; empty with too little history."""
     at, values = _positive(series, metric)
     if len(values) < rules.min_nights:
         return []
@@ -192,11 +191,11 @@ def _time_events(
 
 
 def _stands_for(event: Event, metric: str, change: LevelChange, distance: int, rules: Rules) -> bool:
-    """Whether an event already told is this very step, seen in the other time, or placed `distance` nights off."""
+    """Whether a reported event is this step, in the other metric or placed `distance` nights off."""
     if event.change is None or (event.change > 0) != (change.change > 0):
         return False
     slack = max(rules.min_change, abs(event.change) / 2)
-    if event.kind != "time":  # other kernels: what they cost was said with them
+    if event.kind != "time":  # a change of kernels was reported with its cost
         return distance <= 1 and abs(event.change - change.change) < slack
     if event.metric != metric:
         return distance <= 1 or (distance <= MIN_SEGMENT and abs(event.change - change.change) < slack)
@@ -223,7 +222,7 @@ def _time_event(histories: Histories, series: Series, at: int, metric: str, chan
 
 
 def _suspects(tonight: Sequence[Series], rules: Rules) -> list[Suspect]:
-    """Values of this very night that stand out from the last ones; a first hint that never fails a night."""
+    """Values of this night that stand out from the last ones; they never fail a night."""
     suspects = []
     for series in tonight:
         for metric in METRICS:

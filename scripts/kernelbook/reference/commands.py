@@ -1,4 +1,4 @@
-"""docs/reference/commands.md: what each command says of itself."""
+"""docs/reference/commands.md: the help text of each command."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 INTRO = """# Commands
 
-What each command of the project prints for `--help`. The workflow calls most of them; `summarize_trace.py`,
-`profile_case.py` and the ones for nights are of use by themselves. An error is one line; `KERNELBOOK_TRACEBACK=1` in
-the environment shows where it happened.
+Output of `--help` for each command. The workflow calls most of them; `summarize_trace.py`, `profile_case.py` and the
+commands for nights are also useful on their own. An error is one line; `KERNELBOOK_TRACEBACK=1` in the environment
+shows the traceback.
 
 """
 WIDTH = "100"
@@ -26,7 +26,7 @@ def commands_page(scripts: Path) -> str:
 
 
 def help_of(script: Path) -> str:
-    """What the command prints for --help in a terminal of fixed width."""
+    """Output of --help in a terminal of fixed width."""
     environment = {**os.environ, "COLUMNS": WIDTH, "NO_COLOR": "1", "PYTHON_COLORS": "0"}
     done = subprocess.run(
         [sys.executable, script, "--help"], env=environment, capture_output=True, text=True, check=True

@@ -13,8 +13,8 @@ from kernelbook.reference.markdown import inline, table
 Schema = Mapping[str, Any]
 INTRO = """# config.yaml
 
-Every key, what it may hold and what it means. Unknown keys are refused, and all mistakes are told at once, before
-anything runs. `<name>` stands for a name of yours.
+Every key, what it may hold and what it means. Unknown keys are errors, and all errors are reported together, before
+anything runs. `<name>` stands for a name of your choice.
 
 On the command line: `--config edition=NAME only_runs=a,b only_cases=x,y retry_failed=true`.
 
@@ -52,7 +52,7 @@ def guesses_page(schemas: Path) -> str:
 
 
 class Resolver:
-    """Follows `$ref` inside one schema and into the files beside it."""
+    """Follows `$ref` within one schema and to the files beside it."""
 
     def __init__(self, schemas: Path, root: Schema) -> None:
         self.root = root
@@ -61,7 +61,7 @@ class Resolver:
         }
 
     def follow(self, schema: Schema) -> Schema:
-        """The schema itself, or what it refers to, with its own keys on top; `schemas` is the folder of other files."""
+        """The schema, or the target of its reference with its own keys on top."""
         reference = schema.get("$ref")
         if reference is None:
             return schema
@@ -103,7 +103,7 @@ def _about(schema: Schema) -> str:
 
 
 def _kind(schema: Schema) -> str:
-    """What the value may be, in words."""
+    """The valid values in words."""
     if "must" in schema:
         return str(schema["must"])
     if "const" in schema:

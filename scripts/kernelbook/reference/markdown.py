@@ -1,4 +1,4 @@
-"""Small pieces of Markdown: a cell, a table, a value of YAML in one line."""
+"""Markdown: a table cell, a table, a YAML value on one line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import yaml
 
 
 def cell(text: str) -> str:
-    """Text that cannot leave its table cell, nor be taken for HTML."""
+    """Text that can neither leave its table cell nor be read as HTML."""
     parts = " ".join(text.split()).replace("|", "\\|").split("`")
     return "`".join(part if place % 2 else part.replace("<", "&lt;") for place, part in enumerate(parts))
 
@@ -21,6 +21,6 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def inline(value: Any) -> str:
-    """A value as YAML would have it in one line, as code."""
+    """A value as one line of YAML, formatted as code."""
     text = yaml.safe_dump(value, default_flow_style=True, width=1000).strip().removesuffix("\n...").strip()
     return f"`{text}`"

@@ -1,4 +1,4 @@
-"""docs/reference/summary.md and trace-json.md, from the schemas of what other programs read."""
+"""docs/reference/summary.md and trace-json.md, from the JSON schemas of the files that other programs read."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from kernelbook.reference.tables_page import described
 Schema = Mapping[str, Any]
 INTRO = """# summary.json
 
-What other programs read of a report: `reports/<edition>/summary.json`, strict JSON after the schema in
+The results of an edition for other programs: `reports/<edition>/summary.json`, strict JSON with the schema
 [summary.schema.json](../../scripts/kernelbook/report/summary.schema.json).
 
 """
 TRACE_INTRO = """# summarize_trace.py --json
 
-One JSON object a line for each trace, after the schema in
+One JSON object per line for each trace, with the schema
 [trace.schema.json](../../scripts/kernelbook/trace/trace.schema.json).
 
 """
@@ -68,7 +68,7 @@ def _kind(schema: Schema) -> str:
     if "const" in schema:
         return f"`{json.dumps(schema['const'])}`"
     if "oneOf" in schema:
-        return "a code of the list below"
+        return "a code listed below"
     if "enum" in schema:
         return ", ".join(f"`{json.dumps(value)}`" for value in schema["enum"])
     kinds = schema.get("type", "any")

@@ -1,7 +1,7 @@
-"""Publishes the site as one commit without parents on a git branch such as gh-pages.
+"""Publish the site as one commit without parents on a git branch such as gh-pages.
 
-Neither the checkout nor its index is touched. A branch is replaced only if Kernelbook wrote its tip (`TRAILER`), or if
-`adopt` is given. A branch that is checked out, or is a default branch, is never replaced.
+Neither the checkout nor its index is touched. A branch is replaced only if Kernelbook wrote its tip (`TRAILER`), or
+with `adopt`. A branch that is checked out or a default branch is never replaced.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ NEVER = {"HEAD": "git has another meaning for it", **dict.fromkeys(("main", "mas
 
 
 class BranchError(ValueError):
-    """The branch was not published; the message has the reason, or git's own words, and the remedy."""
+    """The branch was not published; the message has the reason or git's message, and the remedy."""
 
 
 def commit_site(
     site: Path, repository: Path, branch: str, message: str, remote: str | None = None, adopt: bool = False
 ) -> str:
-    """Make `branch` one commit that holds the site, and with `remote` push it there; returns the commit's id.
+    """Make `branch` one commit that holds the site, and push it if `remote` is set; returns the commit id.
 
-    adopt: replace the branch even if Kernelbook did not write its tip.
-    Raises BranchError if the branch must not be replaced (nothing is changed then), or if git fails.
+    adopt: replace the branch even if Kernelbook did not write its tip. Raises BranchError if the branch must not be
+    replaced (nothing is changed then) or if git fails.
     """
     git = Git(repository)
     git.check_name(branch)
@@ -73,7 +73,7 @@ class Git:
         return _run(["git", "--git-dir", self.folder, *arguments], cwd or self.repository, env)
 
     def check_name(self, branch: str) -> None:
-        """Raise BranchError for what is not the bare name of a branch."""
+        """Raise BranchError if it is not the plain name of a branch."""
         try:
             self.run("check-ref-format", f"refs/heads/{branch}")
         except BranchError:
@@ -82,7 +82,7 @@ class Git:
             raise BranchError("publish.git_branch: is not the name of a branch: write one such as gh-pages")
 
     def checked_out(self) -> dict[str, str]:
-        """Branches that HEAD or any worktree is on, unborn ones included -> why they are not replaced."""
+        """Branch -> reason, for branches of HEAD and of all worktrees, including unborn ones."""
         lines = self.run("worktree", "list", "--porcelain").splitlines()
         with contextlib.suppress(BranchError):  # HEAD may be detached
             lines.append(f"branch {self.run('symbolic-ref', '--quiet', 'HEAD')}")
@@ -90,7 +90,7 @@ class Git:
         return dict.fromkeys(refs, "it is checked out")
 
     def default_branches(self) -> dict[str, str]:
-        """Default branches of all remotes as fetched last -> why they are not replaced."""
+        """Branch -> reason, for default branches of all remotes as last fetched."""
         reasons = {}
         for line in self.run("for-each-ref", "--format=%(refname) %(symref)", "refs/remotes").splitlines():
             name, _, target = line.partition(" ")
@@ -100,7 +100,7 @@ class Git:
         return reasons
 
     def remote_state(self, remote: str, ref: str) -> tuple[str, str]:
-        """Name of the remote's default branch, and commit id of `ref` there; empty where there is none."""
+        """Name of the remote's default branch, and commit id of `ref` there; empty if there is none."""
         default = tip = ""
         for line in self.run("ls-remote", "--symref", remote, "HEAD", ref).splitlines():
             value, _, name = line.partition("\t")
@@ -111,7 +111,7 @@ class Git:
         return default, tip
 
     def wrote(self, commit: str, ref: str, remote: str | None) -> bool:
-        """Whether Kernelbook wrote this commit: it has `TRAILER` and no parents. It is fetched if it is not here."""
+        """Whether Kernelbook wrote this commit: it has `TRAILER` and no parents. Fetches it if it is missing."""
         try:
             self.run("cat-file", "-e", commit)
         except BranchError:
@@ -129,7 +129,7 @@ class Git:
         return self.run("commit-tree", tree, "-m", message, env=IDENTITY | self._own_identity())
 
     def _own_identity(self) -> dict[str, str]:
-        """The author that git is configured with here; `IDENTITY` is used without one."""
+        """The configured git author; `IDENTITY` is used without one."""
         identity: dict[str, str] = {}
         for key, names in (
             ("user.name", ("AUTHOR_NAME", "COMMITTER_NAME")),

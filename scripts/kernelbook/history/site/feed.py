@@ -1,4 +1,4 @@
-"""The news for machines: an Atom feed (RFC 4287) and latest.json."""
+"""Changes for other programs: an Atom feed (RFC 4287) and latest.json."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAMESPACE = uuid.UUID("6f1c7d0e-5a52-4b0b-9a39-3f4f6a2d8c11")  # made once for 
 
 
 def atom_feed(book: Book, title: str, published: str, url: str | None) -> str:
-    """The last 50 events. An entry's id follows from its event alone, so that readers show it once."""
+    """The last 50 events. An entry's id depends on its event only, so that readers show it once."""
     Xml.register_namespace("", ATOM)
     feed = Xml.Element(f"{{{ATOM}}}feed")
     base = f"{url.rstrip('/')}/" if url else ""
@@ -59,7 +59,7 @@ _TYPES = {"xml": "application/atom+xml", "html": "text/html"}
 
 
 def xml_text(text: str) -> str:
-    """Text without the characters that XML 1.0 cannot hold."""
+    """Text without characters that XML 1.0 forbids."""
     return "".join(
         sign
         for sign in text
@@ -68,7 +68,7 @@ def xml_text(text: str) -> str:
 
 
 def latest_json(night: Night | None, reports: Collection[str]) -> str:
-    """The last night for scripts: schema, edition, verdict, links, and all that was judged; null without a night."""
+    """The last night: schema, edition, verdict, links and its events file; edition is null without a night."""
     if night is None:
         record: dict[str, Any] = {"schema": 1, "edition": None}
     else:

@@ -1,4 +1,4 @@
-"""Every page of the site as (path, text); nothing is written here."""
+"""Every page of the site as (path, text); nothing is written."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Page = Callable[..., str]  # (template, path to the top, **values) -> text
 
 @dataclass(frozen=True)
 class Site:
-    """What all pages share. `url` is where the site will be read, for the feed; None leaves its links relative."""
+    """Values that all pages share. `url`: address of the site, for the feed; None makes its links relative."""
 
     title: str
     published: str  # UTC, RFC 3339
@@ -51,7 +51,7 @@ def _environment() -> Environment:
 
 
 def pages(book: Book, site: Site, reports: Collection[str]) -> Iterator[tuple[str, str]]:
-    """All files of the site but the reports themselves; `reports` names the nights whose report lies by its page."""
+    """All files of the site without the reports; `reports`: nights whose report is published beside their page."""
     nights = list(book.nights())
     all_trends = sorted(trends(book), key=lambda trend: (trend.line, trend.case))
 
@@ -86,7 +86,7 @@ def _trend_pages(all_trends: Sequence[Trend], page: Page) -> Iterator[tuple[str,
 
 
 def cases_csv(night: Night) -> str:
-    """The cases of one night; what is missing is empty, and no text is taken for a formula."""
+    """The cases of one night as CSV; missing values are empty, and no text can become a formula."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["run", "case", "status", "reason", "forward_time_us", "change", "device_time_us", "kernels"])

@@ -1,8 +1,7 @@
-"""Sends one JSON message to a webhook, as a process of its own that `webhook.post` can end.
+"""Send one JSON message to a webhook, in a separate process that `webhook.post` can kill.
 
-The address is in the environment variable that the first argument names, the message on standard input. Prints what
-went wrong, never the address; prints nothing if the message was taken. It waits without limit: `webhook.post` has one.
-Uses the standard library alone.
+The first argument is the environment variable with the address; the message comes from standard input. Prints an error
+without the address, or nothing on success. It has no timeout; `webhook.post` has one. Uses only the standard library.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from urllib.parse import urlsplit
 
 
 def send(address: str, body: bytes) -> str:
-    """POST the body; returns what went wrong, or an empty text. Redirects are not followed, the answer is not read."""
+    """POST the body; returns an error message, or an empty text. Redirects are not followed, the answer is not read."""
     try:
         if urlsplit(address).scheme not in ("http", "https"):
             return "has no address that begins with http:// or https://"
@@ -35,7 +34,7 @@ def send(address: str, body: bytes) -> str:
 
 
 def _opener() -> urllib.request.OpenerDirector:
-    """Speaks HTTP and HTTPS, through the proxies of the environment, and neither follows nor raises on any status."""
+    """HTTP and HTTPS through the proxies of the environment; neither follows redirects nor raises on a status."""
     opener = urllib.request.OpenerDirector()
     for handler in (urllib.request.ProxyHandler, urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
         opener.add_handler(handler())

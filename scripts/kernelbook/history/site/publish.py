@@ -1,8 +1,8 @@
-"""Puts the site in place at once: readers see the old one or the new one, whole.
+"""Replace the published site atomically.
 
-The published folder is a symbolic link to a version beside it (`.site-versions/<number>`); a new version is written
-whole, then the link is replaced by a rename. The version that the link led to before stays for readers who are in the
-middle of it; all others go.
+The published folder is a symbolic link to a version beside it (`.site-versions/<number>`). A new version is written
+completely, then the link is replaced by a rename. The previous version stays for readers that still use it; older ones
+are deleted.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pathlib import Path
 
 
 class PublishError(ValueError):
-    """The site could not be put in place; the message says why and what to do."""
+    """The site could not be published; the message has the reason and the remedy."""
 
 
 def report_sources(nights: Iterable[str], reports: Path, site: Path, full_nights: int) -> dict[str, Path]:
-    """Where the report of each of the last `full_nights` (newest first) can be had: fresh, else as published before."""
+    """Night -> folder of its report, for the last `full_nights` (newest first): new, or as published before."""
     sources = {}
     for night in list(nights)[:full_nights]:
         places = (reports / night, site / "nights" / night / "report")
@@ -29,9 +29,10 @@ def report_sources(nights: Iterable[str], reports: Path, site: Path, full_nights
 
 
 def publish(pages: Iterable[tuple[str, str]], reports: Mapping[str, Path], site: Path) -> Path:
-    """Write all pages, and the reports beside their nights, as a new version of `site`; returns the version's folder.
+    """Write all pages and reports as a new version of `site`; returns the version's folder.
 
-    Raises PublishError where `site` is a folder that was not made here, OSError on a full disk: the old site stays.
+    Raises PublishError if `site` is a folder that publishing did not make, and OSError on a full disk; the old site
+    stays.
     """
     if site.exists() and not site.is_symlink():
         raise PublishError(

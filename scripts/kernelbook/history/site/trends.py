@@ -1,4 +1,4 @@
-"""Trends, worked out: one case of one line of builds over all nights, with what happened to it."""
+"""Trends: one case of one line over all nights, with its events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 @dataclass(frozen=True)
 class Entry:
-    """One line under a chart: what happened, when; `letter` is over the chart at that night."""
+    """One entry under a chart; `letter` marks its night in the chart."""
 
     letter: str
     night: str
@@ -37,7 +37,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Trend:
-    """The page of one case on one line, and its row among the trends."""
+    """The page of one case on one line, and its row in the list of trends."""
 
     line: str
     case: str
@@ -54,7 +54,6 @@ class Trend:
 
     @property
     def link(self) -> str:
-        """Its page."""
         return trend_link(self.line, self.case)
 
 
@@ -139,7 +138,7 @@ def _letter(at: int) -> str:
 
 
 def _versions(group: Sequence[Series], nights: Sequence[str]) -> list[tuple[str, str]]:
-    """Nights whose torch, CUDA or cuDNN was another than the night before, oldest first."""
+    """Nights with a change of torch, CUDA or cuDNN, oldest first."""
     changes = []
     for series in group:
         for at in range(1, len(series.nights)):

@@ -1,4 +1,4 @@
-"""What the pages show, worked out: nights and the news, with links relative to the top of the site."""
+"""Contents of the pages: nights, runs and events, with links relative to the top of the site."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Rows = dict[int, dict[str, list[tuple[Series, int, float]]]]  # night -> run -> 
 
 @dataclass(frozen=True)
 class CaseRow:
-    """One case of one night; `change` is relative to the median of the last nights, NaN where there are too few."""
+    """One case of one night; `change`: relative to the median of the last nights, NaN if there are too few."""
 
     case: str
     link: str | None
@@ -52,7 +52,7 @@ class CaseRow:
 
 @dataclass(frozen=True)
 class RunTable:
-    """One run of one night: what it ran on, and its cases."""
+    """One run of one night: where it ran, and its cases."""
 
     run: str
     facts: tuple[str, ...]
@@ -62,7 +62,7 @@ class RunTable:
 
 @dataclass(frozen=True)
 class Night:
-    """One night's page; `judged` is what its events file holds, empty for a night that was not judged."""
+    """One night's page; `judged`: its events file, empty if the night was not judged."""
 
     edition: str
     judged: Mapping[str, Any]
@@ -81,17 +81,16 @@ class Night:
 
     @property
     def link(self) -> str:
-        """Its page."""
         return f"nights/{self.edition}/index.html"
 
     @property
     def cases(self) -> int:
-        """How many cases it measured, over all runs."""
+        """Number of measured cases over all runs."""
         return sum(row.status == "ok" for run in self.runs for row in run.rows)
 
     @property
     def measured(self) -> str:
-        """`3 cases measured`, or `2 of 3 cases measured` where some failed or could not run."""
+        """`3 cases measured`, or `2 of 3 cases measured` if some failed."""
         tried = sum(len(run.rows) for run in self.runs)
         if tried > self.cases:
             return f"{self.cases} of {plural(tried, 'case')} measured"
@@ -99,12 +98,12 @@ class Night:
 
     @property
     def changes(self) -> int:
-        """How many changes made its exit status."""
+        """Number of alerts."""
         return len(self.judged.get("alerts", ()))
 
     @property
     def failed(self) -> int:
-        """How many cases and lost runs failed."""
+        """Number of failed cases and lost runs."""
         return len(self.judged.get("failed", ()))
 
 
@@ -114,7 +113,7 @@ def trend_link(line: str, case: str) -> str:
 
 
 class Book:
-    """The whole history, ready for pages."""
+    """The whole history, as the pages need it."""
 
     def __init__(self, history: History, judged: Mapping[str, Mapping[str, Any]], rules: Rules) -> None:
         self.history, self.judged, self.rules = history, judged, rules
@@ -122,13 +121,13 @@ class Book:
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
-        """All that was ever said, newest night first."""
+        """All events, newest night first."""
         events = [event_of(item) for night in self.judged.values() for item in night["events"]]
         order = {night: at for at, night in enumerate(self.history.nights)}
         return tuple(sorted(events, key=lambda event: (-order.get(event.found, -1), event.kind, event.case or "")))
 
     def is_alert(self, event: Event) -> bool:
-        """Whether the event made a change of its night's exit status."""
+        """Whether the event set its night's exit status."""
         return event.id in self.judged.get(event.found, {}).get("alerts", ())
 
     def tone(self, event: Event) -> str:
@@ -140,7 +139,7 @@ class Book:
         return "change" if self.is_alert(event) else "note"
 
     def event_link(self, event: Event) -> str:
-        """Where an event is best seen: its case's trend, else its night."""
+        """The page of an event: the trend of its case, otherwise its night."""
         if event.case and event.run:
             line = self._lines.get(event.run, event.run)
             if (line, event.case) in self.histories.by_subject:
@@ -172,7 +171,7 @@ class Book:
         return rows
 
     def _other_rows(self) -> dict[str, list[dict[str, Any]]]:
-        """Rows that are not good, by night; one a case."""
+        """Rows that are not good, by night; one per case."""
         table = self.history.table
         bad = table.filter(pc.not_equal(table["status"], "ok")).select(["edition", "run", "case", "status", "reason"])
         by_night: dict[str, dict[tuple[str, str], dict[str, Any]]] = defaultdict(dict)
@@ -212,12 +211,12 @@ def against_last_nights(values: np.ndarray, nights: int) -> np.ndarray:
 
 
 def signed(change: float) -> str:
-    """`+1.2 %`; nothing where it is not known."""
+    """`+1.2 %`; empty if it is NaN."""
     return percent(change, "+") if np.isfinite(change) else ""
 
 
 def tone_of(change: float) -> str:
-    """slower or faster from 3 % on, nothing below."""
+    """slower or faster from 3 %, empty below."""
     if not np.isfinite(change) or abs(change) < NOTEWORTHY:
         return ""
     return "slower" if change > 0 else "faster"
@@ -241,7 +240,7 @@ def _bad_row(row: Mapping[str, Any], link: str | None) -> CaseRow:
 
 
 def run_facts(series: Series, position: int) -> tuple[str, ...]:
-    """What a series ran on that night: GPU, versions, driver, image."""
+    """Where a series ran that night: GPU, versions, driver, image."""
     facts = series.facts
     versions = [(name, facts[name][position]) for name in ("torch", "cuda", "cudnn")]
     digest = facts["image_digest"][position]

@@ -1,4 +1,4 @@
-"""One message about a night to a chat, as JSON that Slack and its like take. It may fail; the night does not."""
+"""One message about a night to a chat, as JSON for Slack and compatible services. A failure does not fail the night."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POST = Path(__file__).with_name("post.py")
 
 
 def message(judged: Mapping[str, Any], title: str, url: str | None) -> str | None:
-    """What to say of a night; None where there is nothing to tell. Many cases with one cause are one line."""
+    """The message about a night; None without news. Cases that changed for the same reason share one line."""
     events = [event_of(item) for item in judged["events"]]
     failed = judged["failed"]
     if not events and not failed:
@@ -34,7 +34,7 @@ def message(judged: Mapping[str, Any], title: str, url: str | None) -> str | Non
 
 
 def _event_lines(events: list[Event]) -> list[str]:
-    """A line a change; cases of a run that changed in one night for one cause share it. Failures are told apart."""
+    """One line per change; cases of a run with the same night and cause share it. Failures are listed separately."""
     groups: dict[tuple[Any, ...], list[Event]] = {}
     for event in events:
         if event.kind != "failure":
@@ -54,15 +54,15 @@ def _event_line(group: list[Event]) -> str:
 
 
 def _escape(line: str) -> str:
-    """Slack's three special characters; kernel names are full of them."""
+    """Escape Slack's three special characters, which are frequent in kernel names."""
     return line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def post(text: str, variable: str) -> str | None:
-    """POST the text to the address in the environment variable; returns what went wrong, or None.
+    """POST the text to the address in the environment variable; returns an error message, or None.
 
-    The address is a secret and is in no message. Whatever the server does, this ends within `LIMIT_S`: a process of its
-    own does it, which is killed then, and whose errors go nowhere.
+    The address is a secret and never part of a message. Ends within `LIMIT_S` because a separate process does it, which
+    is killed on timeout and whose stderr is discarded.
     """
     if not os.environ.get(variable, "").strip():
         return None
