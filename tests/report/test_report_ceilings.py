@@ -31,7 +31,7 @@ def test_a_ceiling_is_told_with_source_clock_and_share_of_the_data_sheet() -> No
         [COMPUTE, MEMORY], [trusted("matmul-add", 1755.0), trusted("ceiling-copy", 1980.0)], ["h200", "h200"]
     )
     assert line == (
-        "Ceilings measured on h200: 813.8 TFLOP/s in bfloat16 (a product of matmul-add, SM clock after it 1,755 of "
+        "Ceilings of h200: 813.8 TFLOP/s in bfloat16 (a product of matmul-add, SM clock after it 1,755 of "
         "1,980 MHz, 82 % of the data sheet’s 989 TFLOP/s); 4,257 GB/s (ceiling-copy)."
     )
 
@@ -66,10 +66,10 @@ def test_a_cost_table_names_what_it_counts_and_its_ceilings(report: Path) -> Non
         "| h200 | excess traffic or work (in 2 of 3 processes) | 6.53 | 0.8 % | 25.5 | n/a | 95.2× | n/a | n/a |  |"
         in text
     )
-    told = "Ceilings measured on h200: 813.8 TFLOP/s in bfloat16 (a product of matmul-add, 82 % of the data"
+    told = "Ceilings of h200: 813.8 TFLOP/s in bfloat16 (a product of matmul-add, 82 % of the data"
     assert text.count(told) == 1  # with the runs, not beside each case
     page = (report / "index.html").read_text()
-    assert '<p class="note">Ceilings measured on h200: 813.8 TFLOP/s in bfloat16' in page
+    assert '<p class="note">Ceilings of h200: 813.8 TFLOP/s in bfloat16' in page
     assert '<th class="r" data-unit="">TFLOP/s, masked half left out</th>' in page
 
 

@@ -17,11 +17,13 @@ from kernelbook.judge.cost_model import (
     ForwardCost,
     GemmCost,
     KernelCost,
-    ceilings_of,
     forward_cost,
     gemm_costs,
     kernel_costs,
     measured_ceilings,
+    rates_of,
+    run_ceilings,
+    used_ceilings,
 )
 from kernelbook.judge.cost_model.forward import trade_off
 from kernelbook.judge.expectations import Judgement, judge, words_for
@@ -101,13 +103,28 @@ def judge_edition(
     measured = {key: facts for key, facts in cases.items() if facts.run not in skipped}
     runs = _by_run(measured)
     judged = tuple(j for f in measured.values() for j in judge(f.case, expect.get(f.case, {}), f, runs[f.run]))
-    findings = tuple(finding for of_run in runs.values() for finding in find_in_run(of_run))
-    ceilings = {run: ceilings_of(of_run) for run, of_run in runs.items()}
+    measured_by_run = {run: measured_ceilings(of_run) for run, of_run in runs.items()}
+    used = {run: run_ceilings(of_run, _elsewhere(run, runs, measured_by_run)) for run, of_run in runs.items()}
+    ceilings = {run: rates_of(of_run) for run, of_run in used.items()}
+    findings = tuple(finding for run, of_run in runs.items() for finding in find_in_run(of_run, ceilings[run]))
     costs = {key: _cost(f, runs[f.run], ceilings[f.run]) for key, f in measured.items() if f.status == "ok"}
     comparisons = tuple(compare(a, b) for a, b in pairs(runs, expect, headline, baseline_run))
     words = opening_words(OpeningMaterial(runs, judged, findings, comparisons, tuple(headline)))
-    measured_by_run = tuple(ceiling for of_run in runs.values() for ceiling in measured_ceilings(of_run))
-    return Insight(judged, findings, comparisons, costs, measured_by_run, tuple(words))
+    listed = tuple(ceiling for run, of_run in runs.items() for ceiling in used_ceilings(of_run, used[run]))
+    return Insight(judged, findings, comparisons, costs, listed, tuple(words))
+
+
+def _elsewhere(
+    run: str, runs: Mapping[str, Mapping[str, CaseFacts]], measured: Mapping[str, Sequence[Ceiling]]
+) -> list[Ceiling]:
+    """Ceilings that other runs measured on devices of the same name."""
+    devices = {facts.device for facts in runs[run].values() if facts.on_device}
+    return [
+        ceiling
+        for other, ceilings in measured.items()
+        for ceiling in ceilings
+        if other != run and ceiling.case and runs[other][ceiling.case].device in devices
+    ]
 
 
 def _by_run(cases: Mapping[Key, CaseFacts]) -> dict[str, dict[str, CaseFacts]]:

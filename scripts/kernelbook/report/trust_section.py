@@ -247,20 +247,22 @@ def timed_by(row: Trust) -> str:
 
 
 def ceiling_lines(ceilings: Iterable[Ceiling], trust: Iterable[Trust], runs: Iterable[str]) -> tuple[str, ...]:
-    """The measured ceilings of each of these runs, a sentence for each run that has any."""
+    """The ceilings of each of these runs, a sentence for each run that has any."""
     clocks = {(row.run, row.case): row for row in trust}
     by_run: dict[str, list[str]] = {}
     for ceiling in ceilings:
-        by_run.setdefault(ceiling.run, []).append(_ceiling(ceiling, clocks.get((ceiling.run, ceiling.case))))
-    return tuple(
-        f"Ceilings measured on {run}: {'; '.join(by_run[run])}." for run in dict.fromkeys(runs) if run in by_run
-    )
+        clock = clocks.get((ceiling.run, ceiling.case)) if ceiling.case else None
+        by_run.setdefault(ceiling.run, []).append(_ceiling(ceiling, clock))
+    return tuple(f"Ceilings of {run}: {'; '.join(by_run[run])}." for run in dict.fromkeys(runs) if run in by_run)
 
 
 def _ceiling(ceiling: Ceiling, clock: Trust | None) -> str:
-    """`813.8 TFLOP/s in bfloat16 (a product of matmul-add, SM clock after it 1,755 of 1,980 MHz, 82 % of ...)`."""
+    """`813.8 TFLOP/s in 16-bit (a product of matmul-add, SM clock after it 1,755 of 1,980 MHz, 82 % of ...)`."""
     size, unit = CEILING_UNITS[ceiling.quantity]
-    rate = f"{significant(ceiling.per_s / size, 4)} {unit}" + (f" in {ceiling.dtype}" if ceiling.dtype else "")
+    kind = ceiling.compute_type or ceiling.dtype
+    rate = f"{significant(ceiling.per_s / size, 4)} {unit}" + (f" in {kind}" if kind else "")
+    if ceiling.case is None:
+        return f"{rate} ({'from the ' if ceiling.origin == 'data sheet' else ''}{ceiling.source})"
     details = [f"a product of {ceiling.case}" if ceiling.kernel else ceiling.case]
     if clock and clock.sm_after_mhz and ceiling.quantity == "compute":
         of = f" of {clock.max_sm_mhz:,.0f}" if clock.max_sm_mhz else ""
@@ -268,4 +270,6 @@ def _ceiling(ceiling: Ceiling, clock: Trust | None) -> str:
     if ceiling.data_sheet_per_s and ceiling.share_of_data_sheet:
         stated = f"{significant(ceiling.data_sheet_per_s / size)} {unit}"
         details.append(f"{ceiling.share_of_data_sheet * 100:.0f} % of the data sheet’s {stated}")
+    if ceiling.origin == "other run":
+        details.append(ceiling.source or ceiling.origin)
     return f"{rate} ({', '.join(details)})"

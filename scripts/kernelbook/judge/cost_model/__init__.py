@@ -7,7 +7,14 @@ a kernel, a product, a forward. ``ceilings``: what the device can do.
 
 from __future__ import annotations
 
-from kernelbook.judge.cost_model.ceilings import Ceiling, ceilings_of, measured_ceilings
+from kernelbook.judge.cost_model.ceilings import (
+    Ceiling,
+    ceilings_of,
+    measured_ceilings,
+    rates_of,
+    run_ceilings,
+    used_ceilings,
+)
 from kernelbook.judge.cost_model.forward import ForwardCost, forward_cost
 from kernelbook.judge.cost_model.gemm import GemmCost, compulsory_bytes, dense_flops, gemm_costs, useful_flops
 from kernelbook.judge.cost_model.kernel_costs import KernelCost, kernel_costs
@@ -30,6 +37,9 @@ __all__ = [
     "kernel_costs",
     "launched",
     "measured_ceilings",
+    "rates_of",
+    "run_ceilings",
     "shaped_calls",
+    "used_ceilings",
     "useful_flops",
 ]

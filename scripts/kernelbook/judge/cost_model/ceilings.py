@@ -1,94 +1,151 @@
-"""What the device of a run can do at most, measured in that run and never taken from a data sheet."""
+"""Ceilings of a run: best rates of its device, measured if possible, otherwise from elsewhere, with their origin."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from kernelbook.cases import YARDSTICK, CaseFacts
-from kernelbook.judge.cost_model.data_sheets import DATA_SHEETS
-from kernelbook.judge.cost_model.gemm import compulsory_bytes, dense_flops, gemm_costs
-from kernelbook.judge.cost_model.roof import Ceilings, per_second
+from kernelbook.judge.cost_model.data_sheets import DATA_SHEETS, RECORDED
+from kernelbook.judge.cost_model.gemm import compulsory_bytes, dense_flops, forward_type, gemm_costs, product_types
+from kernelbook.judge.cost_model.roof import COMPUTE_TYPES, Ceilings, per_second
 
 COMPUTE, MEMORY = "compute", "memory"
+#: Origin of a ceiling, best first.
+ORIGINS = MEASURED, OTHER_RUN, RECORDED_RUN, DATA_SHEET = ("measured", "other run", "recorded run", "data sheet")
 
 
 @dataclass(frozen=True)
 class Ceiling:
-    """One ceiling of a run and where it comes from.
+    """One ceiling of a run and its origin.
 
-    ``quantity``: compute, in FLOP/s of products in ``dtype``, or memory, in bytes/s. ``case``: whose rate it is;
-    ``kernel``: that of its product, None where it is that of the whole forward. ``data_sheet_per_s`` and ``source``:
-    what the maker states of the device, None where no sheet of it is known here.
+    ``quantity``: compute, in FLOP/s of products of ``compute_type``, or memory, in bytes/s. ``case``: the case that
+    measured it, None if no case did; ``kernel``: its product, None if it is the rate of the whole forward; ``dtype``:
+    of the inputs. ``data_sheet_per_s``: the rate in the data sheet of the device, None if it has none. ``source``: that
+    data sheet, or the run that measured the ceiling. ``origin``: one of ORIGINS.
     """
 
     run: str
     quantity: str
     per_s: float
-    case: str
+    case: str | None
     kernel: str | None = None
     dtype: str | None = None
     data_sheet_per_s: float | None = None
     share_of_data_sheet: float | None = None
     source: str | None = None
+    compute_type: str | None = None
+    origin: str = MEASURED
+
+    @property
+    def key(self) -> tuple[str, str | None]:
+        """Quantity and compute type: a run has one ceiling of each."""
+        return self.quantity, self.compute_type
 
 
-def ceilings_of(cases: Mapping[str, CaseFacts]) -> Ceilings:
-    """The ceilings that one run measured, None without its ceiling case: see `measured_ceilings`."""
-    by_quantity = {ceiling.quantity: ceiling for ceiling in measured_ceilings(cases)}
-    compute, memory = by_quantity.get(COMPUTE), by_quantity.get(MEMORY)
-    return Ceilings(
-        compute.per_s if compute else None, memory.per_s if memory else None, compute.dtype if compute else None
-    )
+def ceilings_of(cases: Mapping[str, CaseFacts], elsewhere: Iterable[Ceiling] = ()) -> Ceilings:
+    """The rates of `run_ceilings`."""
+    return rates_of(run_ceilings(cases, elsewhere))
+
+
+def rates_of(ceilings: Sequence[Ceiling]) -> Ceilings:
+    """The rates of the ceilings of one run."""
+    compute = {each.compute_type: each.per_s for each in ceilings if each.compute_type}
+    return Ceilings(compute, next((each.per_s for each in ceilings if each.quantity == MEMORY), None))
+
+
+def run_ceilings(cases: Mapping[str, CaseFacts], elsewhere: Iterable[Ceiling] = ()) -> list[Ceiling]:
+    """The ceilings of one run, one of each quantity and compute type, each from the best origin that has it.
+
+    elsewhere: ceilings that other runs measured on a device of the same name. Without a measurement the rates come from
+    the recorded run of the project on that device, otherwise from its data sheet. Empty for an unknown device.
+    """
+    facts = next((facts for facts in cases.values() if facts.status == "ok" and facts.on_device and facts.device), None)
+    if facts is None:
+        return []
+    candidates = [*measured_ceilings(cases), *_borrowed(facts, elsewhere)]
+    by_key = {ceiling.key: ceiling for ceiling in reversed(candidates)}
+    order = [(COMPUTE, kind) for kind in reversed(COMPUTE_TYPES)] + [(MEMORY, None)]
+    return [by_key[key] for key in order if key in by_key]
+
+
+def used_ceilings(cases: Mapping[str, CaseFacts], ceilings: Iterable[Ceiling]) -> list[Ceiling]:
+    """Those that were measured in the run, or that some case of it is judged by."""
+    good = [facts for facts in cases.values() if facts.status == "ok" and facts.on_device]
+    kinds = {kind for facts in good for kind in (forward_type(facts), *product_types(facts))}
+    return [c for c in ceilings if c.origin == MEASURED or c.quantity == MEMORY or c.compute_type in kinds]
+
+
+def _borrowed(facts: CaseFacts, elsewhere: Iterable[Ceiling]) -> Iterator[Ceiling]:
+    """Ceilings that the run did not measure itself, best origin first."""
+    for ceiling in elsewhere:
+        if ceiling.origin == MEASURED and ceiling.run != facts.run:
+            yield replace(ceiling, run=facts.run, origin=OTHER_RUN, source=f"run {ceiling.run}")
+    for sheets, origin in ((RECORDED, RECORDED_RUN), (DATA_SHEETS, DATA_SHEET)):
+        sheet = sheets.get(facts.device or "")
+        if sheet:
+            rates = [(COMPUTE, kind, rate) for kind, rate in sheet.flops_per_s.items()]
+            for quantity, kind, rate in [*rates, (MEMORY, None, sheet.bytes_per_s)]:
+                yield _ceiling(quantity, rate, facts, kind, case=None, source=sheet.source, origin=origin)
 
 
 def measured_ceilings(cases: Mapping[str, CaseFacts]) -> list[Ceiling]:
-    """The ceilings that one run measured, each with its source; none without its ceiling case.
+    """The ceilings that one run measured; empty without ceiling cases.
 
-    Compute: the best rate of the ceiling case and of every product, alone or as its whole forward, that the run
-    computed in the same element type; one large product that the device throttles is not its best. Memory: that of the
-    ceiling's copy, of whose size no L2 cache holds much.
+    Compute, for each type with a ceiling case: the best rate of that case and of every product of the type, alone or as
+    its whole forward, because a single large product may be throttled. Memory: the rate of the ceiling's copy, which is
+    much larger than any L2 cache.
     """
     good = [facts for facts in cases.values() if facts.status == "ok"]
-    matmul = next((f for f in good if f.workload == YARDSTICK and f.variant == "matmul"), None)
+    matmuls = [facts for facts in good if facts.workload == YARDSTICK and facts.variant == "matmul"]
     copy = next((f for f in good if f.workload == YARDSTICK and f.variant != "matmul"), None)
+    rates = [rate for facts in good for rate in _product_rates(facts)] if matmuls else []
     ceilings = []
-    own = per_second(dense_flops(matmul), matmul.device_time_us) if matmul else None
-    if matmul and own:
-        rates: list[tuple[float, CaseFacts, str | None]] = [(own, matmul, None)]
-        rates += [rate for facts in good if facts.dtype == matmul.dtype for rate in _product_rates(facts)]
-        best, of, kernel = max(rates, key=lambda rate: rate[0])
-        ceilings.append(_ceiling(COMPUTE, best, of, kernel))
+    rates += [Rate(forward_type(f), per_second(dense_flops(f), f.device_time_us) or 0.0, f) for f in matmuls]
+    for kind in dict.fromkeys(forward_type(facts) for facts in matmuls):
+        best = max((rate for rate in rates if rate.kind == kind), key=lambda rate: rate.per_s)
+        if kind and best.per_s:
+            ceilings.append(_ceiling(COMPUTE, best.per_s, best.facts, kind, case=best.facts.case, kernel=best.kernel))
     of_copy = per_second(compulsory_bytes(copy), copy.device_time_us) if copy else None
     if copy and of_copy:
-        ceilings.append(_ceiling(MEMORY, of_copy, copy))
+        ceilings.append(_ceiling(MEMORY, of_copy, copy, None, case=copy.case))
     return ceilings
 
 
-def _product_rates(facts: CaseFacts) -> Iterator[tuple[float, CaseFacts, str | None]]:
-    """(FLOP/s, case, kernel) of each product of a forward and of the whole forward; empty without products."""
+@dataclass(frozen=True)
+class Rate:
+    """FLOP/s of a compute type: of one product, or of a whole forward with ``kernel`` None."""
+
+    kind: str | None
+    per_s: float
+    facts: CaseFacts
+    kernel: str | None = None
+
+
+def _product_rates(facts: CaseFacts) -> Iterator[Rate]:
+    """The rate of each product of a forward, and of the whole forward if all its products have its type."""
     gemms = gemm_costs(facts)
-    yield from ((gemm.tflops * 1e12, facts, gemm.label) for gemm in gemms if gemm.tflops)
-    whole = per_second(dense_flops(facts), facts.device_time_us)
-    if gemms and whole:
-        yield whole, facts, None
+    yield from (Rate(gemm.compute_type, gemm.tflops * 1e12, facts, gemm.label) for gemm in gemms if gemm.tflops)
+    if gemms and {gemm.compute_type for gemm in gemms} == {forward_type(facts)}:
+        yield Rate(forward_type(facts), per_second(dense_flops(facts), facts.device_time_us) or 0.0, facts)
 
 
-def _ceiling(quantity: str, per_s: float, facts: CaseFacts, kernel: str | None = None) -> Ceiling:
+def _ceiling(
+    quantity: str, per_s: float, facts: CaseFacts, kind: str | None, case: str | None, kernel: str | None = None,
+    source: str | None = None, origin: str = MEASURED,
+) -> Ceiling:  # fmt: skip
     sheet = DATA_SHEETS.get(facts.device or "")
-    stated = None
-    if sheet and quantity == MEMORY:
-        stated = sheet.bytes_per_s
-    elif sheet and facts.dtype in ("bfloat16", "float16"):
-        stated = sheet.flops_per_s
+    stated = sheet.flops_per_s.get(kind) if sheet and kind else sheet.bytes_per_s if sheet else None
     return Ceiling(
         run=facts.run,
         quantity=quantity,
         per_s=per_s,
-        case=facts.case,
+        case=case,
         kernel=kernel,
-        dtype=facts.dtype if quantity == COMPUTE else None,
+        dtype=facts.dtype if quantity == COMPUTE and case else None,
         data_sheet_per_s=stated,
         share_of_data_sheet=per_s / stated if stated else None,
-        source=sheet.source if sheet and stated else None,
+        source=source or (sheet.source if sheet and stated else None),
+        compute_type=kind,
+        origin=origin,
     )

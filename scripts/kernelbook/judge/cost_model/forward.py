@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from kernelbook.cases import Activity, CaseFacts
 from kernelbook.judge.clock import bound_of, bounds_by_process
-from kernelbook.judge.cost_model.gemm import compulsory_bytes, useful_flops
+from kernelbook.judge.cost_model.gemm import MULTIPLIES, compulsory_bytes, forward_type, useful_flops
 from kernelbook.judge.cost_model.kernel_costs import KernelCost, kernel_costs
-from kernelbook.judge.cost_model.roof import LEAST_ROOF_US, Ceilings, per_second, time_at
+from kernelbook.judge.cost_model.roof import LEAST_ROOF_US, MOST_SHARE, Ceilings, per_second, time_at
 from kernelbook.kernel_names import UNKNOWN, same_type
 from kernelbook.text.units import duration, error
 
@@ -18,8 +18,6 @@ from kernelbook.text.units import duration, error
 LEAST_RATIO = 1.1
 #: torch's names of element types -> those used for kernel names.
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
-#: Families of kernels that multiply matrices.
-MULTIPLIES = ("GEMM", "attention")
 
 
 def computed_in(dtype: str | None, activities: Iterable[Activity]) -> str | None:
@@ -115,10 +113,10 @@ class ForwardCost:
     ``traffic_bytes``: bytes that its kernels moved, see KernelCost; None unless known for every kernel;
     ``times_compulsory``: those over the compulsory bytes.
 
-    ``share_of_compute``: FLOP/s over the compute ceiling. ``share_of_memory``: compulsory bytes per second over the
-    memory ceiling; None above it, because bytes then came from the L2 cache. ``floor_us``: the larger of FLOPs over the
-    compute ceiling and compulsory bytes over the memory ceiling; the former alone if bytes came from the L2 cache; None
-    below LEAST_ROOF_US.
+    ``compute_type``: see `gemm.forward_type`. ``share_of_compute``: FLOP/s over its ceiling. ``share_of_memory``:
+    compulsory bytes per second over the memory ceiling; None above it, because bytes then came from the L2 cache.
+    ``floor_us``: the larger of FLOPs over the compute ceiling and compulsory bytes over the memory ceiling; the former
+    alone if bytes came from the L2 cache; None below LEAST_ROOF_US.
 
     ``limiter``: overhead if the device waits for the CPU; compute or memory if the device time is within twice the
     floor. Above that, two factors lead from the floor to the device time: from the floor to the least time for the
@@ -146,6 +144,7 @@ class ForwardCost:
     floor_us: float | None
     times_floor: float | None
     times_floor_wall: float | None
+    compute_type: str | None = None
     trade_off: str | None = None
 
     @property
@@ -167,12 +166,14 @@ def forward_cost(facts: CaseFacts, ceilings: Ceilings) -> ForwardCost:
     flops_s, bytes_s = per_second(flops, time_us), per_second(least, time_us)
     cached = bool(bytes_s and ceilings.bytes_per_s and bytes_s > ceilings.bytes_per_s)
     kernels = kernel_costs(facts, ceilings)
-    measured = ceilings if ceilings.flops_per_s and ceilings.bytes_per_s else Ceilings()
-    compute_us = time_at(flops, measured.flops_per_s)
-    memory_us = None if cached else time_at(least, measured.bytes_per_s)
+    kind = forward_type(facts)
+    best = ceilings.compute(kind)
+    complete = ceilings.bytes_per_s and (best or not flops)
+    compute_us = time_at(flops, best) if complete else None
+    memory_us = time_at(least, ceilings.bytes_per_s) if complete and not cached else None
     longest = max(compute_us or 0.0, memory_us or 0.0)
     floor = longest if longest >= LEAST_ROOF_US else None
-    limiter = _limiter(facts, compute_us, memory_us, kernels, measured)
+    limiter = _limiter(facts, compute_us, memory_us, kernels, ceilings)
     waiting = [bound == "launches" for bound in bounds_by_process(facts).values() if bound != "unknown"]
     traffic = sum(cost.bytes for cost in kernels) if _complete(facts, kernels) else None
     return ForwardCost(
@@ -185,15 +186,21 @@ def forward_cost(facts: CaseFacts, ceilings: Ceilings) -> ForwardCost:
         intensity=flops / least if flops and least else None,
         tflops=flops_s / 1e12 if flops_s else None,
         compulsory_gb_per_s=bytes_s / 1e9 if bytes_s else None,
-        share_of_compute=flops_s / ceilings.flops_per_s if flops_s and ceilings.flops_per_s else None,
-        share_of_memory=bytes_s / ceilings.bytes_per_s if bytes_s and ceilings.bytes_per_s and not cached else None,
+        share_of_compute=_share(flops_s, best),
+        share_of_memory=None if cached else _share(bytes_s, ceilings.bytes_per_s),
         limiter=limiter,
         limiter_processes=waiting.count(limiter == OVERHEAD) if waiting else None,
         processes=len(waiting) or None,
         floor_us=floor,
         times_floor=time_us / floor if floor and time_us else None,
         times_floor_wall=facts.forward_time_us / floor if floor and facts.forward_time_us else None,
+        compute_type=kind if flops else None,
     )
+
+
+def _share(rate: float | None, best: float | None) -> float | None:
+    """A rate over its ceiling; None if either is missing, or above MOST_SHARE, where the ceiling does not apply."""
+    return rate / best if rate and best and rate <= MOST_SHARE * best else None
 
 
 def _complete(facts: CaseFacts, kernels: Sequence[KernelCost]) -> bool:
@@ -228,6 +235,6 @@ def _limiter(
 
 
 def _least_us(cost: KernelCost, ceilings: Ceilings) -> float:
-    """µs that a kernel needs at the least; of FLOPs in another element type than the ceiling's only the bytes count."""
-    computed = time_at(cost.flops, ceilings.flops_per_s) if cost.roof else None
+    """Least time of a kernel in µs; without a ceiling for its FLOPs, that of its bytes."""
+    computed = time_at(cost.flops, ceilings.compute(cost.compute_type))
     return max(time_at(cost.bytes, ceilings.bytes_per_s) or 0.0, computed or 0.0)

@@ -8,11 +8,13 @@ import math
 from dataclasses import dataclass
 
 from kernelbook.cases import Activity, CaseFacts, label
-from kernelbook.judge.cost_model.roof import Ceilings, per_second, roof_of
+from kernelbook.judge.cost_model.roof import COMPUTE_TYPES, Ceilings, compute_type, per_second, roof_of
 from kernelbook.judge.cost_model.shapes import Launched, launched
 from kernelbook.judge.cost_model.traffic import FACTORS, sizes, traffic_of
 from kernelbook.judge.occupancy import waves_of
 
+#: Families of kernels that multiply matrices.
+MULTIPLIES = ("GEMM", "attention")
 #: Libraries that compute the transposed product (column-major): the first side of their tiles is along n.
 COLUMN_MAJOR = {"cuBLAS", "CUTLASS"}
 
@@ -40,6 +42,7 @@ class GemmCost:
     time_us: float
     tflops: float | None
     intensity: float
+    compute_type: str | None
     share_of_roof: float | None
     roof: str | None
     tile: str | None
@@ -70,7 +73,8 @@ def _gemm(facts: CaseFacts, pair: Launched, ceilings: Ceilings) -> GemmCost | No
         return None
     batch, m, n, k = size
     per_s = per_second(traffic.flops, kernel.duration_us)
-    roof = roof_of(traffic.flops, traffic.bytes, ceilings, traffic.kind)
+    kind = compute_type(traffic.kind, kernel.decoded)
+    roof = roof_of(traffic.flops, traffic.bytes, ceilings, kind)
     tiles = _tiles(kernel, batch, m, n)
     blocks = math.prod(kernel.grid) if kernel.grid else None
     return GemmCost(
@@ -88,6 +92,7 @@ def _gemm(facts: CaseFacts, pair: Launched, ceilings: Ceilings) -> GemmCost | No
         time_us=kernel.duration_us,
         tflops=per_s / 1e12 if per_s else None,
         intensity=traffic.flops / traffic.bytes,
+        compute_type=kind,
         share_of_roof=roof.share(kernel.duration_us) if roof else None,
         roof=roof.side if roof else None,
         tile=kernel.decoded.tile,
@@ -124,3 +129,24 @@ def useful_flops(facts: CaseFacts) -> int | None:
     For causal attention workloads state them without the masked half, as FlashAttention's benchmarks do.
     """
     return facts.useful_flops or dense_flops(facts)
+
+
+def product_types(facts: CaseFacts) -> dict[str, float]:
+    """Compute type -> device time of the products and attention kernels of the representative forward, in µs."""
+    spent: dict[str, float] = {}
+    for activity in facts.activities:
+        kind = compute_type(facts.dtype, activity.decoded) if activity.family in MULTIPLIES else None
+        if kind:
+            spent[kind] = spent.get(kind, 0.0) + activity.duration_us
+    return spent
+
+
+def forward_type(facts: CaseFacts) -> str | None:
+    """The compute type whose ceiling limits a forward.
+
+    The faster one of the type of its inputs and the type in which its products spend most of their time: products of
+    16-bit inputs could run in 16 bits even if they do not, and an autocast forward of fp32 inputs does.
+    """
+    spent = product_types(facts)
+    kinds = {compute_type(facts.dtype), max(spent, key=lambda kind: spent[kind], default=None)}
+    return max((kind for kind in kinds if kind), key=COMPUTE_TYPES.index, default=None)

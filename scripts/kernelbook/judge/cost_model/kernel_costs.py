@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kernelbook.cases import Activity, CaseFacts
 from kernelbook.judge.cost_model.fused import fused_traffic
 from kernelbook.judge.cost_model.gemm import compulsory_bytes, useful_flops
-from kernelbook.judge.cost_model.roof import PROFILER_KINDS, Ceilings, per_second, roof_of, share_of, time_at
+from kernelbook.judge.cost_model.roof import Ceilings, compute_type, per_second, roof_of, share_of, time_at
 from kernelbook.judge.cost_model.shapes import Launched, launched
 from kernelbook.judge.cost_model.traffic import Traffic, traffic_of
 
@@ -34,6 +34,7 @@ class KernelCost:
     share_of_memory: float | None
     flops: int | None
     tflops: float | None
+    compute_type: str | None
     share_of_roof: float | None
     roof: str | None
     least_us: float | None
@@ -72,14 +73,14 @@ def _whole(facts: CaseFacts) -> Traffic | None:
     least = compulsory_bytes(facts)
     if least is None or facts.output_bytes is None:
         return None
-    kind = PROFILER_KINDS.get(facts.dtype or "")
-    return Traffic(least - facts.output_bytes, facts.output_bytes, useful_flops(facts), kind)
+    return Traffic(least - facts.output_bytes, facts.output_bytes, useful_flops(facts), facts.dtype)
 
 
 def _cost(activity: Activity, traffic: Traffic, ceilings: Ceilings) -> KernelCost:
     time_us = activity.duration_us
     moved, computed = per_second(traffic.bytes, time_us), per_second(traffic.flops, time_us)
-    roof = roof_of(traffic.flops, traffic.bytes, ceilings, traffic.kind)
+    kind = compute_type(traffic.kind, activity.decoded) if traffic.flops else None
+    roof = roof_of(traffic.flops, traffic.bytes, ceilings, kind)
     return KernelCost(
         position=activity.position,
         label=activity.label,
@@ -90,6 +91,7 @@ def _cost(activity: Activity, traffic: Traffic, ceilings: Ceilings) -> KernelCos
         share_of_memory=share_of(time_at(traffic.bytes, ceilings.bytes_per_s), time_us),
         flops=traffic.flops,
         tflops=computed / 1e12 if computed else None,
+        compute_type=kind,
         share_of_roof=roof.share(time_us) if roof else None,
         roof=roof.side if roof else None,
         least_us=roof.time_us if roof else None,

@@ -6,27 +6,48 @@ memory ceiling. FLOPs in FLOP, bytes in bytes, times in µs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kernelbook.kernel_names import KernelName
+from kernelbook.kernel_names.model import element
 
 #: Below this, in µs, a roof says nothing: the shortest kernels recorded, which set four bytes, take 0.7 µs on an H200.
 LEAST_ROOF_US = 1.0
-#: Shares above this are of work that a ceiling did not hold back: the bytes came from the L2 cache. Just above 1 is a
-#: kernel that reads more than it writes, which memory does faster than the copy by which the ceiling was measured.
+#: A share above this means that the ceiling does not apply: the bytes came from the L2 cache. Between 1 and this, a
+#: kernel reads more than it writes, which memory does faster than the copy that measured the ceiling: its share is 1.
 MOST_SHARE = 1.05
+#: Types with a ceiling of their own, slowest first; fp32 is that of the CUDA cores.
+COMPUTE_TYPES = ("fp64", "fp32", "tf32", "16-bit", "fp8")
 #: torch's names of element types -> the profiler's.
 PROFILER_KINDS = {"bfloat16": "c10::BFloat16", "float16": "c10::Half", "float32": "float", "float64": "double"}
 
 
 @dataclass(frozen=True)
 class Ceilings:
-    """What this device can do at most, measured in the run: FLOP/s and bytes/s, None where no case measured it.
+    """The best rates of a device: compute type -> FLOP/s, and bytes/s of its memory; missing if unknown."""
 
-    ``dtype``: the element type, in torch's words, whose products the compute ceiling is of; None where any.
-    """
-
-    flops_per_s: float | None = None
+    flops_per_s: Mapping[str, float] = field(default_factory=dict)
     bytes_per_s: float | None = None
-    dtype: str | None = None
+
+    def compute(self, kind: str | None) -> float | None:
+        """FLOP/s of products of a compute type."""
+        return self.flops_per_s.get(kind or "")
+
+
+def compute_type(dtype: str | None, kernel: KernelName | None = None) -> str | None:
+    """The compute type of a product: that of its kernel if the name states it, otherwise that of its operands.
+
+    dtype: of the operands, as torch, the profiler or kernel names spell it. float32 operands are multiplied in TF32 if
+    the kernel uses tensor cores, otherwise on CUDA cores. None for types without a ceiling.
+    """
+    operands = element(PROFILER_KINDS.get(dtype or "", dtype))
+    stated = kernel.element_type if kernel else "unknown"
+    kind = operands if stated in ("unknown", "16-bit") and operands != "unknown" else stated
+    if kind == "fp32" and kernel and kernel.tensor_cores == "yes":
+        return "tf32"
+    kind = "16-bit" if kind in ("bf16", "fp16") else kind
+    return kind if kind in COMPUTE_TYPES else None
 
 
 @dataclass(frozen=True)
@@ -42,10 +63,10 @@ class Roof:
 
 
 def share_of(least_us: float | None, time_us: float | None) -> float | None:
-    """Least time over time; None where either is missing, above MOST_SHARE, or for a least below LEAST_ROOF_US."""
+    """Least time over time, at most 1; None if either is missing, above MOST_SHARE, or if the least is too short."""
     if not least_us or not time_us or least_us < LEAST_ROOF_US or least_us > MOST_SHARE * time_us:
         return None
-    return least_us / time_us
+    return min(least_us / time_us, 1.0)
 
 
 def time_at(amount: float | None, per_s: float | None) -> float | None:
@@ -59,13 +80,11 @@ def per_second(amount: float | None, time_us: float | None) -> float | None:
 
 
 def roof_of(flops: int | None, moved: int | None, ceilings: Ceilings, kind: str | None = None) -> Roof | None:
-    """The roof of work of so many FLOPs and bytes; None where a ceiling that it needs was not measured.
+    """The roof of work with these FLOPs and bytes; None without a ceiling that it needs.
 
-    ``kind``: the profiler's name of the element type that the FLOPs are in; None where it is that of the ceiling.
+    ``kind``: the compute type of the FLOPs.
     """
-    if flops and ceilings.dtype and kind and PROFILER_KINDS.get(ceilings.dtype) != kind:
-        return None
-    compute, memory = time_at(flops, ceilings.flops_per_s), time_at(moved, ceilings.bytes_per_s)
+    compute, memory = time_at(flops, ceilings.compute(kind)), time_at(moved, ceilings.bytes_per_s)
     if (flops and compute is None) or memory is None:
         return None
     return Roof(compute, "compute") if compute is not None and compute > memory else Roof(memory, "memory")

@@ -48,12 +48,12 @@ def find(
     return sorted((replace(f, run=facts.run, case=facts.case) for f in left), key=lambda f: f.rank)
 
 
-def find_in_run(cases: Mapping[str, CaseFacts]) -> list[Finding]:
+def find_in_run(cases: Mapping[str, CaseFacts], ceilings: Ceilings | None = None) -> list[Finding]:
     """The findings of one run, with equal findings of several cases merged.
 
     In the order of the cases, sorted by `Finding.rank` within each.
     """
-    ceilings = ceilings_of(cases)
+    ceilings = ceilings or ceilings_of(cases)
     findings = [finding for facts in cases.values() for finding in find(facts, cases, ceilings)]
     merged = together(findings, yardstick_cases(cases.values()))
     order = {case: number for number, case in enumerate(cases)}
