@@ -73,10 +73,10 @@ def test_a_verdict_does_not_stand_alone_where_cases_failed(tmp_path, partly):
     pq.write_table(pa.Table.from_pylist(rows), failed / "expectations.parquet")
     verdict = first_screen.verdict(read_edition(failed))
     assert verdict.sentence == "All 6 guesses held; 1 case failed."
-    assert verdict.why_not == "2 the case failed"
+    assert verdict.why_not == "the case failed (2)"
     render_report(failed, tmp_path / "report")
     for name in ("index.html", "report.md"):
-        assert "could not be judged: 2 the case failed" in (tmp_path / "report" / name).read_text(encoding="utf-8")
+        assert "could not be judged: the case failed (2)" in (tmp_path / "report" / name).read_text(encoding="utf-8")
     summary = json.loads((tmp_path / "report" / "summary.json").read_text())
     assert summary["verdict"]["reasons"] == {"the case failed": 2}
     assert summary["verdict"]["failed_cases"] == 1

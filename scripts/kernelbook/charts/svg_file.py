@@ -10,6 +10,11 @@ from markupsafe import Markup, escape
 from kernelbook.charts.drawing import Chart, Key, Panel
 
 PLOT, END, GAP, AXIS, KEY, SIDE = 640, 250, 9, 26, 24, 12
+#: What fills the hatching of segments that are no kernels.
+HATCH = (
+    '<defs><pattern id="kb-hatch" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+    '<path class="hatch-line" d="M0 0V5" stroke-width="3"/></pattern></defs>'
+)
 #: px that a letter takes at most, at 12 px.
 LETTER = 6.9
 ANCHORS = {"first": "start", "inner": "middle", "last": "end"}
@@ -34,7 +39,7 @@ def svg_file(chart: Chart, style: str) -> str:
     height = y + 10 + 16 * len(words)
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
-        f'height="{height:.0f}" role="img"><title>{escape(chart.title)}</title><style>{style}</style>'
+        f'height="{height:.0f}" role="img"><title>{escape(chart.title)}</title><style>{style}</style>{HATCH}'
         '<rect class="paper" width="100%" height="100%"/>'
     )
     return head + "".join([*legend, *body, *words, "</svg>"]) + "\n"
@@ -65,7 +70,7 @@ def _panel(panel: Panel, left: float, y: float) -> Iterator[str]:
         x = left + label.x * panel.part * PLOT
         yield _text(x, y + label.y * panel.height - 4, label.text, "middle", label.css)
     ends = [part for part in (panel.end, panel.end_note) if part]
-    yield _text(left + panel.part * PLOT + GAP, middle, "  ".join(ends), "start")
+    yield _text(left + panel.part * PLOT + GAP, middle, ", ".join(ends), "start")
 
 
 def _name(panel: Panel) -> str:

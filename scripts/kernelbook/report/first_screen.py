@@ -49,8 +49,8 @@ class Verdict:
 
     @property
     def why_not(self) -> str:
-        """Why the others could not be judged: `8 no device activities, 2 forwards differ`."""
-        return ", ".join(f"{number} {reason}" for reason, number in self.reasons)
+        """Why the others could not be judged: `no device activities (8), forwards differ (2)`."""
+        return ", ".join(f"{reason} ({number})" for reason, number in self.reasons)
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ def render(edition: Edition, created_utc: str, output: Path) -> str:
 def _kernels(edition: Edition, row: CaseFacts) -> table.Table:
     costs = edition.kernel_costs.get(row.key, {})
     capability = next((run.capability for run in edition.runs if run.run == row.run), None)
-    return listings.kernels(
+    return listings.case.kernels(
         row, lambda activity: costs.get(activity.position), lambda activity: built_for(activity.decoded, capability)
     )
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from kernelbook.charts.svg_file import HATCH
 from kernelbook.edition.model import Edition
 from kernelbook.report import findings_section, first_screen, page_data, table
 from kernelbook.report.strips import percent
@@ -18,21 +19,8 @@ from kernelbook.report.traces import Links
 from kernelbook.text import formatting
 
 SCRIPTS = (
-    "core.js",
-    "data.js",
-    "format.js",
-    "tables.js",
-    "strips.js",
-    "matrix.js",
-    "lanes_model.js",
-    "lanes_view.js",
-    "lanes.js",
-    "perfetto.js",
-    "align.js",
-    "compare.js",
-    "case.js",
-    "charts.js",
-    "main.js",
+    *("core.js", "data.js", "format.js", "tables.js", "strips.js", "matrix.js", "lanes_model.js", "lanes_view.js"),
+    *("lanes.js", "perfetto.js", "align.js", "compare.js", "case.js", "charts.js", "main.js"),
 )
 FINDING_ROWS = 40
 TRUST_ROWS = 300
@@ -71,6 +59,7 @@ def render(edition: Edition, created_utc: str, traces: Links) -> str:
     index, blocks = page_data.build(edition, {cell.number: cell.anchor for cell in cells}, traces)
     values |= {
         "assets": assets(),
+        "hatch": Markup(HATCH),
         "render": table.html,
         "broken_more": values["broken"][BROKEN_CARDS:],
         "weighed": findings_section.by_weight(findings_section.own_findings(edition), FINDING_ROWS),

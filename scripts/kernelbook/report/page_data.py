@@ -15,53 +15,20 @@ from kernelbook.edition.model import Edition
 from kernelbook.judge.cost_model import KernelCost
 from kernelbook.kernel_names import built_for, labels
 from kernelbook.report.families import FAMILIES, family_of
+from kernelbook.report.phrases import counts
 
 ACTIVITY = (
-    "name",
-    "family",
-    "category",
-    "start",
-    "duration",
-    "device",
-    "stream",
-    "op",
-    "path",
-    "correlation",
-    "launch",
-    "facts",
-    "usual",
-    "rate",
-    "of_roof",
-    "roof",
-    "built_for",
-    "sizes",
-    "converts",
+    *("name", "family", "category", "start", "duration", "device", "stream", "op", "path", "correlation", "launch"),
+    *("facts", "usual", "rate", "of_roof", "roof", "built_for", "sizes", "converts"),
 )
 CALL = (
-    "depth",
-    "parent",
-    "category",
-    "name",
-    "start",
-    "duration",
-    "self",
-    "kernels",
-    "device_time",
-    "correlation",
-    "shapes",
-    "thread",
+    *("depth", "parent", "category", "name", "start", "duration", "self", "kernels", "device_time", "correlation"),
+    *("shapes", "thread"),
 )
 #: Optional facts of an activity that the page shows beside its columns.
 FACTS = (
-    "grid",
-    "block",
-    "registers_per_thread",
-    "shared_memory_bytes",
-    "occupancy_percent",
-    "bytes",
-    "graph",
-    "launch_api",
-    "launch_duration_us",
+    *("grid", "block", "registers_per_thread", "shared_memory_bytes", "occupancy_percent", "bytes", "graph"),
+    *("launch_api", "launch_duration_us"),
 )
 LABEL = ("short", "what", "sentence", "precision", "details", "ops")
 
@@ -143,6 +110,7 @@ def _cell(row: CaseFacts) -> dict[str, Any]:
         "kernels": row.kernels,
         "memcpys": row.memcpys,
         "memsets": row.memsets,
+        "counts": counts(row),
         "device_us": _round(row.device_time_us),
         "forward_us": _round(row.forward_time_us),
         "cpu_us": _round(row.cpu_time_us),

@@ -108,12 +108,12 @@ def whole_files(tables: Mapping[str, pa.Table]) -> tuple[WholeFile, ...]:
     kernels: dict[tuple[str, str, int], list[Row]] = defaultdict(list)
     for row in tables["kernels"].to_pylist():
         kernels[row["run"], row["case"], row["process"]].append(row)
-    shown: Counter[Key] = Counter()
+    listed: Counter[Key] = Counter()
     files = []
     for row in _bare(tables):
         key = row["run"], row["case"]
-        if row.get("totals") and shown[key] < FILES:
-            shown[key] += 1
+        if row.get("totals") and listed[key] < FILES:
+            listed[key] += 1
             files.append(_file(row, kernels[*key, row["process"]]))
     return tuple(files)
 

@@ -14,7 +14,8 @@ STYLES = ("tokens.css", "page.css", "summary.css", "strips.css", "tables.css", "
 #: What charts in files need beside the rules of their drawings.
 FILE_RULES = """
 text{font:400 12px "DejaVu Sans","Helvetica Neue",Arial,sans-serif;fill:var(--ink)}.soft{fill:var(--soft)}
-.paper{fill:var(--raised)}.hatch,.strip-bar text{display:none}
+.paper{fill:var(--raised)}.strip-bar text{display:none}.strip-bar .hatch,.hatch{fill:url(#kb-hatch);stroke:none}
+.hatch-line{stroke:var(--raised)}
 """
 
 

@@ -69,9 +69,9 @@ def yes_no(value: bool) -> Part:
     return Part("yes", "ok") if value else Part("no", "no")
 
 
-def cell(shown: str | Part | None, *more: str | Part | None, value: str | float | None = None) -> Cell:
+def cell(text: str | Part | None, *more: str | Part | None, value: str | float | None = None) -> Cell:
     """A cell of these parts; parts that are None are left out, no part at all is not available."""
-    parts = [each if isinstance(each, Part) else Part(each) for each in (shown, *more) if each is not None]
+    parts = [each if isinstance(each, Part) else Part(each) for each in (text, *more) if each is not None]
     return Cell(tuple(parts) or (Part(formatting.NOT_AVAILABLE),), value)
 
 
@@ -79,7 +79,7 @@ def cell(shown: str | Part | None, *more: str | Part | None, value: str | float 
 class Column(Generic[Row]):
     """One column. `cell` takes a row. `page_only`: left out of report.md.
 
-    unit: of the raw values, "" where they have none; None for text, which is exported as it is shown.
+    unit: of the raw values, "" where they have none; None for text, which is exported as text.
 
     css: classes of its cells on the page; `r` aligns to the right. note: a second, smaller line of the heading.
     """
@@ -100,25 +100,25 @@ class Column(Generic[Row]):
 def words(title: str, get: Callable[[Row], Any], limit: int = 0, css: str = "", page_only: bool = False) -> Column[Row]:
     """A column of text; longer values are clipped to `limit` characters."""
 
-    def shown(row: Row) -> Cell:
+    def of_row(row: Row) -> Cell:
         value = get(row)
         if isinstance(value, Part):
             return cell(value)
         return cell(None if value is None else formatting.clip(value, limit) if limit else str(value))
 
-    return Column(title, shown, css=css, page_only=page_only)
+    return Column(title, of_row, css=css, page_only=page_only)
 
 
 def figure(
     title: str, get: Callable[[Row], Any], show: Callable[[Any], str] = str, unit: str = "", page_only: bool = False
 ) -> Column[Row]:
-    """A column of numbers, shown by `show` and exported raw, in `unit`."""
+    """A column of numbers, formatted by `show` and exported raw, in `unit`."""
 
-    def shown(row: Row) -> Cell:
+    def of_row(row: Row) -> Cell:
         value = get(row)
         return cell(None if value is None else show(value), value=value)
 
-    return Column(title, shown, unit, "r num", page_only)
+    return Column(title, of_row, unit, "r num", page_only)
 
 
 def time(title: str, get: Callable[[Row], float | None], page_only: bool = False) -> Column[Row]:
@@ -173,20 +173,20 @@ def table(name: str, caption: str, columns: Sequence[Column[Row]], rows: Iterabl
 # --- renderings -------------------------------------------------------------------------------------------------------
 
 
-def html(shown: Table) -> Markup:
+def html(table: Table) -> Markup:
     """The table for the page; `data-v` holds the raw value, `data-unit` of a heading its unit."""
-    heads = Markup("").join(_head(column) for column in shown.columns)
-    body = Markup("\n").join(_html_line(line, shown.columns, shown.row_heads) for line in shown.lines)
+    heads = Markup("").join(_head(column) for column in table.columns)
+    body = Markup("\n").join(_html_line(line, table.columns, table.row_heads) for line in table.lines)
     return Markup(
         '<div class="{}" data-table="{}"><table{}{}><caption{}>{}</caption>\n<thead><tr>{}</tr></thead><tbody>\n{}\n'
         "</tbody></table></div>"
     ).format(
-        "table" if shown.tools else "plain-table",
-        formatting.visible(shown.name),
-        _attribute("id", shown.id),
-        _attribute("class", shown.css),
-        _attribute("class", "" if shown.titled else "sr"),
-        formatting.visible(shown.caption),
+        "table" if table.tools else "plain-table",
+        formatting.visible(table.name),
+        _attribute("id", table.id),
+        _attribute("class", table.css),
+        _attribute("class", "" if table.titled else "sr"),
+        formatting.visible(table.caption),
         heads,
         body,
     )
@@ -228,28 +228,28 @@ def _html_line(line: Line, columns: Sequence[Column[Any]], row_heads: bool) -> M
 
 
 def _html_part(part: Part) -> Markup:
-    shown = escape(formatting.visible(part.text))
+    text = escape(formatting.visible(part.text))
     if part.href:
-        shown = Markup('<a href="#{}">{}</a>').format(part.href, shown)
+        text = Markup('<a href="#{}">{}</a>').format(part.href, text)
     css = {"code": "mono", "bad": "flag bad"}.get(part.kind, part.kind)
     title = _attribute("title", formatting.visible(part.title))
-    return Markup("<span{}{}>{}</span>").format(_attribute("class", css), title, shown) if css or title else shown
+    return Markup("<span{}{}>{}</span>").format(_attribute("class", css), title, text) if css or title else text
 
 
 def _attribute(name: str, value: str | None) -> Markup:
     return Markup(' {}="{}"').format(Markup(name), value) if value else Markup("")
 
 
-def markdown(shown: Table) -> formatting.Markdown:
+def markdown(table: Table) -> formatting.Markdown:
     """The table for report.md; columns for the page alone are left out."""
-    places = [place for place, column in enumerate(shown.columns) if not column.page_only]
-    columns = [shown.columns[place] for place in places]
+    places = [place for place, column in enumerate(table.columns) if not column.page_only]
+    columns = [table.columns[place] for place in places]
     lines = [
         _markdown_row(formatting.markdown(column.title) for column in columns),
         _markdown_row("---:" if column.right else "---" for column in columns),
     ]
     notes = []
-    for line in shown.lines:
+    for line in table.lines:
         cells = [_markdown_cell(each) for each in line.cells]
         cells = [*cells, *[""] * (len(places) - len(cells))] if line.across else [cells[place] for place in places]
         lines.append(_markdown_row(cells))
@@ -262,13 +262,13 @@ def _markdown_row(cells: Iterable[str]) -> str:
 
 
 def _markdown_cell(each: Cell) -> str:
-    shown = ""
+    text = ""
     for part in (each.markdown,) if each.markdown else each.parts:
         if not part.page_only:
-            shown += (", " if part.kind == "flag" else " ") * bool(shown) + _markdown_part(part)
-    return shown
+            text += (", " if part.kind == "flag" else " ") * bool(text) + _markdown_part(part)
+    return text
 
 
 def _markdown_part(part: Part) -> str:
-    shown = formatting.code(part.text) if part.kind == "code" or part.href else formatting.markdown(part.text)
-    return f"**{shown}**" if part.kind in STRONG and shown else str(shown)
+    text = formatting.code(part.text) if part.kind == "code" or part.href else formatting.markdown(part.text)
+    return f"**{text}**" if part.kind in STRONG and text else str(text)

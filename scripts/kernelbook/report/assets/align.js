@@ -17,15 +17,15 @@ function alignKey(act) {
 
 function costOf(a, b) {
   if (a.category !== b.category) return Infinity;
-  const known = a.sizes.length > 0 && b.sizes.length > 0;
-  const equal = known && String(a.sizes) === String(b.sizes);
-  if (a.name === b.name) return 5 * (a.path !== b.path) + 10 * (known && !equal);
+  const sized = a.sizes.length > 0 && b.sizes.length > 0;
+  const equal = sized && String(a.sizes) === String(b.sizes);
+  if (a.name === b.name) return 5 * (a.path !== b.path) + 10 * (sized && !equal);
   const masks = POINTWISE.has(a.kind) && POINTWISE.has(b.kind) && equal && a.sizes.length > 1;
   if (a.kind !== b.kind && !masks) return Infinity;
   let cost = a.kind === b.kind && (ALIKE.has(a.kind) || a.ops === b.ops) ? 80 : 100;
   if (a.path && a.path === b.path) cost -= 10;
   if (equal) return cost - (a.sizes.length > 1 ? 30 : 10);
-  const far = known && Math.max(a.sizes[0], b.sizes[0]) >= 4 * Math.min(a.sizes[0], b.sizes[0]);
+  const far = sized && Math.max(a.sizes[0], b.sizes[0]) >= 4 * Math.min(a.sizes[0], b.sizes[0]);
   return far ? cost + 60 : cost;
 }
 
@@ -65,7 +65,7 @@ function opTotals(cell) {
   const totals = new Map();
   for (const call of cell.calls) {
     if (call.category !== "op") continue;
-    // without any device activity it is not known what an op launched: that is no 0
+    // without any device activity the launches of an op are unknown, not 0
     const none = missing(cell.kernels) ? null : 0;
     const sum = totals.get(call.name) ?? { name: call.name, count: 0, cpu: 0, self: 0, kernels: none, device: none };
     sum.count += 1;

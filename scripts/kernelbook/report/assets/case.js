@@ -1,79 +1,58 @@
-// What a case shows when it is opened: for a chosen run its strip, lanes, trace, kernels, ops and forward times.
+// The content of an opened case: for a chosen run its strip, lanes, trace, kernels, ops and forward times.
 
 // A grid or a block without the sides of 1 behind its last longer one: 16384, 8×8×128.
 const sides = (list) => list.slice(0, Math.max(list.findLastIndex((side) => side !== 1) + 1, 1)).join("×");
 
-const roofOf = (act) => (act.roof ? `of the ${act.roof} roof` : null);
-const roofWords = (act) =>
-  missing(act.of_roof) ? "" : [`${share(act.of_roof)} `, h("span", { class: "muted" }, act.roof ?? "")];
+const kernelLink = ({ anchor, position }) =>
+  h("a", { href: `#${anchor}`, "aria-label": `Link to kernel ${position}` }, String(position));
+const roof = (act) =>
+  h(
+    "td",
+    { class: "r num", "data-v": act.of_roof ?? "", title: act.roof && `of the ${act.roof} roof` },
+    missing(act.of_roof) ? "" : [`${share(act.of_roof)} `, h("span", { class: "muted" }, act.roof)],
+  );
+const grid = ({ facts = {} }) =>
+  h(
+    "td",
+    { class: "num", "data-v": facts.grid?.reduce((product, side) => product * side, 1) ?? "" },
+    facts.grid && `${sides(facts.grid)}, ${sides(facts.block ?? [])}`,
+  );
+
+const KERNEL_COLUMNS = [
+  column("#", kernelLink, "r num"),
+  column("kernel", (act) => kernelCell(act, (one) => [one.what])),
+  time("time", (act) => act.usual),
+  figure("share", (act) => act.part, share),
+  column("family", (act) => act.family.label),
+  column("precision", (act) => act.precision),
+  figure("GB/s", (act) => act.rate, significant, "", ""),
+  { ...column("of roof", roof, "r num"), unit: "" },
+  column("launched by", (act) => h("td", { class: "mono", title: act.path ?? "" }, clip(act.op ?? NA, 60))),
+  column("grid, block", grid),
+];
 
 function kernelTable(cell) {
-  const rows = cell.activities.map((act) => ({
-    id: `${cell.anchor}~k${act.position}`,
-    cells: [
-      h(
-        "td",
-        { class: "r num" },
-        h(
-          "a",
-          { href: `#${cell.anchor}~k${act.position}`, "aria-label": `Link to kernel ${act.position}` },
-          String(act.position),
-        ),
-      ),
-      kernelCell(act, (one) => [one.what]),
-      timeCell(act.usual),
-      h("td", { class: "r num", "data-v": act.part }, share(act.part)),
-      h("td", {}, act.family.label),
-      h("td", {}, act.precision || ""),
-      h("td", { class: "r num", "data-v": act.rate ?? "" }, missing(act.rate) ? "" : significant(act.rate)),
-      h("td", { class: "r num", "data-v": act.of_roof ?? "", title: roofOf(act) }, roofWords(act)),
-      h("td", { class: "mono", title: act.path ?? "" }, clip(act.op ?? NA, 60)),
-      h(
-        "td",
-        { class: "num", "data-v": act.facts?.grid?.reduce((product, side) => product * side, 1) ?? "" },
-        act.facts?.grid ? `${sides(act.facts.grid)}, ${sides(act.facts.block ?? [])}` : "",
-      ),
-    ],
-  }));
-  const heads = [
-    ["#", "r"],
-    ["kernel", ""],
-    ["time", "r"],
-    ["share", "r"],
-    ["family", ""],
-    ["precision", ""],
-    ["GB/s", "r"],
-    ["of roof", "r"],
-    ["launched by", ""],
-    ["grid, block", ""],
-  ];
-  return makeTable(`kernels-${cell.run}-${cell.case}`, "Kernels of one forward", heads, rows);
+  const rows = cell.activities.map((act) => ({ ...act, anchor: `${cell.anchor}~k${act.position}` }));
+  const name = `kernels-${cell.run}-${cell.case}`;
+  return makeTable(name, "Kernels of one forward", KERNEL_COLUMNS, rows, ({ anchor }) => ({ id: anchor }));
 }
 
-const opCell = (name) => h("td", { class: "mono", title: name }, h("span", { "data-copy": name }, clip(name, 90)));
+const opCell = ({ name }) => h("td", { class: "mono", title: name }, h("span", { "data-copy": name }, clip(name, 90)));
+
+const OP_COLUMNS = [
+  column("op", opCell),
+  figure("calls", (op) => op.count),
+  time("CPU time", (op) => op.cpu),
+  time("self CPU", (op) => op.self),
+  figure("kernels, self", (op) => op.kernels),
+  time("device time, self", (op) => op.device),
+];
 
 function opTable(cell) {
-  const count = (value) => h("td", { class: "r num" }, String(value ?? NA));
-  const rows = [...opTotals(cell).values()].map((op) => ({
-    class: missing(op.kernels) || op.kernels || op.device ? null : "metadata",
-    cells: [
-      opCell(op.name),
-      count(op.count),
-      timeCell(op.cpu),
-      timeCell(op.self),
-      count(op.kernels),
-      timeCell(op.device),
-    ],
-  }));
-  const heads = [
-    ["op", ""],
-    ["calls", "r"],
-    ["CPU time", "r"],
-    ["self CPU", "r"],
-    ["kernels, self", "r"],
-    ["device time, self", "r"],
-  ];
-  return makeTable(`ops-${cell.run}-${cell.case}`, "Ops of one forward", heads, rows);
+  const launchesNothing = (op) => !missing(op.kernels) && !op.kernels && !op.device;
+  const attributes = (op) => ({ class: launchesNothing(op) ? "metadata" : null });
+  const ops = [...opTotals(cell).values()];
+  return makeTable(`ops-${cell.run}-${cell.case}`, "Ops of one forward", OP_COLUMNS, ops, attributes);
 }
 
 function lookAt(number) {

@@ -26,7 +26,6 @@ function withStyles(svg) {
     const style = getComputedStyle(node);
     for (const name of FILE_STYLE) to[place].style.setProperty(name, style.getPropertyValue(name));
   });
-  for (const hatch of twin.querySelectorAll(".hatch")) hatch.remove();
   return twin;
 }
 
@@ -57,6 +56,7 @@ function pictureOf(node, title, lines) {
     s("title", {}, title),
     s("metadata", {}, toCsv(lines)),
     s("rect", { width: "100%", height: "100%", fill: getComputedStyle(document.body).backgroundColor }),
+    withStyles($("#kb-hatch").closest("svg")),
     drawings,
     words,
   );

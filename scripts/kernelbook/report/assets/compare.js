@@ -14,48 +14,25 @@ function fromHash(hash) {
 }
 
 function figuresTable(a, b, refused) {
-  const line = (label, one, other, show = duration) => ({
-    cells: [
-      label,
-      h("td", { class: "r num" }, show(one)),
-      h("td", { class: "r num" }, show(other)),
-      h("td", { class: "r num" }, refused || missing(one) || missing(other) || !one ? NA : ratio(other / one)),
-    ],
-  });
-  const plain = (value) => (missing(value) ? NA : String(value));
+  const row = (title, field, show) => ({ title, one: a[field], other: b[field], show });
   const rows = [
-    line("device time", a.device_us, b.device_us),
-    line("forward time, unprofiled", a.forward_us, b.forward_us),
-    line("CPU time, profiled", a.cpu_us, b.cpu_us),
+    row("device time", "device_us", duration),
+    row("forward time, unprofiled", "forward_us", duration),
+    row("CPU time, profiled", "cpu_us", duration),
+    ...["kernels", "memcpys", "memsets"].map((field) => row(field, field, (count) => String(count ?? NA))),
   ];
-  for (const [label, field] of [
-    ["kernels", "kernels"],
-    ["memcpys", "memcpys"],
-    ["memsets", "memsets"],
-  ]) {
-    rows.push({
-      cells: [
-        label,
-        h("td", { class: "r num" }, plain(a[field])),
-        h("td", { class: "r num" }, plain(b[field])),
-        h("td", {}, ""),
-      ],
-    });
-  }
-  return makeTable(
-    "figures",
-    "Figures",
-    [
-      ["", ""],
-      ["A", "r"],
-      ["B", "r"],
-      ["B to A", "r"],
-    ],
-    rows,
-  );
+  const quotient = ({ show, one, other }) =>
+    show === duration && !refused && one && !missing(other) ? other / one : null;
+  const columns = [
+    column("", ({ title }) => title),
+    column("A", ({ show, one }) => show(one), "r num"),
+    column("B", ({ show, other }) => show(other), "r num"),
+    figure("B to A", quotient, ratio, "", ({ show }) => (show === duration ? NA : "")),
+  ];
+  return makeTable("figures", "Figures", columns, rows);
 }
 
-// `words`: what stands small behind the name.
+// `words`: the small text behind the name.
 function kernelCell(act, words = (one) => [one.what, one.precision]) {
   if (!act) return h("td", { class: "absent" }, "–");
   return h(
@@ -72,61 +49,55 @@ function kernelCell(act, words = (one) => [one.what, one.precision]) {
   );
 }
 
-function pairRow([one, other], refused) {
-  const state = !one ? "only B" : !other ? "only A" : one.name === other.name ? "same" : "other";
-  const cells = [
-    h(
-      "td",
-      {},
-      h("span", { class: `state-${state.replace(" ", "-")}` }, { same: "same", other: "other kernel" }[state] ?? state),
-    ),
-    kernelCell(one),
-    timeCell(one?.usual, one ? undefined : ""),
-    kernelCell(other),
-    timeCell(other?.usual, other ? undefined : ""),
-    h("td", { class: "r num" }, one && other && !refused && one.usual ? ratio(other.usual / one.usual) : ""),
-  ];
-  return { class: `pair-${state.replace(" ", "-")}`, cells };
+const stateOf = ([one, other]) =>
+  !one ? "only B" : !other ? "only A" : one.name === other.name ? "same" : "other kernel";
+const stateClass = (pair) => stateOf(pair).replace(" kernel", "").replace(" ", "-");
+
+function pairsTable(pairs, refused) {
+  const quotient = ([one, other]) => (one?.usual && other && !refused ? other.usual / one.usual : null);
+  return makeTable(
+    "aligned-kernels",
+    "Kernels, aligned",
+    [
+      column("", (pair) => h("span", { class: `state-${stateClass(pair)}` }, stateOf(pair))),
+      column("A", ([one]) => kernelCell(one)),
+      time("time", ([one]) => one?.usual, ""),
+      column("B", ([, other]) => kernelCell(other)),
+      time("time", ([, other]) => other?.usual, ""),
+      figure("B to A", quotient, ratio, "", ""),
+    ],
+    pairs,
+    (pair) => ({ class: `pair-${stateClass(pair)}` }),
+  );
 }
 
 function opsTable(a, b) {
   const [left, right] = [opTotals(a), opTotals(b)];
-  const rows = [...new Set([...left.keys(), ...right.keys()])].map((name) => {
-    const [one, other] = [left.get(name), right.get(name)];
-    const count = (each) => h("td", { class: "r num" }, each ? String(each.count ?? NA) : "–");
-    return {
-      class: !one || !other ? "pair-only" : null,
-      cells: [
-        opCell(name),
-        count(one),
-        count(other),
-        timeCell(one?.self, one ? undefined : "–"),
-        timeCell(other?.self, other ? undefined : "–"),
-        count(one && { count: one.kernels }),
-        count(other && { count: other.kernels }),
-      ],
-    };
-  });
-  return makeTable(
-    "ops",
-    "Ops of one forward",
-    [
-      ["op", ""],
-      ["calls A", "r"],
-      ["calls B", "r"],
-      ["self CPU A", "r"],
-      ["self CPU B", "r"],
-      ["kernels A", "r"],
-      ["kernels B", "r"],
-    ],
-    rows,
-  );
+  const rows = [...new Set([...left.keys(), ...right.keys()])].map((name) => ({
+    name,
+    one: left.get(name),
+    other: right.get(name),
+  }));
+  // an op that one side lacks has a dash there; n/a is for what was not recorded
+  const dash = (which) => (row) => (row[which] ? NA : "–");
+  const count = (title, which, field) => figure(title, (row) => row[which]?.[field], String, "", dash(which));
+  const columns = [
+    column("op", opCell),
+    count("calls A", "one", "count"),
+    count("calls B", "other", "count"),
+    time("self CPU A", ({ one }) => one?.self, dash("one")),
+    time("self CPU B", ({ other }) => other?.self, dash("other")),
+    count("kernels A", "one", "kernels"),
+    count("kernels B", "other", "kernels"),
+  ];
+  const attributes = ({ one, other }) => ({ class: one && other ? null : "pair-only" });
+  return makeTable("ops", "Ops of one forward", columns, rows, attributes);
 }
 
 const badge = (letter) => h("span", { class: `ab ${letter.toLowerCase()}` }, letter);
 
 function verdictLine(pairs) {
-  const count = (wanted) => pairs.filter(wanted).length;
+  const count = (test) => pairs.filter(test).length;
   const same = count(([one, other]) => one && other && one.name === other.name);
   const otherNames = count(([one, other]) => one && other && one.name !== other.name);
   const [onlyA, onlyB] = [count(([, other]) => !other), count(([one]) => !one)];
@@ -162,19 +133,7 @@ function comparison(a, b) {
       ),
       h("p", { class: "words" }, verdictLine(pairs)),
       textOf(a, b),
-      makeTable(
-        "aligned-kernels",
-        "Kernels, aligned",
-        [
-          ["", ""],
-          ["A", ""],
-          ["time", "r"],
-          ["B", ""],
-          ["time", "r"],
-          ["B to A", "r"],
-        ],
-        pairs.map((each) => pairRow(each, why.length)),
-      ),
+      pairsTable(pairs, why.length),
     );
   } else {
     parts.push(

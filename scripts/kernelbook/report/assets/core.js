@@ -1,4 +1,4 @@
-// Small helpers. Everything shown goes through textContent or setAttribute: no markup is ever parsed from data.
+// Small helpers. All text goes through textContent or setAttribute: no markup is ever parsed from data.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -58,9 +58,9 @@ async function copy(text, what, source) {
   }
   announce(`${what} copied`);
   if (!source) return;
-  const label = source.textContent;
+  source.dataset.label ??= source.textContent;
   source.textContent = "Copied";
-  setTimeout(() => (source.textContent = label), 1200);
+  setTimeout(() => (source.textContent = source.dataset.label), 1200);
 }
 
 const fileName = (...parts) =>

@@ -1,4 +1,4 @@
-// Numbers and names as the page shows them; the same rules as kernelbook/text/units.py and report/text.py.
+// Numbers and names for display, by the same rules as kernelbook/text/units.py and formatting.py; a test compares them.
 
 const NA = "n/a";
 
@@ -24,7 +24,7 @@ function significant(value, digits = 3) {
   return value.toLocaleString("en-US", { minimumFractionDigits: places, maximumFractionDigits: places });
 }
 
-// What three digits would show as a thousand of the unit below is told in the unit above.
+// A value that three digits would show as 1,000 of a unit is shown in the next larger unit.
 const ROUNDS_UP_FROM = 0.9995;
 const UNITS = [
   [1e6, "s"],
@@ -53,21 +53,6 @@ function ratio(value) {
 const share = (value) => (missing(value) ? NA : `${(value * 100).toFixed(value >= 0.1 ? 0 : 1)} %`);
 const plural = (count, one, many = `${one}s`) => `${count.toLocaleString("en-US")} ${count === 1 ? one : many}`;
 
-function counts(cell) {
-  if (missing(cell.kernels)) return NA;
-  const every = [
-    [cell.kernels, "kernel"],
-    [cell.memcpys, "memcpy"],
-    [cell.memsets, "memset"],
-  ];
-  return (
-    every
-      .filter(([count]) => count)
-      .map(([count, one]) => plural(count, one))
-      .join(" + ") || "0 kernels"
-  );
-}
-
 function niceTicks(from, to, about) {
   const raw = Math.max(to - from, 1e-6) / about;
   const power = 10 ** Math.floor(Math.log10(raw));
@@ -84,7 +69,7 @@ function csvCell(text) {
   const safe = /^[=+\-@\t\r]/.test(text) && !isNumber(text) ? `'${text}` : text;
   return /[",\n\r]/.test(safe) ? `"${safe.replace(/"/g, '""')}"` : safe;
 }
-// As text.py has it: signs that mean something in Markdown or HTML become entities, which every renderer reads alike.
+// As formatting.py has it: signs that mean something in Markdown or HTML become entities, which every renderer reads alike.
 const entity = (sign) => ({ "<": "&lt;", ">": "&gt;", "&": "&amp;" })[sign] ?? `&#${sign.codePointAt(0)};`;
 const markdownCell = (text) =>
   text

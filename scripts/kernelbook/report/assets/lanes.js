@@ -120,8 +120,8 @@ class Lanes {
     this.show(this.model.from, this.model.to);
   }
 
-  focusOn(wanted) {
-    const items = this.model.items.filter(wanted);
+  focusOn(test) {
+    const items = this.model.items.filter(test);
     if (!items.length) return;
     const from = Math.min(...items.map((item) => item.from));
     const to = Math.max(...items.map((item) => item.to));

@@ -54,7 +54,7 @@ function startTheme() {
 function startContents() {
   fadeWhereMore($(".bar nav"));
   const links = new Map($$(".bar nav a").map((link) => [link.hash.slice(1), link]));
-  const seen = new IntersectionObserver(
+  const visibleSections = new IntersectionObserver(
     (entries) => {
       for (const entry of entries) {
         if (!entry.isIntersecting) continue;
@@ -68,7 +68,7 @@ function startContents() {
     },
     { rootMargin: "-20% 0px -70% 0px" },
   );
-  for (const section of $$("main > section")) seen.observe(section);
+  for (const section of $$("main > section")) visibleSections.observe(section);
 }
 
 function permalink(heading, id) {

@@ -1,4 +1,4 @@
-// The run matrix as a heat table: ratios to a chosen baseline, where they may be given, and a mark for other kernels.
+// The run matrix as a heat table: ratios to a chosen baseline where runs are comparable, and a mark for other kernels.
 
 const HEAT_FULL = Math.log(4); // four times the baseline is as strong as the colour gets
 
@@ -21,7 +21,7 @@ function otherKernels(td, base, cell, against) {
   return !missing(cell.kernels) && !missing(against.kernels) && cell.kernels !== against.kernels;
 }
 
-// A CPU run has no device time: what stands in its place is the forward time, and says so.
+// A CPU run has no device time: the cell shows the forward time instead, marked as such.
 const timeIn = (cell, field) =>
   missing(cell[field]) && !missing(cell.forward_us) ? `forward ${duration(cell.forward_us)}` : duration(cell[field]);
 

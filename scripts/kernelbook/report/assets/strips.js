@@ -132,6 +132,6 @@ function chartRow(name, drawing, height, part, end) {
 }
 
 function stripRow(cell, name, scale) {
-  const end = [duration(cell.shown_us), h("span", { class: "muted" }, counts(cell))];
+  const end = [duration(cell.shown_us), h("span", { class: "muted" }, cell.counts)];
   return chartRow(name, drawingOf("strips", cell), 22, cell.total / scale, end);
 }

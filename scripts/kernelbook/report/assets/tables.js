@@ -1,14 +1,14 @@
-// Tables that sort, filter and copy themselves. A `.warning` row stays below the row that it warns of.
+// Tables that readers sort, filter and copy. A `.warning` row stays below the row that it is about.
 
 const rowsOf = (table) => [...table.tBodies[0].rows];
 
 function groups(table) {
-  const found = [];
+  const listed = [];
   for (const row of rowsOf(table)) {
-    if (row.classList.contains("warning") && found.length) found.at(-1).push(row);
-    else found.push([row]);
+    if (row.classList.contains("warning") && listed.length) listed.at(-1).push(row);
+    else listed.push([row]);
   }
-  return found;
+  return listed;
 }
 
 function sortValue(row, column) {
@@ -21,7 +21,7 @@ function sortValue(row, column) {
 }
 
 function order(a, b) {
-  if (a === null || b === null) return a === b ? 0 : a === null ? 1 : -1; // what is missing stays last
+  if (a === null || b === null) return a === b ? 0 : a === null ? 1 : -1; // missing values come last
   if (typeof a === typeof b) return typeof a === "number" ? a - b : a.localeCompare(b);
   return typeof a === "number" ? -1 : 1;
 }
@@ -39,17 +39,17 @@ function sortTable(table, column, heading) {
 }
 
 function filterTable(table, text) {
-  const wanted = text.trim().toLowerCase();
+  const part = text.trim().toLowerCase();
   let left = 0;
   for (const rows of groups(table)) {
-    const hit = rows.some((row) => row.textContent.toLowerCase().includes(wanted));
+    const hit = rows.some((row) => row.textContent.toLowerCase().includes(part));
     for (const row of rows) row.hidden = !hit;
     left += hit;
   }
   announce(`${left} rows`);
 }
 
-// The words of a cell as they are seen.
+// The text of a cell as it is displayed.
 function cellText(cell) {
   const parts = cell.children.length ? [...cell.querySelectorAll("[data-copy]")].map((part) => part.dataset.copy) : [];
   return (parts.length ? parts.join(" ") : cell.innerText || cell.textContent).replace(/\s+/g, " ").trim();
@@ -59,9 +59,7 @@ function cellText(cell) {
 function tableRows(table) {
   const heads = [...table.tHead.rows[0].cells];
   const rows = rowsOf(table).filter((row) => !row.hidden);
-  const units = heads.map(
-    (head, column) => head.dataset.unit ?? rows.map((row) => row.cells[column]?.dataset.unit).find(Boolean),
-  );
+  const units = heads.map((head) => head.dataset.unit);
   const value = (cell, column) => (units[column] !== undefined && cell.dataset.v) || cellText(cell);
   const lines = [heads.map((head, column) => cellText(head) + (units[column] ? `, ${units[column]}` : ""))];
   for (const row of rows) lines.push([...row.cells].map(value));
@@ -140,22 +138,38 @@ function enhanceTable(box) {
   box.before(tools);
 }
 
-// A table of our own making, ready to sort and copy. `heads` are [label, class]; `rows` hold nodes or text.
-function makeTable(name, caption, heads, rows) {
-  const cell = (value, place) =>
-    value instanceof HTMLTableCellElement ? value : h("td", { class: heads[place][1] }, value);
-  const body = rows.map(({ cells, ...attributes }) => h("tr", attributes, cells.map(cell)));
-  const head = h(
-    "tr",
-    {},
-    heads.map(([label, kind]) => h("th", { scope: "col", class: kind?.includes("r") ? "r" : null }, label)),
+// Columns of tables that are made here, as report/table.py has them: a title, what a cell shows, and for figures the raw
+// value with its unit, which is what is sorted and copied. absent: what a missing value shows, or a function of the row.
+const column = (title, of, css = "") => ({ title, css, cell: (row) => td(of(row), { class: css }) });
+const figure = (title, of, show = String, unit = "", absent = NA) => ({
+  title,
+  unit,
+  css: "r num",
+  cell: (row) => {
+    const value = of(row);
+    const text = missing(value) ? (absent.call ? absent(row) : absent) : show(value);
+    return td(text, { class: "r num", "data-v": value ?? "" });
+  },
+});
+const time = (title, of, absent) => figure(title, of, duration, "µs", absent);
+const td = (content, attributes) =>
+  content instanceof HTMLTableCellElement ? content : h("td", attributes, content ?? "");
+
+// `attributesOf`: of the row of a table; none for null.
+function makeTable(name, caption, columns, rows, attributesOf = () => null) {
+  const heads = columns.map(({ title, unit, css }) =>
+    h("th", { scope: "col", class: css.includes("r") ? "r" : null, "data-unit": unit }, title),
   );
-  const table = h("table", {}, h("caption", {}, caption), h("thead", {}, head), h("tbody", {}, body));
+  const body = rows.map((row) =>
+    h(
+      "tr",
+      attributesOf(row),
+      columns.map((each) => each.cell(row)),
+    ),
+  );
+  const table = h("table", {}, h("caption", {}, caption), h("thead", {}, h("tr", {}, heads)), h("tbody", {}, body));
   const box = h("div", { class: "table", "data-table": name }, table);
   const wrap = h("div", {}, box);
   enhanceTable(box);
   return wrap;
 }
-
-const timeCell = (us, text = duration(us)) =>
-  h("td", { class: "r num", "data-v": missing(us) ? "" : us, "data-unit": "µs" }, text);

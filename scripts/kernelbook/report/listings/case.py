@@ -97,20 +97,20 @@ def forward_times(work: WorkloadView) -> Table:
 def cases_of_workload(work: WorkloadView) -> Table:
     """The cases of a workload in short, for report.md."""
 
-    def named(case: CaseView) -> Cell:
+    def name(case: CaseView) -> Cell:
         inside = phrases.inside(case.lead.row).strip() if case.lead else ""
         return cell(Part(case.spec.case, "code"), inside or None)
 
     def of_lead(column: Column[CaseFacts]) -> Column[CaseView]:
-        def shown(case: CaseView) -> Cell:
+        def of_case(case: CaseView) -> Cell:
             return column.cell(case.lead.row) if case.lead else cell(None)
 
-        return Column(column.title, shown, column.unit, column.css)
+        return Column(column.title, of_case, column.unit, column.css)
 
     forward: Column[CaseFacts] = Column("forward, unprofiled", _forward_time, "µs", "r num")
     columns = (_ON_RUN[1], _ON_RUN[2], forward, _ERROR, _MEMORY)
     leads = [case for case in work.cases if case.lead]
-    return table(f"cases-{work.name}", work.title, (Column("case", named), *map(of_lead, columns)), leads)
+    return table(f"cases-{work.name}", work.title, (Column("case", name), *map(of_lead, columns)), leads)
 
 
 _RANGE: tuple[Column[RangeLine], ...] = (
@@ -214,9 +214,9 @@ def kernels(
     """The kernels of one forward, for report.md; the page draws them in lanes."""
     total = sum(activity.duration_us for activity in row.activities)
 
-    def says(activity: Activity) -> Cell:
-        shown, built = labels.activity_label(activity), built_for(activity)
-        return cell(", ".join(part for part in (shown.what, shown.precision, built and f"built for {built}") if part))
+    def meaning(activity: Activity) -> Cell:
+        label, built = labels.activity_label(activity), built_for(activity)
+        return cell(", ".join(part for part in (label.what, label.precision, built and f"built for {built}") if part))
 
     def rate(activity: Activity) -> float | None:
         cost = cost_of(activity)
@@ -231,7 +231,7 @@ def kernels(
     columns: tuple[Column[Activity], ...] = (
         figure("", lambda activity: activity.position),
         words("kernel", lambda activity: Part(labels.activity_label(activity).short, "code")),
-        Column("what it does", says),
+        Column("what it does", meaning),
         words("family", lambda activity: family_of(activity.category, activity.family).label),
         time("time", lambda activity: activity.duration_us),
         share("share", lambda activity: activity.duration_us / total if total else None),
