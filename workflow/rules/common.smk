@@ -1,7 +1,8 @@
 # Names and functions that several rules share.
 EDITION = CONFIG.edition
-RESULTS = str(PLAN.results)
-REPORT = f"reports/{EDITION}"
+RESULTS = f"results/{EDITION}"  # as rules name it: Snakemake puts the prefix of a module before it, PLAN has it already
+REPORT = f"{PREFIX}reports/{EDITION}"
+NAME = "[a-z][a-z0-9.-]*"
 LOGS = f"logs/{EDITION}"
 PYTHON = host_python()
 SCRIPTS = PLAN.ours("scripts")
@@ -10,12 +11,6 @@ AT_ONCE = measurements_at_once(CORES, CONFIG.device, os.environ.get("CUDA_VISIBL
 CODE = PLAN.digest_of_code()
 READING_CODE = PLAN.digest_of_code(without=("edition", "history", "judge", "reference", "report", "summarize"))
 HISTORY = CONFIG.nights.get("history", {}).get("folder", "history")
-
-
-wildcard_constraints:
-    run="[a-z][a-z0-9.-]*",
-    case="[a-z][a-z0-9.-]*",
-    process="[0-9]+",
 
 
 def run_status(wildcards):
@@ -31,10 +26,12 @@ def measurements(wildcards):
     """What the tables of a run are made from, as far as Snakemake can watch it; nothing where the run was lost."""
     if run_status(wildcards)["status"] == "lost":
         return []
-    files = [file.as_posix() for row in PLAN.rows() if row[0] == wildcards.run for file in PLAN.files_of(*row)]
-    if CONFIG.run(wildcards.run).kind == "recorded":  # such a folder may also hold pipes and names with braces
-        return [file for file in files if file.isprintable() and "{" not in file and os.path.isfile(file)]
-    return files
+    rows = [row for row in PLAN.rows() if row[0] == wildcards.run]
+    if CONFIG.run(wildcards.run).kind != "recorded":
+        return [f"{RESULTS}/{run}/{case}/{process}/measurement.json" for run, case, process in rows]
+    files = [file.as_posix() for row in rows for file in PLAN.files_of(*row)]
+    # such a folder may also hold pipes and names with braces
+    return [local(file) for file in files if file.isprintable() and "{" not in file and os.path.isfile(file)]
 
 
 def build_of(wildcards):

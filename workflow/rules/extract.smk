@@ -1,16 +1,14 @@
 # The tables of each run: one job, once the run's measurements are there.
 
 
-localrules:
-    write_inputs,
-    extract_run,
-
-
 rule write_inputs:
     output:
         f"{RESULTS}/{{run}}/inputs.json",
     log:
         f"{LOGS}/{{run}}/inputs.log",
+    wildcard_constraints:
+        run=NAME,
+    localrule: True
     conda:
         "../envs/host.yaml"
     params:
@@ -34,6 +32,9 @@ rule extract_run:
         f"{RESULTS}/{{run}}/tables.json",
     log:
         f"{LOGS}/{{run}}/extract.log",
+    wildcard_constraints:
+        run=NAME,
+    localrule: True
     conda:
         "../envs/host.yaml"
     threads: 4

@@ -2,12 +2,7 @@
 # rule, since Snakemake deletes outputs before it makes them anew; a receipt among the results is.
 
 NIGHT = f"{RESULTS}/night"
-FINISHED_BEFORE = finished(EDITION, Path(HISTORY), Path(NIGHT, "published.json"))
-
-
-localrules:
-    record_night,
-    detect_changes,
+FINISHED_BEFORE = finished(EDITION, Path(HISTORY), PLAN.results / "night" / "published.json")
 
 
 rule record_night:
@@ -18,6 +13,7 @@ rule record_night:
         f"{NIGHT}/recorded.json",
     log:
         f"{LOGS}/record.log",
+    localrule: True
     conda:
         "../envs/host.yaml"
     params:
@@ -25,8 +21,9 @@ rule record_night:
         scripts=SCRIPTS,
         history=HISTORY,
         lines=night_settings("history", "lines"),
+        night=EDITION,
     message:
-        "Recording night {EDITION}"
+        "Recording night {params.night}"
     shell:
         "{params.python:q} {params.scripts:q}/record_night.py --edition-dir {input.edition:q}"
         " --history {params.history:q} --lines {params.lines:q} --receipt {output:q} 2> {log:q}"
@@ -39,6 +36,7 @@ rule detect_changes:
         f"{NIGHT}/changes.json",
     log:
         f"{LOGS}/changes.log",
+    localrule: True
     conda:
         "../envs/host.yaml"
     params:
@@ -48,7 +46,7 @@ rule detect_changes:
         history=HISTORY,
         rules=night_settings("history"),
     message:
-        "Judging night {EDITION}"
+        "Judging night {params.night}"
     shell:
         "{params.python:q} {params.scripts:q}/detect_changes.py --history {params.history:q} --night {params.night:q}"
         " --rules {params.rules:q} --output {output:q} 2> {log:q}"

@@ -1,15 +1,12 @@
 # All images at hand before anything is measured: for nodes that reach no registry, run this where one is reached.
 
 
-localrules:
-    pull_images,
-
-
 rule pull_images:
     input:
         [f"{RESULTS}/{run.name}/run.json" for run in CONFIG.runs if run.kind == "container"],
     log:
         "logs/pull_images.log",
+    localrule: True
     conda:
         "../envs/host.yaml"
     params:

@@ -1,15 +1,14 @@
 # Measuring: which runs can be measured here, and the measurement of each case, a process each.
 
 
-localrules:
-    probe_run,
-
-
 checkpoint probe_run:
     output:
         run=f"{RESULTS}/{{run}}/run.json",
     log:
         f"{LOGS}/{{run}}/probe.log",
+    wildcard_constraints:
+        run=NAME,
+    localrule: True
     conda:
         "../envs/host.yaml"
     params:
@@ -31,6 +30,10 @@ rule profile_case:
         measurement=f"{RESULTS}/{{run}}/{{case}}/{{process}}/measurement.json",
     log:
         f"{LOGS}/{{run}}/{{case}}/{{process}}.profile.log",
+    wildcard_constraints:
+        run=NAME,
+        case=NAME,
+        process="[0-9]+",
     # a job that is killed as a whole is run once more; the third try only writes down that both were lost
     retries: 2
     conda:
@@ -53,7 +56,7 @@ rule profile_case:
         host_python=lambda wildcards, output: PYTHON,
         finish=lambda wildcards, output: f"{SCRIPTS}/finish_measurement.py",
         one_gpu=lambda wildcards, output: "--one-gpu" if AT_ONCE > 1 else "",
-        cache=lambda wildcards: f"{RESULTS}/{wildcards.run}/cache",
+        cache=lambda wildcards: f"{PLAN.results}/{wildcards.run}/cache",
         folder=subpath(output.measurement, parent=True),
     message:
         "Measuring {wildcards.case} on {wildcards.run}, process {wildcards.process}"

@@ -1,12 +1,6 @@
 # The site of all nights: after a night, or by itself from the history (snakemake publish).
 
 
-localrules:
-    publish_night,
-    publish,
-    nightly,
-
-
 rule publish_night:
     input:
         f"{NIGHT}/changes.json",
@@ -14,6 +8,7 @@ rule publish_night:
         f"{NIGHT}/published.json",
     log:
         f"{LOGS}/publish.log",
+    localrule: True
     conda:
         "../envs/host.yaml"
     params:
@@ -23,16 +18,18 @@ rule publish_night:
         history=HISTORY,
         rules=night_settings("history"),
         publish=night_settings("publish"),
+        reports=f"{PREFIX}reports",
     message:
-        "Publishing the nights up to {EDITION}"
+        "Publishing the nights up to {params.night}"
     shell:
         "{params.python:q} {params.scripts:q}/publish_site.py --history {params.history:q} --rules {params.rules:q}"
-        " --publish {params.publish:q} --tell {params.night:q} --receipt {output:q} 2> {log:q}"
+        " --reports {params.reports:q} --publish {params.publish:q} --tell {params.night:q} --receipt {output:q} 2> {log:q}"
 
 
 rule publish:
     log:
         "logs/publish.log",
+    localrule: True
     conda:
         "../envs/host.yaml"
     params:
@@ -41,15 +38,19 @@ rule publish:
         history=HISTORY,
         rules=night_settings("history"),
         publish=night_settings("publish"),
+        reports=f"{PREFIX}reports",
     message:
         "Publishing the nights"
     shell:
         "{params.python:q} {params.scripts:q}/publish_site.py --history {params.history:q} --rules {params.rules:q}"
-        " --publish {params.publish:q} 2> {log:q}"
+        " --reports {params.reports:q} --publish {params.publish:q} 2> {log:q}"
 
 
 rule nightly:
     input:
         [] if FINISHED_BEFORE else f"{NIGHT}/published.json",
+    localrule: True
+    params:
+        night=EDITION,
     message:
-        "Night {EDITION} is finished"
+        "Night {params.night} is finished"

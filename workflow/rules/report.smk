@@ -5,13 +5,9 @@
 MADE_REPORT = f"{RESULTS}/report"
 PARTS = ("index.html", "report.md", "summary.json", "figures", "tables")
 if workflow.is_main_process and not all(os.path.exists(f"{REPORT}/{part}") for part in PARTS):
-    Path(MADE_REPORT, "index.html").unlink(missing_ok=True)  # so that what was deleted by hand is rendered again
-
-
-localrules:
-    write_plan,
-    collect_edition,
-    render_report,
+    Path(PLAN.results, "report", "index.html").unlink(
+        missing_ok=True
+    )  # so that what was deleted by hand is rendered again
 
 
 rule write_plan:
@@ -19,6 +15,7 @@ rule write_plan:
         f"{RESULTS}/plan.json",
     log:
         f"{LOGS}/plan.log",
+    localrule: True
     conda:
         "../envs/host.yaml"
     params:
@@ -37,11 +34,12 @@ rule collect_edition:
         plan=f"{RESULTS}/plan.json",
         runs=[f"{RESULTS}/{run.name}/run.json" for run in PLAN.runs_with_cases()],
         tables=[f"{RESULTS}/{run.name}/tables.json" for run in PLAN.runs_with_cases()],
-        published=[PLAN.source_of(run).as_posix() for run in PLAN.runs if run.kind == "published"],
+        published=[local(PLAN.source_of(run).as_posix()) for run in PLAN.runs if run.kind == "published"],
     output:
         directory(f"{RESULTS}/edition"),
     log:
         f"{LOGS}/collect.log",
+    localrule: True
     conda:
         "../envs/host.yaml"
     params:
@@ -49,7 +47,7 @@ rule collect_edition:
         code=CODE,
         results=subpath(output[0], parent=True),
     message:
-        "Collecting edition {EDITION}"
+        "Collecting {params.results}"
     shell:
         "{params.python:q} {input.script:q} --plan {input.plan:q} --results {params.results:q}"
         " --output {output:q} 2> {log:q}"
@@ -83,6 +81,7 @@ rule render_report:
         ),
     log:
         f"{LOGS}/render.log",
+    localrule: True
     conda:
         "../envs/host.yaml"
     params:
@@ -91,7 +90,7 @@ rule render_report:
         report=REPORT,
         made=subpath(output.page, parent=True),
     message:
-        "Writing {REPORT}/index.html"
+        "Writing {params.report}/index.html"
     shell:
         "{params.python:q} {input.script:q} --edition-dir {input.edition:q} --output {params.report:q} 2> {log:q}\n"
         "rm -rf {params.made:q} && mkdir -p {params.made:q}\n"

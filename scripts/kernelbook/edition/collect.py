@@ -109,7 +109,7 @@ def _concatenated(rows: Sequence[Sequence[Any]], results: Path, name: str) -> pa
 
 def _read(file: Path) -> pa.Table:
     try:
-        return pq.read_table(file)
+        return pq.ParquetFile(file).read()
     except pa.ArrowInvalid as error:
         raise ValueError(f"{file}: is no table ({error}): delete it, and it is made again") from error
 

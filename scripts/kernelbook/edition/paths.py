@@ -80,7 +80,7 @@ def _about(folder: Path) -> dict[str, Any]:
 
 def _table(path: Path) -> pa.Table:
     try:
-        return pq.read_table(path)
+        return pq.ParquetFile(path).read()
     except pa.ArrowInvalid as error:
         raise _damaged(path, error) from error
 

@@ -56,10 +56,14 @@ class Owner:
     def __str__(self) -> str:
         return f"{self.pid}-{self.started}-{self.namespace}-{self.host}"
 
+    def is_here(self) -> bool:
+        """Whether it is a process of this host and container, which can be looked at."""
+        here = Owner.this_process()
+        return (self.namespace, self.host) == (here.namespace, here.host)
+
     def may_live(self) -> bool:
         """Whether the process runs; of another host or container, where that cannot be seen, it may."""
-        here = Owner.this_process()
-        if (self.namespace, self.host) != (here.namespace, here.host):
+        if not self.is_here():
             return True
         try:
             process = psutil.Process(self.pid)
@@ -80,9 +84,6 @@ def enter(folder: Path = Path()) -> None:
     Of two that enter at once each sees the other, so that neither lifts a lock that the other has just taken. A lock
     without any owner is somebody else's and stays.
     """
-    if "--unlock" in sys.argv:  # the user knows that all are dead
-        for owner in _others(folder):
-            (folder / OWNERS / str(owner)).unlink(missing_ok=True)
     me = Owner.this_process()
     file = (folder / OWNERS / str(me)).absolute()
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -91,7 +92,10 @@ def enter(folder: Path = Path()) -> None:
     for prefix in ("", *INTO_CONTAINER):
         os.environ[prefix + VARIABLE] = str(me)
     locks = list((folder / LOCKS).glob("*.lock"))
-    if not locks:
+    if not locks:  # ended, or unlocked by the user, who knows that all are dead
+        for owner in _others(folder):
+            if not owner.is_here():
+                (folder / OWNERS / str(owner)).unlink(missing_ok=True)
         return
     living = living_owners(folder)
     if living:

@@ -46,13 +46,14 @@ class Plan:
     torch_version: str | None
     root: Path = Path()
     home: Path = Path()
+    prefix: str = ""
     known_code: dict[Any, tuple[Path, ...]] = field(default_factory=dict, repr=False, compare=False)
     known_cases: dict[str, Mapping[str, CaseSpec]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def results(self) -> Path:
-        """results/<edition>."""
-        return Path("results") / self.config.edition
+        """results/<edition>, in the folder of the module where this is one."""
+        return Path(self.prefix, "results", self.config.edition)
 
     def ours(self, path: str) -> str:
         """A file of the project's own: relative where the work is done in the checkout itself, else absolute."""
@@ -344,16 +345,16 @@ def vars_of(spec: Any) -> dict[str, Any]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(spec).items()}
 
 
-def make_plan(config: Config, root: Path, home: Path, containers_on: bool) -> Plan:
+def make_plan(config: Config, root: Path, home: Path, containers_on: bool, prefix: str = "") -> Plan:
     """Sort the runs of `config` into those that take part and those left out, with the reason.
 
-    root: the working folder; home: the project's checkout, often the same.
+    root: the working folder; home: the project's checkout, often the same; prefix: see `prefix` of Snakemake's modules.
     containers_on: whether Snakemake runs rules in their containers (--use-singularity). Raises ImageError where it
     should, and nothing that starts containers is installed; ConfigError where no run takes any case.
     """
     if containers_on and any(run.kind == "container" for run in config.runs):
         runtime()
-    plan = Plan(config, (), (), installed_torch(), root, home)
+    plan = Plan(config, (), (), installed_torch(), root, home, prefix)
     kept, left_out = [], []
     for run in config.runs:
         reason = _obstacle(plan, run, containers_on)
