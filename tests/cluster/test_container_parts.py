@@ -128,7 +128,7 @@ def test_a_gpu_that_others_used_or_that_was_not_locked_is_flagged_in_the_row(rec
     shutil.copy(source / "trace.json.gz", tmp_path)
     (tmp_path / "measurement.json").write_text(json.dumps(measured), encoding="utf-8")
     row = tables_of(Origin("host", "linear-eager", 1, {"kind": "host"}), {}, tmp_path / "measurement.json")["case"]
-    warnings = {note["code"]: note["message"] for note in json.loads(row["warnings"][0].as_py())}
+    warnings = {note["code"]: note["message"] for note in row["warnings"][0].as_py()}
     assert "<b>trainer</b>" in warnings["shared_gpu"]
     assert warnings["unlocked_gpu"] == "the GPU could not be locked"
 

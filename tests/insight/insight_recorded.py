@@ -22,11 +22,6 @@ def facts_of_folder(run: str, folder: Path) -> dict[str, CaseFacts]:
     return {facts.case: facts for facts in case_facts(_tables_of_folder(run, folder)).values()}
 
 
-def case_rows_of_folder(run: str, folder: Path) -> pa.Table:
-    """The table ``cases`` of that folder."""
-    return _tables_of_folder(run, folder)["cases"]
-
-
 @cache
 def _tables_of_folder(run: str, folder: Path) -> dict[str, pa.Table]:
     parts: dict[str, list[pa.Table]] = {}

@@ -37,12 +37,12 @@ def test_what_bounds_a_forward(busy: float | None, whole: float | None, cpu: flo
 
 def test_each_process_has_a_bound_of_its_own() -> None:
     processes = (
-        Process(1, "ok", forward_times_us=(100.0, 104.0, 900.0), device_busy_us=100.0, cpu_time_us=300.0),
-        Process(2, "ok", forward_times_us=(150.0,), device_busy_us=100.0, cpu_time_us=300.0),
-        Process(3, "ok", forward_times_us=(150.0,), device_busy_us=100.0, cpu_time_us=60.0),
-        Process(4, "ok", forward_times_us=(150.0,), cpu_time_us=60.0),
-        Process(5, "failed", merged=False),
-        Process(6, "ok", forward_times_us=(150.0,), device_busy_us=100.0, cpu_time_us=300.0, merged=False),
+        Process("r", "c", process=1, forward_time_us=104.0, device_busy_us=100.0, cpu_time_us=300.0),
+        Process("r", "c", process=2, forward_time_us=150.0, device_busy_us=100.0, cpu_time_us=300.0),
+        Process("r", "c", process=3, forward_time_us=150.0, device_busy_us=100.0, cpu_time_us=60.0),
+        Process("r", "c", process=4, forward_time_us=150.0, cpu_time_us=60.0),
+        Process("r", "c", process=5, status="failed", merged=False),
+        Process("r", "c", process=6, forward_time_us=150.0, device_busy_us=100.0, cpu_time_us=300.0, merged=False),
     )
     facts = replace(BASE, processes=processes)
     assert bounds_by_process(facts) == {1: "gpu", 2: "launches", 3: "unclear", 4: "unknown"}

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from kernelbook.cases import Activity, Call, CallTotal, CaseFacts, Forward
+from kernelbook.cases import Activity, Call, CallTotal, CaseFacts, Environment, Forward
 from kernelbook.judge.expectations import expect_schema, judge, vocabulary
 
 NVJET = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT"
@@ -274,8 +274,8 @@ def test_times_of_another_machine_or_of_other_inputs_are_not_judged(word: str) -
         found = verdict(word, "there", here, there)
         assert found[:2] == ("not applicable", "not comparable")
         assert "differ" in found[2]
-    cpu = replace(here, device_type="cpu", device="EPYC", threads=8)
-    other = replace(cpu, case="there", threads=4, cpu_time_us=1.0, device_time_us=1.0)
+    cpu = replace(here, device_type="cpu", device="EPYC", environment=Environment(threads=8))
+    other = replace(cpu, case="there", environment=Environment(threads=4), cpu_time_us=1.0, device_time_us=1.0)
     assert "number of threads" in verdict(word, "there", cpu, other)[2]
 
 

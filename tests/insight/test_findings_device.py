@@ -57,7 +57,7 @@ def test_a_copy_of_a_forward_that_is_shorter_than_eager_is_told_so(recorded_fact
     assert max(mine) < min(eager)
     said = f"Despite the copy, an unprofiled forward takes {duration(median(mine))} against {duration(median(eager))}"
     assert said in one(recorded_facts[case], "bias-memcpy", recorded_facts).text
-    slow = replace(recorded_facts[case].processes[0], forward_times_us=(200.0,))
+    slow = replace(recorded_facts[case].processes[0], forward_times_us=(200.0,), forward_time_us=200.0)
     slower = replace(recorded_facts[case], processes=(slow, *recorded_facts[case].processes[1:]))
     assert "All the same" not in one(slower, "bias-memcpy", recorded_facts).text
 
@@ -182,7 +182,7 @@ def test_products_that_differ_by_less_than_a_twentieth_are_no_finding(recorded_f
 
 def test_the_same_products_in_several_cases_are_told_once(recorded_facts: Facts) -> None:
     told = [finding for finding in find_in_run(recorded_facts) if finding.rule == "unequal-gemms"]
-    assert [finding.cases for finding in told if finding.cases] == ["mlp-compile, mlp-eager, mlp-liger"]
+    assert [finding.cases for finding in told if finding.cases] == [("mlp-compile", "mlp-eager", "mlp-liger")]
 
 
 def test_products_that_differ_no_more_than_those_of_one_kernel_are_no_finding(recorded_facts: Facts) -> None:

@@ -95,7 +95,7 @@ def test_the_same_slow_kernel_in_two_cases_is_told_once_of_the_dearer(
 ) -> None:
     finding, softmax = (f for f in find_in_run(recorded_facts) if f.rule == "slow-pointwise" and f.cases)
     assert softmax.text.startswith("softmax_warp_forward [softmax] ")
-    assert finding.cases == "attention-inplace-eager, attention-naive-eager"
+    assert finding.cases == ("attention-inplace-eager", "attention-naive-eager")
     assert finding.case == "attention-inplace-eager"  # by hand: 368.3 µs in it, 367.2 µs in the other
     assert finding.severity == "high"
     other = usual(recorded_h200 / "attention-naive-eager", "attn_fwd", time_of("masked_fill"))

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from kernelbook.cases import case_facts, merge_processes
+from kernelbook.cases import CASE_COLUMNS, CaseFacts, Process, case_facts, merge_processes
+from kernelbook.cases.records import record_of, table_of
 from kernelbook.edition import collect
-from kernelbook.edition.collect import RUN_COLUMNS
 
 
-def row(process: int, times: tuple[float, ...] = (100.0, 101.0, 102.0), **more: Any) -> dict[str, Any]:
+def row(process: int, times: tuple[float, ...] = (100.0, 101.0, 102.0), **more: Any) -> Process:
     base = {"run": "r", "case": "c", "process": process, "status": "ok", "reason": None, "workload": "w"}
-    base |= {"device": "NVIDIA H200", "device_type": "cuda", "driver": "580", "dtype": "bfloat16", "params": "{}"}
+    base |= {"device": "NVIDIA H200", "device_type": "cuda", "driver": "580", "dtype": "bfloat16"}
     base |= {"kernels": 5, "device_time_us": 50.0, "inductor_cache": None, "first_call_us": 9.0}
     middle = sorted(times)[len(times) // 2] if times else None
-    return base | {"forward_times_us": list(times), "forward_time_us": middle, "warnings": "[]"} | more
+    return record_of(Process, base | {"forward_times_us": times, "forward_time_us": middle} | more)
 
 
-def failed(process: int, reason: str, status: str = "failed") -> dict[str, Any]:
+def failed(process: int, reason: str, status: str = "failed") -> Process:
     return row(process, (), status=status, reason=reason, device=None, driver=None, kernels=None, device_time_us=None)
+
+
+def merged(case: CaseFacts) -> set[int]:
+    return {process.process for process in case.processes if process.merged}
 
 
 def codes(case) -> dict[str, str]:
@@ -31,9 +34,9 @@ def codes(case) -> dict[str, str]:
 
 def test_a_failed_process_is_told_with_its_reason_and_the_others_speak() -> None:
     case = merge_processes([row(1), failed(2, "killed by signal 9"), row(3)])
-    assert (case.row["status"], case.row["kernels"]) == ("ok", 5)
+    assert (case.status, case.kernels) == ("ok", 5)
     assert codes(case) == {"failed_processes": "1 of 3 processes failed: process 2: killed by signal 9"}
-    assert case.merged == {1, 3}
+    assert merged(case) == {1, 3}
     two = merge_processes([failed(1, "killed"), row(2), failed(3, "out of memory")])
     assert codes(two)["failed_processes"] == (
         "2 of 3 processes failed: process 1: killed; process 3: out of memory"
@@ -44,10 +47,10 @@ def test_a_failed_process_is_told_with_its_reason_and_the_others_speak() -> None
 
 def test_a_case_of_failed_processes_alone_gives_every_reason() -> None:
     one = merge_processes([failed(1, "killed"), failed(2, "killed")])
-    assert (one.row["status"], one.row["reason"], one.notes) == ("failed", "killed", ())
+    assert (one.status, one.reason, one.notes) == ("failed", "killed", ())
     two = merge_processes([failed(1, "needs sm100", "unsupported"), failed(2, "killed"), failed(3, "exceeded 300 s")])
-    assert two.row["status"] == "failed"
-    assert two.row["reason"] == "process 2: killed; process 3: exceeded 300 s"
+    assert two.status == "failed"
+    assert two.reason == "process 2: killed; process 3: exceeded 300 s"
 
 
 @pytest.mark.parametrize(
@@ -60,23 +63,23 @@ def test_a_case_of_failed_processes_alone_gives_every_reason() -> None:
 )
 def test_a_process_of_another_machine_is_in_no_figure_and_is_named(other: dict[str, Any], named: str) -> None:
     case = merge_processes([row(1, (100.0,)), row(2, (300.0,), device_time_us=900.0, **other), row(3, (102.0,))])
-    assert case.merged == {1, 3}
-    assert (case.row["forward_time_us"], case.row["device_time_us"]) == (101.0, 50.0)
+    assert merged(case) == {1, 3}
+    assert (case.forward_time_us, case.device_time_us) == (101.0, 50.0)
     assert codes(case)["other_machine"].startswith(f"process 2 ran on {named}, the first on NVIDIA H200 with 580")
 
 
 def test_cpu_processes_are_of_one_machine_by_name_and_threads() -> None:
-    def cpu(process: int, threads: int) -> dict[str, Any]:
-        return row(process, device="EPYC", device_type="cpu", driver=None, environment=json.dumps({"threads": threads}))
+    def cpu(process: int, threads: int) -> Process:
+        return row(process, device="EPYC", device_type="cpu", driver=None, environment={"threads": threads})
 
-    assert merge_processes([cpu(1, 8), cpu(2, 8)]).merged == {1, 2}
-    assert merge_processes([cpu(1, 8), cpu(2, 4)]).merged == {1}
+    assert merged(merge_processes([cpu(1, 8), cpu(2, 8)])) == {1, 2}
+    assert merged(merge_processes([cpu(1, 8), cpu(2, 4)])) == {1}
 
 
 def test_quantiles_are_those_of_all_forwards_and_far_medians_are_warned_of() -> None:
     case = merge_processes([row(1, tuple(map(float, range(100, 110)))), row(2, tuple(map(float, range(120, 131))))])
     # 21 values: 5 % of 20 intervals is the second smallest, 95 % the second largest.
-    assert (case.row["forward_p05_us"], case.row["forward_p95_us"]) == (101.0, 129.0)
+    assert (case.forward_p05_us, case.forward_p95_us) == (101.0, 129.0)
     # 125 over 104.5
     assert codes(case)["processes_apart"].startswith("the medians of 2 processes lie 20 % apart, 104 µs to 125 µs")
     near = merge_processes([row(1, (100.0, 101.0)), row(2, (109.0, 110.0))])
@@ -86,7 +89,7 @@ def test_quantiles_are_those_of_all_forwards_and_far_medians_are_warned_of() -> 
 def test_processes_of_several_gpus_are_merged_and_where_they_differ_it_is_said() -> None:
     rows = [row(1, gpu_id="1f"), row(2, gpu_id="1f"), row(3, (150.0,), gpu_id="2e")]
     case = merge_processes(rows)
-    assert case.merged == {1, 2, 3}
+    assert merged(case) == {1, 2, 3}
     assert codes(case)["processes_apart"].endswith("; processes 1, 2 ran on GPU 1f, process 3 ran on GPU 2e")
     assert "GPU" not in codes(merge_processes([row(1, gpu_id="1f"), row(2, (150.0,))]))["processes_apart"]
 
@@ -123,21 +126,15 @@ def test_a_run_is_of_no_one_gpu(tmp_path) -> None:
     """Its environment is that of its first process, the GPU only that process's own."""
     (tmp_path / "r").mkdir()
     (tmp_path / "r" / "run.json").write_text('{"status": "ok"}')
-    known = {
-        **dict.fromkeys(RUN_COLUMNS),
-        "torch": "2.11",
-        "gpu_id": "1f",
-        "environment": '{"gpu_id": "1f", "cpu": "x"}',
-    }
-    cases = pa.Table.from_pylist([row(1) | known | {"device": "NVIDIA H200", "device_properties": None}])
+    process = row(1, torch="2.11", gpu_id="1f", environment={"gpu_id": "1f", "cpu": "x"})
     run = {"name": "r", "kind": "host", "description": "", "where": ""}
-    assert collect._run_facts(run, tmp_path, cases, None)["environment"] == {"cpu": "x"}
+    assert collect._run_facts(run, tmp_path, [process], None)["environment"] == {"cpu": "x"}
 
 
 def test_warnings_of_all_processes_are_there_once() -> None:
-    def warned(process: int, *notes: tuple[str, str]) -> dict[str, Any]:
+    def warned(process: int, *notes: tuple[str, str]) -> Process:
         listed = [{"code": code, "count": 1, "message": text} for code, text in notes]
-        return row(process, warnings=json.dumps(listed))
+        return row(process, warnings=listed)
 
     case = merge_processes([warned(1, ("a", "same")), warned(2, ("a", "same"), ("b", "own"))])
     assert [(note.code, note.message) for note in case.notes] == [("a", "same"), ("b", "own (process 2 of 2)")]
@@ -145,12 +142,12 @@ def test_warnings_of_all_processes_are_there_once() -> None:
 
 def test_a_first_call_that_compiled_is_not_put_with_one_that_did_not() -> None:
     rows = [row(1, inductor_cache="cold", first_call_us=900.0), row(2, inductor_cache="shared", first_call_us=10.0)]
-    assert merge_processes(rows).row["first_call_us"] == 900.0
+    assert merge_processes(rows).first_call_us == 900.0
 
 
 def test_nan_is_missing_and_a_case_without_times_has_none() -> None:
     case = merge_processes([row(1, (), forward_time_us=float("nan"))])
-    assert (case.row["forward_time_us"], case.row["forward_p05_us"]) == (None, None)
+    assert (case.forward_time_us, case.forward_p05_us) == (None, None)
 
 
 def test_facts_leave_the_forwards_of_unmerged_processes_out() -> None:
@@ -160,6 +157,6 @@ def test_facts_leave_the_forwards_of_unmerged_processes_out() -> None:
         for p, t in ((1, 10.0), (2, 90.0))
     ]
     cases = [row(1), row(2, device="NVIDIA A100")]
-    (facts,) = case_facts({"cases": pa.Table.from_pylist(cases), "ranges": pa.Table.from_pylist(ranges)}).values()
+    (facts,) = case_facts({"cases": table_of(cases, CASE_COLUMNS), "ranges": pa.Table.from_pylist(ranges)}).values()
     assert [forward.process for forward in facts.forwards] == [1]
     assert [process.merged for process in facts.processes] == [True, False]

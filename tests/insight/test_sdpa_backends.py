@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 
-import pyarrow as pa
 import pytest
 
+from kernelbook.cases import CaseFacts, Process
+from kernelbook.cases.process import Backend
+from kernelbook.cases.records import record_of
 from kernelbook.judge.sdpa_backends import SCHEMA, backends_table, describe
 
 YES = {"usable": True, "reasons": []}
 NO = {"usable": False, "reasons": ["Flash attention requires q,k,v to be half.", "Got float."]}
 
 
-def row(case: str, answers: dict, seq: int = 1024, dtype: str = "float32", run: str = "r") -> dict:
-    params = {"head_dim": 64, "seq": seq, "batch": 8}
-    told = {"sdpa_backends": json.dumps(answers), "params": json.dumps(params)}
-    return {"run": run, "case": case, "workload": "attention", "dtype": dtype} | told
+def case(name: str, answers: dict, seq: int = 1024, dtype: str = "float32", run: str = "r") -> CaseFacts:
+    backends = {backend: record_of(Backend, answer) for backend, answer in answers.items()}
+    process = Process(run, name, "attention", dtype=dtype, sdpa_backends=backends)
+    return CaseFacts(run, name, processes=(replace(process, params={"head_dim": 64, "seq": seq, "batch": 8}),))
 
 
 def test_equal_answers_of_several_cases_are_one_row() -> None:
     both = {"flash": NO, "math": YES}
-    none = {"run": "r", "case": "linear", "workload": "linear", "dtype": "float32", "sdpa_backends": None}
-    found = backends_table(pa.Table.from_pylist([row("a", both), row("a", both), row("b", both, seq=2048), none]))
+    none = CaseFacts("r", "linear", processes=(Process("r", "linear", "linear", dtype="float32"),))
+    found = backends_table([case("a", both), case("a", both), case("b", both, seq=2048), none])
     assert found.schema == SCHEMA
     assert found.to_pylist() == [
         {
@@ -32,7 +34,7 @@ def test_equal_answers_of_several_cases_are_one_row() -> None:
             "usable": True,
             "reason": None,
             "inputs": "float32, batch 8, seq 1024 or 2048, head_dim 64, causal",
-            "cases": "a, b",
+            "cases": ["a", "b"],
         },
         {
             "run": "r",
@@ -41,18 +43,18 @@ def test_equal_answers_of_several_cases_are_one_row() -> None:
             "usable": False,
             "reason": "Flash attention requires q,k,v to be half. Got float.",
             "inputs": "float32, batch 8, seq 1024 or 2048, head_dim 64, causal",
-            "cases": "a, b",
+            "cases": ["a", "b"],
         },
     ]
 
 
 def test_different_answers_and_runs_are_different_rows() -> None:
-    rows = [row("a", {"flash": NO}), row("b", {"flash": YES}, dtype="bfloat16"), row("a", {"flash": NO}, run="s")]
-    found = backends_table(pa.Table.from_pylist(rows)).to_pylist()
+    rows = [case("a", {"flash": NO}), case("b", {"flash": YES}, dtype="bfloat16"), case("a", {"flash": NO}, run="s")]
+    found = backends_table(rows).to_pylist()
     assert [(each["run"], each["usable"], each["cases"]) for each in found] == [
-        ("r", True, "b"),
-        ("r", False, "a"),
-        ("s", False, "a"),
+        ("r", True, ["b"]),
+        ("r", False, ["a"]),
+        ("s", False, ["a"]),
     ]
 
 
@@ -73,5 +75,5 @@ def test_inputs_in_words(inputs, words) -> None:
     assert describe(inputs) == words
 
 
-def test_no_table_of_cases_gives_none() -> None:
-    assert backends_table(pa.table({})).num_rows == 0
+def test_no_case_gives_no_row() -> None:
+    assert backends_table([]).num_rows == 0

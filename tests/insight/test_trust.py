@@ -7,15 +7,13 @@ import statistics
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from kernelbook.cases import CaseFacts, Process
-from kernelbook.cases.process_state import process_state
+from kernelbook.cases.records import record_of, records_of
 from kernelbook.judge.clock import bound_of, clock_of
 from kernelbook.judge.trust import SCHEMA, Trust, spread, trust_of, trust_table
-from kernelbook.report.trust_section import said, warm_up
-from tests.insight.insight_recorded import case_rows_of_folder
+from kernelbook.report.trust_section import statements, warm_up
 
 BASE = CaseFacts("r", "c", device_type="cuda", kernels=2, device_busy_us=100.0, cpu_time_us=50.0)
 IDLE_START = {"sm_mhz": 1980.0, "max_sm_mhz": 1980.0, "throttle_reasons": ["idle"]}
@@ -23,19 +21,19 @@ IDLE_START = {"sm_mhz": 1980.0, "max_sm_mhz": 1980.0, "throttle_reasons": ["idle
 
 def test_the_unprofiled_forward_against_busy_time() -> None:
     facts = replace(BASE, forward_time_us=115.0, cpu_time_us=150.0)
-    found = trust_of(facts, clock_of(facts), [])
+    found = trust_of(facts, clock_of(facts))
     assert (found.busy_ratio, found.bound, found.bound_processes) == (1.15, "launches", None)
     lone = replace(BASE, device_busy_us=None, forward_time_us=100.0)
-    found = trust_of(lone, clock_of(lone), [])
+    found = trust_of(lone, clock_of(lone))
     assert (found.busy_ratio, found.bound) == (None, "unknown")
 
 
 def test_a_bound_is_told_with_the_number_of_its_processes() -> None:
     def process(number: int, whole: float) -> Process:
-        return Process(number, "ok", forward_times_us=(whole,), device_busy_us=100.0, cpu_time_us=150.0)
+        return Process("r", "c", process=number, forward_time_us=whole, device_busy_us=100.0, cpu_time_us=150.0)
 
     facts = replace(BASE, forward_time_us=101.0, processes=(process(1, 100.0), process(2, 101.0), process(3, 143.0)))
-    found = trust_of(facts, clock_of(facts), [])
+    found = trust_of(facts, clock_of(facts))
     assert (found.bound, found.bound_processes) == ("gpu", 2)
 
 
@@ -59,12 +57,12 @@ def test_the_bound_is_that_of_the_clock(trusted, recorded_facts) -> None:
 def test_forwards_are_restless_where_the_95th_percentile_is_above_five_times_the_5th(times, expected) -> None:
     half = len(times) // 2
     processes = (
-        Process(1, "ok", forward_times_us=tuple(times[:half])),
-        Process(2, "ok", forward_times_us=tuple(times[half:])),
-        Process(3, "ok", forward_times_us=(1.0, 1e6), merged=False),  # ran on another machine
+        Process("r", "c", process=1, forward_times_us=tuple(times[:half])),
+        Process("r", "c", process=2, forward_times_us=tuple(times[half:])),
+        Process("r", "c", process=3, forward_times_us=(1.0, 1e6), merged=False),  # ran on another machine
     )
     facts = replace(BASE, processes=processes)
-    assert trust_of(facts, clock_of(facts), []).restless is expected
+    assert trust_of(facts, clock_of(facts)).restless is expected
 
 
 def test_no_recorded_forward_is_restless(trusted) -> None:
@@ -78,41 +76,45 @@ def test_spread_needs_two() -> None:
 
 def test_cpu_times_of_processes_lie_apart() -> None:
     times = {1: 100.0, 2: 150.0, 3: None, 4: 900.0}
-    processes = tuple(Process(n, "ok", cpu_time_us=time, merged=n != 4) for n, time in times.items())
+    processes = tuple(Process("r", "c", process=n, cpu_time_us=time, merged=n != 4) for n, time in times.items())
     facts = replace(BASE, processes=processes)
     assert facts.cpu_spread == pytest.approx(0.5)
-    assert trust_of(facts, clock_of(facts), []).cpu_spread == pytest.approx(0.5)
+    assert trust_of(facts, clock_of(facts)).cpu_spread == pytest.approx(0.5)
     assert BASE.cpu_spread is None
 
 
-def row(process: int = 1, **more: object) -> dict[str, object]:
+def row(process: int = 1, **more: object) -> Process:
     clocks = {"before": IDLE_START, "after": IDLE_START}
-    known = {"run": "r", "case": "c", "process": process, "status": "ok", "attempts": 1, "device_time_us": 100.0}
-    return known | {"clocks": json.dumps(clocks), "other_gpu_processes": "[]"} | more
+    known = {"run": "r", "case": "c", "process": process, "attempts": 1, "device_time_us": 100.0}
+    return record_of(Process, known | {"clocks": clocks, "other_gpu_processes": ()} | more)
+
+
+def trust_in(*processes: Process) -> Trust:
+    return trust_of(replace(BASE, processes=processes), clock_of(BASE))
 
 
 def test_circumstances_of_several_processes_come_together() -> None:
     slowed = {"sm_mhz": 1515.0, "max_sm_mhz": 1980.0, "throttle_reasons": ["software power cap", "idle"]}
     rows = [
-        row(1, first_call_us=9e6, inductor_cache="cold", warmup_check='{"still_falling": true}'),
-        row(2, first_call_us=2e6, inductor_cache="shared", warmup_check='{"still_falling": false}', attempts=2),
+        row(1, first_call_us=9e6, inductor_cache="cold", warmup_check={"still_falling": True}),
+        row(2, first_call_us=2e6, inductor_cache="shared", warmup_check={"still_falling": False}, attempts=2),
         row(
             3,
             first_call_us=4e6,
             inductor_cache="shared",
             device_time_us=105.0,
-            clocks=json.dumps({"before": IDLE_START, "after": slowed}),
-            other_gpu_processes='[{"pid": 7, "name": "Xorg"}]',
+            clocks={"before": IDLE_START, "after": slowed},
+            other_gpu_processes=({"pid": 7, "name": "Xorg"},),
         ),
-        row(4, status="failed", device_time_us=None, attempts=2),
+        row(4, status="failed", device_time_us=None, attempts=2, merged=False),
     ]
-    found = trust_of(BASE, clock_of(BASE), [process_state(each) for each in rows])
+    found = trust_in(*rows)
     assert (found.processes, found.failed_processes, found.retried_processes) == (3, 1, 2)
     assert found.device_spread == pytest.approx(0.05)
     assert (found.checked_processes, found.falling_processes) == (2, 1)
     assert (found.sm_before_mhz, found.sm_after_mhz) == (1980.0, 1515.0)
-    assert (found.clock_reasons, found.throttled_processes) == ("software power cap", 1)
-    assert found.other_gpu_processes == "Xorg"
+    assert (found.clock_reasons, found.throttled_processes) == (("software power cap",), 1)
+    assert found.other_gpu_processes == ("Xorg",)
     assert (found.first_call_us, found.first_call_cold_us, found.first_call_shared_us) == (None, 9e6, 3e6)
     assert found.first_call_unknown_us is None
 
@@ -130,42 +132,37 @@ def test_circumstances_of_several_processes_come_together() -> None:
     ],
 )
 def test_times_that_rise_are_counted(check: dict | None, rising: bool | None) -> None:
-    state = process_state(row(1, warmup_check=json.dumps(check)))
-    assert state.rising is rising
-    found = trust_of(BASE, clock_of(BASE), [state, process_state(row(2, warmup_check='{"still_falling": false}'))])
+    found = trust_in(row(1, warmup_check=check), row(2, warmup_check={"still_falling": False}))
     assert found.rising_processes == (None if rising is None else int(rising))
 
 
 def test_times_that_rise_are_reported_like_those_that_fall() -> None:
     both = Trust("r", "c", processes=3, checked_processes=3, falling_processes=1, rising_processes=2)
-    assert warm_up(both) == "1 of 3 fell, 2 of 3 rose"
-    assert warm_up(replace(both, falling_processes=0)) == "2 of 3 rose"
+    assert warm_up(both) == "still falling in 1 of 3, rising in 2 of 3"
+    assert warm_up(replace(both, falling_processes=0)) == "rising in 2 of 3"
     assert warm_up(replace(both, falling_processes=0, rising_processes=0)) == "settled"
     assert warm_up(replace(both, falling_processes=0, rising_processes=None)) == "settled"
-    sentences = [named.sentence for named in said([both])]
+    sentences = [named.sentence for named in statements([both])]
     assert "Forward times rose from the first to the last (1 of 1 row): c." in sentences
 
 
 def test_a_process_of_another_machine_is_counted_and_left_out() -> None:
-    facts = replace(BASE, processes=(Process(1, "ok"), Process(2, "ok"), Process(3, "ok", merged=False)))
-    rows = [row(1), row(2, device_time_us=101.0), row(3, device_time_us=200.0)]
-    found = trust_of(facts, clock_of(facts), [process_state(each) for each in rows])
+    found = trust_in(row(1), row(2, device_time_us=101.0), row(3, device_time_us=200.0, merged=False))
     assert (found.processes, found.elsewhere_processes, found.failed_processes) == (2, 1, 0)
     assert found.device_spread == pytest.approx(0.01)
 
 
-def test_what_cannot_be_read_is_unknown_and_what_is_empty_is_none() -> None:
-    unread = trust_of(BASE, clock_of(BASE), [process_state({"status": "ok", "clocks": '{"before": null}'})])
+def test_what_cannot_be_read_is_unknown_and_what_is_empty_is_an_empty_list() -> None:
+    unread = trust_in(record_of(Process, {"run": "r", "case": "c", "clocks": {"before": None}}))
     assert unread == Trust("r", "c", processes=1, device_busy_us=100.0)
-    read = trust_of(BASE, clock_of(BASE), [process_state(row())])
-    assert (read.clock_reasons, read.throttled_processes, read.other_gpu_processes) == ("none", 0, "none")
+    read = trust_in(row())
+    assert (read.clock_reasons, read.throttled_processes, read.other_gpu_processes) == ((), 0, ())
 
 
 def test_clocks_that_someone_set_are_told_and_are_no_throttling() -> None:
     set_by_hand = {"sm_mhz": 1200.0, "throttle_reasons": ["applications clocks setting"]}
-    state = process_state(row(clocks=json.dumps({"before": set_by_hand, "after": set_by_hand})))
-    found = trust_of(BASE, clock_of(BASE), [state])
-    assert (found.clock_reasons, found.throttled_processes) == ("applications clocks setting", 0)
+    found = trust_in(row(clocks={"before": set_by_hand, "after": set_by_hand}))
+    assert (found.clock_reasons, found.throttled_processes) == (("applications clocks setting",), 0)
 
 
 @pytest.mark.parametrize(
@@ -182,29 +179,27 @@ def test_clocks_that_someone_set_are_told_and_are_no_throttling() -> None:
 )
 def test_a_clock_far_below_the_highest_is_held_down_though_no_reason_is_given(clock, reasons, throttled) -> None:
     reading = {"sm_mhz": clock, "max_sm_mhz": 1980.0, "throttle_reasons": reasons}
-    state = process_state(row(clocks=json.dumps({"before": None, "after": reading})))
-    assert trust_of(BASE, clock_of(BASE), [state]).throttled_processes == throttled
+    assert trust_in(row(clocks={"before": None, "after": reading})).throttled_processes == throttled
 
 
 def test_a_first_call_beside_a_filled_cache_is_of_unknown_state() -> None:
     rows = [row(n, first_call_us=t, inductor_cache="unknown") for n, t in ((1, 3e6), (2, 1e6), (3, 4e6))]
-    found = trust_of(BASE, clock_of(BASE), [process_state(each) for each in rows])
+    found = trust_in(*rows)
     assert (found.first_call_unknown_us, found.first_call_shared_us, found.first_call_us) == (3e6, None, None)
 
 
 def test_an_edition_without_cases_has_an_empty_table() -> None:
-    assert trust_table(pa.table({}), {}, {}).schema == SCHEMA
+    assert trust_table({}, {}).schema == SCHEMA
 
 
 # --- the recorded run -------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def trusted(recorded_h200: Path, recorded_facts: dict[str, CaseFacts]) -> dict[str, Trust]:
+def trusted(recorded_facts: dict[str, CaseFacts]) -> dict[str, Trust]:
     facts = {each.key: each for each in recorded_facts.values()}
     clocks = {key: clock_of(each) for key, each in facts.items()}
-    table = trust_table(case_rows_of_folder("h200-torch2.11", recorded_h200), facts, clocks)
-    return {each["case"]: Trust(**each) for each in table.to_pylist()}
+    return {each.case: each for each in records_of(Trust, trust_table(facts, clocks))}
 
 
 def files_of(folder: Path, case: str) -> list[dict]:
@@ -243,7 +238,7 @@ def test_cpu_spreads_and_gpus_of_the_recorded_run(trusted, recorded_h200) -> Non
     assert trusted["sdpa-cudnn-eager"].cpu_spread == pytest.approx(151.1 / 56.5 - 1, abs=0.01)
     for case, found in trusted.items():
         ids = {m["environment"]["gpu_id"] for m in files_of(recorded_h200, case)}
-        assert set(found.gpus.split(", ")) == ids, case
+        assert set(found.gpus) == ids, case
 
 
 def test_reasons_and_falling_times_are_counted_as_the_files_have_them(trusted, recorded_h200) -> None:
@@ -256,7 +251,7 @@ def test_reasons_and_falling_times_are_counted_as_the_files_have_them(trusted, r
         checks = [json.loads(text)["warmup_check"] for text in texts]
         rose = [check["rest_median_us"] / check["first_median_us"] > 1.1 for check in checks]
         assert found.rising_processes == sum(rose), case
-    assert trusted["ceiling-matmul"].clock_reasons == "software power cap"  # as two of its three processes say
+    assert trusted["ceiling-matmul"].clock_reasons == ("software power cap",)  # as two of its three processes say
     assert trusted["ceiling-matmul"].throttled_processes == 3
 
 

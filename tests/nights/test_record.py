@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kernelbook.edition.paths import EditionFiles
+from kernelbook.cases.process import Clocks, GpuReading
+from kernelbook.edition.paths import SCHEMA, EditionFiles
 from kernelbook.extraction.process_tables import Origin, tables_of
 from kernelbook.history.record import RecordError, night_tables, read_edition, sm_clock
 
@@ -26,7 +27,8 @@ def edition_of(
         for key, parts in tables.items()
     }
     return EditionFiles(
-        {"schema": 1, "created_utc": f"{name}T03:00:00Z", "edition": name, "runs": runs, "left_out": left_out or []},
+        {"schema": SCHEMA, "created_utc": f"{name}T03:00:00Z", "edition": name, "runs": runs}
+        | {"left_out": left_out or []},
         joined,
     )
 
@@ -116,6 +118,6 @@ def test_an_edition_without_a_single_trace(tmp_path: Path) -> None:
 
 
 def test_the_clock_is_the_higher_of_before_and_after() -> None:
-    assert sm_clock({"before": {"sm_mhz": 345, "max_sm_mhz": 1980}, "after": {"sm_mhz": 1905}}) == 1905.0
-    assert sm_clock({"before": None, "after": {"memory_mhz": 2619}}) is None
-    assert sm_clock({}) is None
+    assert sm_clock(Clocks(GpuReading(sm_mhz=345.0, max_sm_mhz=1980.0), GpuReading(sm_mhz=1905.0))) == 1905.0
+    assert sm_clock(Clocks(after=GpuReading(memory_mhz=2619.0))) is None
+    assert sm_clock(None) is None

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from kernelbook.cases import Process
 from kernelbook.config.loading import load_config
 from kernelbook.history.record import Recorded, RecordError, night_tables
 from kernelbook.history.schema import SCHEMA, VERSION_KEY, series_id, settings_of, short_id, table_of
@@ -152,8 +153,8 @@ def test_what_was_told_of_an_older_series_is_not_told_again(tmp_path: Path) -> N
 
 def edition(cases: list[dict], specs: list[dict]) -> Recorded:
     about = {"edition": "2026-01-01", "runs": [{"run": "host", "kind": "host"}], "left_out": [], "cases": specs}
-    base = row("2026-01-01", "host", "", 1) | {"kernels": 1, "warnings": "[]"}
-    return Recorded(about, [base | case for case in cases], {}, {})
+    processes = [Process("host", device="NVIDIA H200", kernels=1, **case) for case in cases]
+    return Recorded(about, processes, {}, {})
 
 
 def test_settings_are_recorded_as_configured() -> None:

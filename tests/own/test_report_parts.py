@@ -1,6 +1,5 @@
 """What the report shows of own traces and sweeps: ranges by name, the whole file, the chart over a parameter."""
 
-import json
 import xml.etree.ElementTree as ElementTree
 from types import SimpleNamespace
 
@@ -67,7 +66,7 @@ def test_a_case_that_has_its_forwards_alone_gets_no_list_of_ranges():
 def test_a_bare_trace_has_its_longest_kernels_and_says_how_many_more():
     totals = {"kernels": 40, "memcpys": 1, "memsets": 0, "launches": 41, "unattributed": 2}
     totals |= {"device_time_us": 400.0, "device_busy_us": 390.0}
-    case = {"run": "r", "case": "t", "process": 1, "workload": "trace", "totals": json.dumps(totals)}
+    case = {"run": "r", "case": "t", "process": 1, "workload": "trace", "totals": totals}
     one = {"run": "r", "case": "t", "process": 1, "category": "kernel", "count": 2}
     kernels = [one | {"name": f"k{i}", "total_us": float(i), "median_us": i / 2} for i in range(KERNELS + 3)]
     (file,) = whole_files(tables(cases=[case], kernels=kernels))
@@ -84,7 +83,7 @@ def swept():
             for n in range(len(times))
         ]
         rows = {
-            ("h200", spec.case): CaseFacts("h200", spec.case, "ok", kernels=count, device_time_us=t, forward_time_us=t)
+            ("h200", spec.case): CaseFacts("h200", spec.case, kernels=count, device_time_us=t, forward_time_us=t)
             for spec, t, count in zip(specs, times, kernels, strict=True)
             if t is not None
         }

@@ -10,6 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kernelbook.cases import CASE_COLUMNS
+from kernelbook.edition.paths import SCHEMA
+
 GEMM = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT"
 GEMM_B = "nvjet_sm90_tst_64x512_64x2_1x2_h_bz_coopB_NNT"
 GEMM_FP32 = "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3_warpsize2x2x1_ffma_aligna4_alignc4_kernel"
@@ -277,7 +280,7 @@ def case_row(run: str, made: Made, acts: list[dict], calls: list[dict], **more) 
         "variant": made.variant,
         "mode": made.mode,
     }
-    row |= {"dtype": "bfloat16", "params": '{"batch": 8, "seq": 1024}', "status": "ok", "reason": None}
+    row |= {"dtype": "bfloat16", "params": {"batch": "8", "seq": "1024"}, "status": "ok", "reason": None}
     row |= {
         "kernels": number["kernel"],
         "memcpys": number["memcpy"],
@@ -299,7 +302,7 @@ def case_row(run: str, made: Made, acts: list[dict], calls: list[dict], **more) 
         "driver": "580.95.05",
         "image": None,
         "started_utc": "2026-10-01T08:00:00Z",
-        "warnings": "[]",
+        "warnings": [],
     }
     return row | {"trace_path": None} | more
 
@@ -358,7 +361,8 @@ def build(folder: Path, cases=CASES, runs=RUNS, edition: str = "test", factors=(
                 rows["cases"][-1]["device"] = run["device"]
     for name, listed in rows.items():
         if listed:
-            pq.write_table(pa.Table.from_pylist(listed), folder / f"{name}.parquet")
+            schema = CASE_COLUMNS if name == "cases" else None
+            pq.write_table(pa.Table.from_pylist(listed, schema=schema), folder / f"{name}.parquet")
     specs = [
         {
             "case": m.case,
@@ -370,7 +374,12 @@ def build(folder: Path, cases=CASES, runs=RUNS, edition: str = "test", factors=(
         | {"cpu_params": {}, "annotation": m.annotation, "note": None, "label": LABELS.get(m.case)}
         for m in cases
     ]
-    about = {"schema": 1, "edition": edition, "created_utc": "2026-11-29T15:00:00Z", "runs": [run_row(r) for r in runs]}
+    about = {
+        "schema": SCHEMA,
+        "edition": edition,
+        "created_utc": "2026-11-29T15:00:00Z",
+        "runs": [run_row(r) for r in runs],
+    }
     about["report"] = {"title": "Kernelbook", "headline": [*LABELS], "baseline_run": ""}
     about |= {"left_out": [{"run": "torch-2.13", "reason": "needs --use-singularity"}], "cases": specs, "words": []}
     (folder / "edition.json").write_text(json.dumps(about), encoding="utf-8")
@@ -399,7 +408,7 @@ def _published(rows: dict, run: str, made: Made) -> None:
     kernels, memcpys, device = PUBLISHED[made.case]
     keys = {"run": run, "case": made.case}
     empty = case_row(run, made, [], [{"start_us": 0.0}])
-    row = dict.fromkeys(empty) | keys | {"process": 1, "workload": made.workload, "status": "ok", "warnings": "[]"}
+    row = dict.fromkeys(empty) | keys | {"process": 1, "workload": made.workload, "status": "ok", "warnings": []}
     rows["cases"].append(row | {"kernels": kernels, "memcpys": memcpys, "device_time_us": device})
     source = "Profiling in PyTorch, part 3"
     rows["published"].append(

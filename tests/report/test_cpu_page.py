@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kernelbook.cases import CASE_COLUMNS
 from kernelbook.report.rendering import render_report
 from tests.report import made_edition
 
@@ -29,7 +30,9 @@ def cpu(tmp_path_factory):
     rows = pq.read_table(edition / "cases.parquet").to_pylist()
     missing = dict.fromkeys(("kernels", "memcpys", "memsets", "device_time_us", "device_busy_us"))
     missing |= {"forward_times_us": list(WIDE), "forward_time_us": 100.0}
-    pq.write_table(pa.Table.from_pylist([row | missing for row in rows]), edition / "cases.parquet")
+    pq.write_table(
+        pa.Table.from_pylist([row | missing for row in rows], schema=CASE_COLUMNS), edition / "cases.parquet"
+    )
     keys = [{"run": run["run"], "case": "linear-eager", "process": 1} for run in runs]
     samples = [key | {"index": i, "forward_time_us": time} for key in keys for i, time in enumerate(WIDE)]
     pq.write_table(pa.Table.from_pylist(samples), edition / "samples.parquet")

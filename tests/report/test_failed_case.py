@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kernelbook.cases import CASE_COLUMNS
 from kernelbook.edition.read import read_edition
 from kernelbook.report.rendering import render_report
 from kernelbook.text import formatting
@@ -37,7 +38,7 @@ def edition(tmp_path_factory) -> Path:
     by_case[CASES[2]] |= {"status": "unsupported", "reason": "needs CUDA", "log_tail": ["not told"]}
     rows.append(by_case[CASES[1]] | {"process": 2, "status": "failed", "reason": "killed", "log_tail": ["Killed"]})
     rows.append(rows[-1] | {"process": 3, "log_tail": None})
-    pq.write_table(pa.Table.from_pylist(rows), folder / "cases.parquet")
+    pq.write_table(pa.Table.from_pylist(rows, schema=CASE_COLUMNS), folder / "cases.parquet")
     return folder
 
 

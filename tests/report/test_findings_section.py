@@ -20,7 +20,7 @@ from tests.report import made_edition
 CREATED = "2026-11-29T15:00:00Z"
 MATH, INPLACE, NAIVE = "sdpa-math-eager", "attention-inplace-eager", "attention-naive-eager"
 LATE = {"rule": "overhead-bound", "of": "forward", "kind": "recoverable", "time_low_us": 33.1, "time_high_us": 54.8}
-SHARED = {"rule": "occupancy-gap", "kind": "note", "cases": f"{NAIVE}, {INPLACE}, {MATH}"}
+SHARED = {"rule": "occupancy-gap", "kind": "note", "cases": [NAIVE, INPLACE, MATH]}
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_twin_and_summary_tell_kind_and_range(found):
     assert "| h200 | high | recoverable | 33.1 µs – 54.8 µs forward | 90 % | The CPU is late. |" in written
     summary = json.loads((found / "summary.json").read_text())
     (late,) = [row for row in summary["findings"] if row["rule"] == "overhead-bound"]
-    assert (late["kind"], late["time_low_us"], late["time_high_us"], late["cases"]) == ("recoverable", 33.1, 54.8, None)
+    assert (late["kind"], late["time_low_us"], late["time_high_us"], late["cases"]) == ("recoverable", 33.1, 54.8, [])
 
 
 def test_of_a_range_the_least_ranks_which_every_process_confirms():

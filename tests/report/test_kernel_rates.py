@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kernelbook.judge.insight_tables import COSTS
 from kernelbook.report.rendering import render_report
 from tests.report import made_edition
 
@@ -23,9 +24,10 @@ RATES = (
 def rated(tmp_path_factory):
     """made_edition's report, with rates of two kernels of sdpa-math."""
     folder = made_edition.build(tmp_path_factory.mktemp("rates") / "edition")
-    rows = [{"run": "h200", "case": MATH, "scope": "kernel"} | row for row in RATES]
+    kernel = {"run": "h200", "case": MATH, "scope": "kernel", "label": "k", "time_us": 1.0, "bytes": 1}
+    rows = [kernel | row for row in RATES]
     rows += [{"run": "h200", "case": MATH, "scope": "forward", "position": None, "limiter": "excess traffic"}]
-    pq.write_table(pa.Table.from_pylist(rows), folder / "costs.parquet")
+    pq.write_table(pa.Table.from_pylist(rows, schema=COSTS), folder / "costs.parquet")
     render_report(folder, folder.parent / "report", CREATED)
     return folder.parent / "report"
 

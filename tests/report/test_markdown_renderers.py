@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from kernelbook.cases import CASE_COLUMNS
 from kernelbook.report.rendering import render_report
 from kernelbook.text import formatting
 from tests.helpers.hostile import HOSTILE, Page
@@ -76,9 +77,7 @@ def twin(tmp_path_factory: pytest.TempPathFactory) -> str:
     edition = made_edition.build(folder / "edition", (case, made_edition.CASES[1]), tuple(runs))
     rows = pq.read_table(edition / "cases.parquet").to_pylist()
     failed = {"process": 2, "status": "failed", "reason": HOSTILE[0], "log_tail": LOG}
-    pq.write_table(
-        pa.Table.from_pylist([{**row, "log_tail": []} for row in rows] + [rows[0] | failed]), edition / "cases.parquet"
-    )
+    pq.write_table(pa.Table.from_pylist([*rows, rows[0] | failed], schema=CASE_COLUMNS), edition / "cases.parquet")
     render_report(edition, folder / "report")
     return (folder / "report" / "report.md").read_text(encoding="utf-8")
 

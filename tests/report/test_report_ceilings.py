@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kernelbook.cases import CASE_COLUMNS
 from kernelbook.judge.cost_model import Ceiling
 from kernelbook.judge.insight_tables import CEILINGS, COSTS
 from kernelbook.judge.trust import Trust
@@ -51,7 +52,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pq.write_table(pa.Table.from_pylist([forward], schema=COSTS), edition / "costs.parquet")
     cases = pq.read_table(edition / "cases.parquet").to_pylist()
     cases = [row | {"useful_flops": (row["flops"] or 0) // 2} for row in cases]  # as of causal attention
-    pq.write_table(pa.Table.from_pylist(cases), edition / "cases.parquet")
+    pq.write_table(pa.Table.from_pylist(cases, schema=CASE_COLUMNS), edition / "cases.parquet")
     rows = [asdict(ceiling) for ceiling in (COMPUTE, MEMORY)]
     pq.write_table(pa.Table.from_pylist(rows, schema=CEILINGS), edition / "ceilings.parquet")
     render_report(edition, folder / "report", "2026-11-29T15:00:00Z")

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import render_report as command
+from kernelbook.cases import CASE_COLUMNS
 from kernelbook.edition.paths import EditionError
 from kernelbook.report.rendering import render_report
 from tests.report import made_edition
@@ -94,7 +95,7 @@ def test_failures_and_lost_runs_are_told_with_their_reasons(tmp_path):
         if row["run"] == "h200" and row["case"] in told:
             row["status"], row["reason"] = told[row["case"]]
             row["kernels"] = row["device_time_us"] = None
-    pq.write_table(pa.Table.from_pylist(rows), folder / "cases.parquet")
+    pq.write_table(pa.Table.from_pylist(rows, schema=CASE_COLUMNS), folder / "cases.parquet")
     about = json.loads((folder / "edition.json").read_text())
     about["runs"][0] |= {"status": "lost", "reason": "the image did not start"}
     (folder / "edition.json").write_text(json.dumps(about))
@@ -113,7 +114,7 @@ def test_page_twin_and_summary_state_what_a_case_was_measured_with(tmp_path):
     """made_edition's cases: bfloat16, batch 8, seq 1024, eager; the table says so, here for a case without warm-up."""
     folder = made_edition.build(tmp_path / "edition")
     rows = [row | {"warmup": 0} for row in pq.read_table(folder / "cases.parquet").to_pylist()]
-    pq.write_table(pa.Table.from_pylist(rows), folder / "cases.parquet")
+    pq.write_table(pa.Table.from_pylist(rows, schema=CASE_COLUMNS), folder / "cases.parquet")
     render_report(folder, tmp_path / "report")
     for name in ("index.html", "report.md"):
         text = (tmp_path / "report" / name).read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kernelbook.cases import Process
+from kernelbook.cases import CASE_COLUMNS, Process
 from kernelbook.cases.comparability import Setting, refusal
 from kernelbook.edition.read import read_edition
 from kernelbook.report import first_screen, page_data
@@ -24,7 +24,7 @@ CASE = "attention-naive-eager"
 def rewritten(folder: Path, change) -> Path:
     """The edition with its table of cases changed; change: rows -> rows."""
     path = folder / "cases.parquet"
-    pq.write_table(pa.Table.from_pylist(change(pq.read_table(path).to_pylist())), path)
+    pq.write_table(pa.Table.from_pylist(change(pq.read_table(path).to_pylist()), schema=CASE_COLUMNS), path)
     return folder
 
 
@@ -113,7 +113,7 @@ def test_a_median_is_that_of_the_processes_medians(edition_dir):
     first = edition.case_runs[0]
     # by hand: the processes' medians are 10, 20 and 90, of which 20 is the middle; of all 15 samples 90 is
     samples = {1: (10.0,) * 3, 2: (20.0,) * 3, 3: (90.0,) * 9}
-    processes = tuple(Process(number, "ok", forward_times_us=times) for number, times in samples.items())
+    processes = tuple(Process("r", "c", process=number, forward_times_us=times) for number, times in samples.items())
     edition = replace(edition, case_runs=(replace(first, processes=processes), *edition.case_runs[1:]))
     workload = next(spec.workload for spec in edition.cases if spec.case == first.case)
     spread = next(spread for spread in spreads(edition, workload) if spread.row.key == first.key)

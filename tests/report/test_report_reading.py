@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kernelbook.cases import Note
+from kernelbook.cases import CASE_COLUMNS, Note
 from kernelbook.charts.drawing import nice_ticks
 from kernelbook.charts.svg_file import svg_file
+from kernelbook.edition.paths import SCHEMA
 from kernelbook.edition.read import read_edition
 from kernelbook.judge.expectations import Judgement
 from kernelbook.judge.findings import Finding
@@ -63,7 +64,10 @@ def test_times_are_medians_over_processes_and_missing_ones_stay_missing(tmp_path
         first | {"process": 2 + i, "forward_time_us": time, "peak_memory_bytes": None} for i, time in enumerate(times)
     ]
     others = [row for row in rows if row is not first]
-    pq.write_table(pa.Table.from_pylist([first | {"forward_time_us": 20.0}, *more, *others]), folder / "cases.parquet")
+    pq.write_table(
+        pa.Table.from_pylist([first | {"forward_time_us": 20.0}, *more, *others], schema=CASE_COLUMNS),
+        folder / "cases.parquet",
+    )
     row = read_edition(folder).by_key()[first["run"], first["case"]]
     assert row.forward_time_us == 25.0
     assert len(row.processes) == 6
@@ -75,7 +79,7 @@ def test_a_failed_process_leaves_the_others_to_speak(tmp_path):
     folder = made_edition.build(tmp_path / "edition")
     rows = pq.read_table(folder / "cases.parquet").to_pylist()
     bad = rows[0] | {"process": 0, "status": "failed", "reason": "killed", "kernels": None}
-    pq.write_table(pa.Table.from_pylist([bad, *rows]), folder / "cases.parquet")
+    pq.write_table(pa.Table.from_pylist([bad, *rows], schema=CASE_COLUMNS), folder / "cases.parquet")
     row = read_edition(folder).case_runs[0]
     assert row.status == "ok"
     assert row.kernels == 5
@@ -85,7 +89,7 @@ def test_empty_tables_and_no_tables_make_a_report(tmp_path):
     folder = tmp_path / "edition"
     folder.mkdir()
     about = {
-        "schema": 1,
+        "schema": SCHEMA,
         "edition": "none",
         "created_utc": "2026-01-01T00:00:00Z",
         "runs": [],
@@ -255,7 +259,7 @@ def test_the_page_has_a_limit_for_all_traces_together(edition, tmp_path):
 def test_a_warning_that_a_finding_tells_for_many_cases_is_not_repeated_beside_each(edition):
     row = next(row for row in edition.case_runs if row.status == "ok")
     noted = dataclasses.replace(row, notes=(Note("slow_first", 1, "slow"), Note("damaged", 1, "cut")))
-    cases = f"another, {row.case}"
+    cases = ("another", row.case)
     found = Finding("slow-first", "info", None, None, "", "", "told once", run=row.run, case="another", cases=cases)
 
     def codes(findings):
@@ -267,4 +271,4 @@ def test_a_warning_that_a_finding_tells_for_many_cases_is_not_repeated_beside_ea
     once = dataclasses.replace(edition, findings=(dataclasses.replace(found, rule="before-window"),))
     assert findings_section.warnings(once, early) == early.notes  # how many they are, the finding does not tell
     assert codes((dataclasses.replace(found, run="elsewhere"),)) == ["slow_first", "damaged"]
-    assert codes((dataclasses.replace(found, cases=None),)) == ["slow_first", "damaged"]
+    assert codes((dataclasses.replace(found, cases=()),)) == ["slow_first", "damaged"]

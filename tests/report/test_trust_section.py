@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kernelbook.cases import Activity, CaseFacts, Forward
+from kernelbook.cases import CASE_COLUMNS, Activity, CaseFacts, Forward
+from kernelbook.cases.records import record_of
 from kernelbook.edition.model import ConfiguredCase, Edition
 from kernelbook.edition.read import read_edition
 from kernelbook.judge.findings import Finding
@@ -30,7 +31,7 @@ GOOD = Trust(
     forward_spread=0.001,
     busy_ratio=0.996,
     restless=False,
-    gpus="1f2e3d4c",
+    gpus=("1f2e3d4c",),
     cpu_spread=0.12,
     bound="gpu",
     bound_processes=3,
@@ -40,9 +41,9 @@ GOOD = Trust(
     rising_processes=0,
     sm_before_mhz=1980.0,
     sm_after_mhz=1980.0,
-    clock_reasons="none",
+    clock_reasons=(),
     throttled_processes=0,
-    other_gpu_processes="none",
+    other_gpu_processes=(),
     first_call_us=222e3,
     flush_l2=False,
     forward_timer="cuda_events",
@@ -56,16 +57,16 @@ SLOW = replace(
     device_spread=0.031,
     busy_ratio=18.5,
     restless=True,
-    gpus="1f2e3d4c, aa00bb11",
+    gpus=("1f2e3d4c", "aa00bb11"),
     cpu_spread=0.9,
     bound="launches",
     bound_processes=1,
     falling_processes=2,
     rising_processes=0,
     sm_after_mhz=1515.0,
-    clock_reasons="software power cap",
+    clock_reasons=("software power cap",),
     throttled_processes=1,
-    other_gpu_processes="<b>python</b>",
+    other_gpu_processes=("<b>python</b>",),
     first_call_us=None,
     first_call_cold_us=6.83e6,
     first_call_shared_us=1.29e6,
@@ -74,8 +75,8 @@ SLOW = replace(
 UNREAD = Trust("h200", "sdpa-math-eager", processes=1)
 REASON = "Flash attention requires q,k,v to have the same last dimension"
 BACKENDS = (
-    Answer("h200", "attention", "math", True, None, "bfloat16, seq 1024, head_dim 80, causal", "a, b, c"),
-    Answer("h200", "attention", "flash", False, REASON, "bfloat16, seq 1024, head_dim 80, causal", "a, b, c"),
+    Answer("h200", "attention", "math", True, None, "bfloat16, seq 1024, head_dim 80, causal", ("a", "b", "c")),
+    Answer("h200", "attention", "flash", False, REASON, "bfloat16, seq 1024, head_dim 80, causal", ("a", "b", "c")),
 )
 RUNS = (
     {**made_edition.RUNS[0], "where": "resources/recorded/h200-torch2.11"},
@@ -143,9 +144,9 @@ def test_a_ratio_is_told_in_the_words_of_the_clock(more, sentence) -> None:
 
 def test_on_how_many_gpus_the_figures_rest() -> None:
     assert not any("GPUs" in sentence for sentence in sentences(GOOD))
-    apart = sentences(GOOD, replace(GOOD, case="linear-eager", gpus="aa00bb11"))[0]
+    apart = sentences(GOOD, replace(GOOD, case="linear-eager", gpus=("aa00bb11",)))[0]
     assert apart == "Measured on 2 GPUs of one kind: each row on one of them, not all rows on the same."
-    other_run = sentences(GOOD, replace(GOOD, run="torch-2.12", gpus="aa00bb11"))
+    other_run = sentences(GOOD, replace(GOOD, run="torch-2.12", gpus=("aa00bb11",)))
     assert not any("GPUs" in sentence for sentence in other_run)
     untold = sentences(replace(GOOD, gpus=None, device_busy_us=70.0))[0]
     assert untold == "Whether all processes ran on one GPU is unknown (1 of 1 row): attention-inplace-eager."
@@ -204,8 +205,8 @@ def test_twin_tables_and_summary_hold_the_same(told) -> None:
     assert f"| h200 | flash | **no** | {REASON} |" in text
     assert "&lt;b" in text or r"\<b\>" in text
     summary = json.loads((told / "summary.json").read_text())
-    assert [Trust(**row) for row in summary["trust"]] == [GOOD, SLOW, UNREAD]
-    assert [Answer(**row) for row in summary["sdpa_backends"]] == list(BACKENDS)
+    assert [record_of(Trust, row) for row in summary["trust"]] == [GOOD, SLOW, UNREAD]
+    assert [record_of(Answer, row) for row in summary["sdpa_backends"]] == list(BACKENDS)
     for name in ("trust", "sdpa_backends"):
         assert (told / "tables" / f"{name}.csv").read_text().splitlines()[0].startswith("run,")
         assert (told / "tables" / f"{name}.parquet").is_file()
@@ -271,6 +272,6 @@ def test_first_calls_with_a_cold_cache_and_a_shared_one_make_no_median(tmp_path)
         row | {"process": process, "inductor_cache": cache, "first_call_us": time}
         for process, cache, time in ((1, "cold", 9e6), (2, "shared", 1e6), (3, "shared", 2e6))
     ]
-    pq.write_table(pa.Table.from_pylist(rows), folder / "cases.parquet")
+    pq.write_table(pa.Table.from_pylist(rows, schema=CASE_COLUMNS), folder / "cases.parquet")
     (read,) = read_edition(folder).case_runs
     assert (read.first_call_us, read.inductor_cache) == (9e6, "cold")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kernelbook.cases import CASE_COLUMNS
 from kernelbook.report.rendering import render_report
 from kernelbook.text import formatting
 from tests.report import made_edition
@@ -37,9 +37,9 @@ def own(tmp_path_factory):
         row["totals"] = None
         if row["case"].startswith("bare"):
             known = WHOLE | {"device_time_us": 603558.0, "device_busy_us": 603558.0}
-            row |= dict.fromkeys(FORWARD) | {"totals": json.dumps(NONE if row["case"] == "bare-cpu" else known)}
+            row |= dict.fromkeys(FORWARD) | {"totals": NONE if row["case"] == "bare-cpu" else known}
             row |= {"forward_time_us": None}
-    pq.write_table(pa.Table.from_pylist(rows), edition / "cases.parquet")
+    pq.write_table(pa.Table.from_pylist(rows, schema=CASE_COLUMNS), edition / "cases.parquet")
     render_report(edition, folder / "report", CREATED)
     return folder / "report"
 

@@ -14,16 +14,16 @@ from kernelbook.cases.facts import (
     CallTotal,
     CaseFacts,
     Forward,
-    Note,
-    Process,
     is_restless,
     label,
 )
 from kernelbook.cases.from_tables import call_totals, case_facts, representative
 from kernelbook.cases.medians import median, median_durations_us, median_of_processes, medians_by_process, spread
-from kernelbook.cases.merging import FAILED_PROCESSES, MergedCase, merge_processes
+from kernelbook.cases.merging import FAILED_PROCESSES, merge_processes
+from kernelbook.cases.process import CASE_COLUMNS, Environment, Note, Process
 
 __all__ = [
+    "CASE_COLUMNS",
     "FAILED_PROCESSES",
     "RESTLESS_FROM",
     "YARDSTICK",
@@ -31,8 +31,8 @@ __all__ = [
     "Call",
     "CallTotal",
     "CaseFacts",
+    "Environment",
     "Forward",
-    "MergedCase",
     "Note",
     "Process",
     "call_totals",

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True)
@@ -31,26 +29,6 @@ class Setting:
         if self.device_type == "cpu":
             return self.device, _threads(self.threads)
         return self.device, self.driver
-
-
-UNKNOWN = Setting("")
-
-
-def setting_of(row: Mapping[str, Any]) -> Setting:
-    """The setting of one row of the table ``cases``; what the row does not have is unknown."""
-    environment = json.loads(row.get("environment") or "{}")
-    params = row.get("params")
-    return Setting(
-        run=row["run"],
-        workload=row.get("workload"),
-        device=row.get("device"),
-        device_type=row.get("device_type"),
-        threads=environment.get("threads"),
-        driver=row.get("driver"),
-        dtype=row.get("dtype"),
-        params=json.dumps(json.loads(params), sort_keys=True) if params else None,
-        timer=row.get("forward_timer"),
-    )
 
 
 def refusal(a: Setting, b: Setting) -> str | None:

@@ -1,19 +1,17 @@
-"""What is known of one case of one run, typed: its figures, its forwards with their activities, its CPU calls.
+"""One case of one run: its figures, its forwards with their activities, and the CPU calls of one forward.
 
-Made from the tables of an edition (``cases``, ``ranges``, ``activities``, ``calls``); everything that judges,
-finds, compares or counts works on these. Times in µs, sizes in bytes. ``None`` is what could not be had.
+`from_tables` makes it from the tables ``cases``, ``ranges``, ``activities`` and ``calls``. Judgement, findings,
+comparisons and the report work on it. Times are in µs, sizes in bytes. None is what is not known.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
-from kernelbook.cases.comparability import Setting
-from kernelbook.cases.medians import median, median_durations_us, median_of_processes, spread
+from kernelbook.cases.medians import median_durations_us, median_of_processes, spread
+from kernelbook.cases.process import CaseColumns, Note, Process
 from kernelbook.kernel_names import KernelName, decode_activity
 
 #: The workload whose cases measure what a device can do: others are measured by them.
@@ -146,104 +144,20 @@ class Forward:
 
 
 @dataclass(frozen=True)
-class Process:
-    """What one process of the case measured without the profiler, and its own medians under it.
+class CaseFacts(CaseColumns):
+    """One case of one run, over its merged processes.
 
-    ``merged``: whether its figures are in those of the case; not where it failed or ran on another machine.
-    ``gpu_id``: which GPU of its kind it ran on, None where unknown.
-    ``log_tail``: the last lines that a failed one wrote.
+    Counts and descriptions are those of the first good process, times medians over the merged processes. ``forwards``
+    and ``call_totals`` are those of the merged processes, ``calls`` those of the forward that stands for the case,
+    which is ``chosen``: (process, index). ``notes`` are the warnings of all processes.
     """
 
-    process: int
-    status: str
-    reason: str | None = None
-    forward_times_us: tuple[float, ...] = ()
-    device_time_us: float | None = None
-    device_busy_us: float | None = None
-    cpu_time_us: float | None = None
-    merged: bool = True
-    gpu_id: str | None = None
-    log_tail: tuple[str, ...] = ()
-
-    @property
-    def forward_time_us(self) -> float | None:
-        """The median of its unprofiled forwards."""
-        return median(self.forward_times_us)
-
-
-@dataclass(frozen=True)
-class Note:
-    """A warning of the extraction: its code, how often, and what it says."""
-
-    code: str
-    count: int
-    message: str
-
-
-@dataclass(frozen=True)
-class CaseFacts:
-    """One case of one run, over the processes that are merged.
-
-    ``representative`` is the forward whose activities and calls stand for the case; ``call_totals`` has the calls of
-    all forwards, by name. ``notes`` are the warnings of all processes.
-    """
-
-    run: str
-    case: str
-    status: str = "ok"
-    reason: str | None = None
-    workload: str | None = None
-    variant: str | None = None
-    mode: str | None = None
-    dtype: str | None = None
-    annotation: str | None = None
-    params: Mapping[str, Any] = field(default_factory=dict)
-    device: str | None = None
-    device_type: str | None = None
-    capability: str | None = None
-    driver: str | None = None
-    device_properties: Mapping[str, Any] = field(default_factory=dict)
-    kernels: int | None = None
-    memcpys: int | None = None
-    memsets: int | None = None
-    launches: int | None = None
-    cpu_time_us: float | None = None
-    device_time_us: float | None = None
-    device_busy_us: float | None = None
-    forward_time_us: float | None = None
-    forward_p05_us: float | None = None
-    forward_p95_us: float | None = None
-    first_call_us: float | None = None
-    inductor_cache: str | None = None
-    warmup: int | None = None
-    peak_memory_bytes: int | None = None
-    input_bytes: int | None = None
-    output_bytes: int | None = None
-    flops: int | None = None
-    useful_flops: int | None = None
-    relative_error: float | None = None
-    error_bound: float | None = None
-    trace_path: str | None = None
     notes: tuple[Note, ...] = ()
     processes: tuple[Process, ...] = ()
     forwards: tuple[Forward, ...] = ()
     calls: tuple[Call, ...] = ()
     call_totals: tuple[CallTotal, ...] = ()
     chosen: tuple[int, int] | None = None
-    threads: int | None = None
-    timer: str | None = None
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """(run, case)."""
-        return self.run, self.case
-
-    @property
-    def setting(self) -> Setting:
-        """What its figures were got with, by which they may be compared or not."""
-        same = ("run", "workload", "device", "device_type", "threads", "driver", "dtype", "timer")
-        params = json.dumps(dict(self.params), sort_keys=True)
-        return Setting(**{name: getattr(self, name) for name in same}, params=params)
 
     @property
     def bad_processes(self) -> tuple[Process, ...]:
@@ -288,8 +202,7 @@ class CaseFacts:
     @cached_property
     def representative(self) -> Forward | None:
         """The forward that stands for the case, None where there is none."""
-        chosen = [f for f in self.forwards if (f.process, f.index) == self.chosen]
-        return (chosen or list(self.forwards) or [None])[0]
+        return next((f for f in self.forwards if (f.process, f.index) == self.chosen), next(iter(self.forwards), None))
 
     @cached_property
     def ops(self) -> tuple[Call, ...]:

@@ -1,119 +1,76 @@
-"""The processes of one case taken together: which are merged, what the others are told as, and the figures of all.
+"""The processes of one case merged: which ones, the figures of all of them, and notes on the others.
 
-This is the only place that decides over processes; whatever shows a case of a run reads it from here.
+This is the only place that decides over processes.
 """
 
 from __future__ import annotations
 
-import json
-import math
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from typing import Any
 
-from kernelbook.cases.comparability import Setting, setting_of
-from kernelbook.cases.facts import Note, Process
+from kernelbook.cases.facts import CaseFacts
 from kernelbook.cases.medians import median
+from kernelbook.cases.process import CaseColumns, Note, Process
 from kernelbook.text.units import duration, plural, quantile
 
-Row = Mapping[str, Any]
-TIMES = ("cpu_time_us", "device_time_us", "device_busy_us", "forward_time_us", "first_call_us")
+TIMES = ("cpu_time_us", "device_time_us", "device_busy_us", "forward_time_us")
 #: The code of the note that names the processes that failed.
 FAILED_PROCESSES = "failed_processes"
-#: Medians of processes that lie farther apart than this, as a share of the smallest, are warned of.
+#: A note is made where the medians of processes differ by more than this share of the smallest.
 APART_FROM = 0.1
 
 
-@dataclass(frozen=True)
-class MergedCase:
-    """One case of one run over its processes.
+def merge_processes(processes: Sequence[Process]) -> CaseFacts:
+    """The case of these processes, without its forwards.
 
-    ``row``: the columns of the first good process (of the first one where none is good), with status, reason and
-    times (µs) those of all: medians over the merged processes, ``forward_p05_us`` and ``forward_p95_us`` quantiles of
-    all their forwards. ``notes``: the warnings of all processes.
+    Good processes are merged if they ran on a machine like that of the first good one: the same device and driver, for
+    a CPU the same number of threads. Several GPUs of one kind are alike. A note names each process that failed or ran
+    elsewhere. Times are medians over the merged processes, forward_p05_us and forward_p95_us quantiles of all their
+    forwards.
     """
-
-    row: Row
-    setting: Setting
-    processes: tuple[Process, ...]
-    notes: tuple[Note, ...]
-
-    @property
-    def merged(self) -> frozenset[int]:
-        """The numbers of the processes whose figures are those of the case."""
-        return frozenset(process.process for process in self.processes if process.merged)
-
-
-def merge_processes(rows: Sequence[Row]) -> MergedCase:
-    """The rows of the table ``cases`` for one (run, case), merged.
-
-    Good processes are merged where they ran on a machine like that of the first good one (device and driver, for a CPU
-    the number of threads), on several GPUs of one kind too: a series is of a kind. A process that failed or ran
-    elsewhere is named by a note.
-    """
-    rows = sorted(({name: _known(value) for name, value in row.items()} for row in rows), key=_number)
-    good = [row for row in rows if row["status"] == "ok"]
-    first = (good or rows)[0]
-    setting = setting_of(first)
-    alike = [row for row in good if setting_of(row).machine == setting.machine]
-    processes = tuple(_process(row, any(row is one for one in alike)) for row in rows)
-    bad = [process for process in processes if process.status != "ok"]
-    notes = [*_failed(bad, len(rows), bool(good)), *_elsewhere(good, alike, setting), *_apart(alike), *_merged(rows)]
-    status, reason = ("ok", first.get("reason")) if good else _outcome(bad)
-    return MergedCase(
-        row={**first, "status": status, "reason": reason, **_times(alike)},
-        setting=setting,
-        processes=processes,
+    ordered = sorted(processes, key=lambda process: process.process)
+    good = [process for process in ordered if process.status == "ok"]
+    first = (good or ordered)[0]
+    alike = [process for process in good if process.setting.machine == first.setting.machine]
+    bad = [process for process in ordered if process.status != "ok"]
+    notes = [*_failed(bad, len(ordered), bool(good)), *_elsewhere(good, first), *_apart(alike), *_warnings(ordered)]
+    columns = {field.name: getattr(first, field.name) for field in fields(CaseColumns)}
+    columns |= _times(alike)
+    if not good:
+        columns |= _outcome(bad)
+    merged = {process.process for process in alike}
+    return CaseFacts(
+        **columns,
         notes=tuple(notes),
+        processes=tuple(
+            replace(p, merged=p.process in merged, log_tail=p.log_tail if p.status == "failed" else ()) for p in ordered
+        ),
     )
 
 
-def _number(row: Row) -> int:
-    return row.get("process") or 0
+def _times(processes: Sequence[Process]) -> dict[str, float | None]:
+    """Medians over processes, and quantiles of all forwards; a lone process without forwards keeps its own quantiles.
 
-
-def _known(value: Any) -> Any:
-    """A NaN that a table carries is missing."""
-    return None if isinstance(value, float) and math.isnan(value) else value
-
-
-def _process(row: Row, merged: bool) -> Process:
-    return Process(
-        process=_number(row),
-        status=row["status"],
-        reason=row.get("reason"),
-        forward_times_us=tuple(row.get("forward_times_us") or ()),
-        device_time_us=row.get("device_time_us"),
-        device_busy_us=row.get("device_busy_us"),
-        cpu_time_us=row.get("cpu_time_us"),
-        merged=merged,
-        gpu_id=row.get("gpu_id"),
-        log_tail=tuple(row.get("log_tail") or ()) if row["status"] == "failed" else (),
-    )
-
-
-def _times(rows: Sequence[Row]) -> dict[str, Any]:
-    """Medians over processes, and quantiles of all forwards; a lone row without forwards keeps its own quantiles.
-
-    A first call that had to compile is never put with one that found the compile cache filled.
+    A first call that had to compile is never taken together with one that used the compile cache.
     """
-    found: dict[str, Any] = {name: median(row.get(name) for row in rows) for name in TIMES}
-    cache = rows[0].get("inductor_cache") if rows else None
-    found["first_call_us"] = median(row.get("first_call_us") for row in rows if row.get("inductor_cache") == cache)
-    pooled = [time for row in rows for time in row.get("forward_times_us") or ()]
+    times = {name: median(getattr(process, name) for process in processes) for name in TIMES}
+    cache = processes[0].inductor_cache if processes else None
+    times["first_call_us"] = median(p.first_call_us for p in processes if p.inductor_cache == cache)
+    pooled = [time for process in processes for time in process.forward_times_us]
     for name, share in (("forward_p05_us", 0.05), ("forward_p95_us", 0.95)):
-        found[name] = quantile(pooled, share) if pooled or len(rows) != 1 else rows[0].get(name)
-    return found
+        times[name] = quantile(pooled, share) if pooled or len(processes) != 1 else getattr(processes[0], name)
+    return times
 
 
-# --- what is told ----------------------------------------------------------------------------------------------------
+# --- notes ------------------------------------------------------------------------------------------------------------
 
 
-def _outcome(bad: Sequence[Process]) -> tuple[str, str | None]:
-    """Status and reason of a case of which no process is good."""
+def _outcome(bad: Sequence[Process]) -> dict[str, Any]:
+    """Status and reason of a case without a good process."""
     failed = [process for process in bad if process.status == "failed"] or list(bad)
-    return failed[0].status, _reasons(failed)
+    return {"status": failed[0].status, "reason": _reasons(failed)}
 
 
 def _reasons(processes: Sequence[Process]) -> str | None:
@@ -131,30 +88,30 @@ def _numbered(numbers: Sequence[int]) -> str:
 
 
 def _failed(bad: Sequence[Process], number: int, some_good: bool) -> list[Note]:
-    """What is said where only some of the processes failed."""
+    """A note where some of the processes failed, not all."""
     if not bad or not some_good:
         return []
-    told = _reasons(bad) or "no reason given"
+    reasons = _reasons(bad) or "no reason given"
     if len({process.reason for process in bad}) == 1:
-        told = f"{_numbered([process.process for process in bad])}: {told}"
-    text = f"{len(bad)} of {plural(number, 'process', 'processes')} failed: {told}"
+        reasons = f"{_numbered([process.process for process in bad])}: {reasons}"
+    text = f"{len(bad)} of {plural(number, 'process', 'processes')} failed: {reasons}"
     return [Note(FAILED_PROCESSES, len(bad), text)]
 
 
-def _elsewhere(good: Sequence[Row], alike: Sequence[Row], setting: Setting) -> list[Note]:
-    """What is said of good processes that ran on another machine than the first."""
+def _elsewhere(good: Sequence[Process], first: Process) -> list[Note]:
+    """A note on each good process that ran on another machine than the first."""
     notes = []
-    for row in good:
-        if not any(row is other for other in alike):
-            there, here = (" with ".join(part or "unknown" for part in s.machine) for s in (setting_of(row), setting))
-            text = f"process {_number(row)} ran on {there}, the first on {here}: it is in no figure of the case"
+    for process in good:
+        if process.setting.machine != first.setting.machine:
+            there, here = (" with ".join(part or "unknown" for part in p.setting.machine) for p in (process, first))
+            text = f"process {process.process} ran on {there}, the first on {here}: it is in no figure of the case"
             notes.append(Note("other_machine", 1, text))
     return notes
 
 
-def _apart(alike: Sequence[Row]) -> list[Note]:
-    """What is said of processes whose forwards differ, and of how far the GPUs that they ran on do."""
-    medians = [statistics.median(row["forward_times_us"]) for row in alike if row.get("forward_times_us")]
+def _apart(alike: Sequence[Process]) -> list[Note]:
+    """A note where the medians of the processes differ, and whether their GPUs explain it."""
+    medians = [statistics.median(process.forward_times_us) for process in alike if process.forward_times_us]
     if len(medians) < 2 or not min(medians) or max(medians) / min(medians) <= 1 + APART_FROM:
         return []
     text = (
@@ -164,15 +121,15 @@ def _apart(alike: Sequence[Row]) -> list[Note]:
     return [Note("processes_apart", len(medians), text.replace("%", " %", 1) + _by_gpu(alike))]
 
 
-def _by_gpu(alike: Sequence[Row]) -> str:
-    """Which processes ran on which GPU, where the GPUs lie farther apart than the processes of one of them.
+def _by_gpu(alike: Sequence[Process]) -> str:
+    """Which processes ran on which GPU, where the GPUs differ by more than the processes on one of them.
 
-    Else how far one GPU alone spans; nothing where all ran on one, or where it is unknown.
+    Otherwise how far the processes on one GPU differ. Empty where all ran on one GPU, or where that is unknown.
     """
     by_gpu: dict[str, dict[int, float]] = {}
-    for row in alike:
-        if row.get("gpu_id") and row.get("forward_times_us"):
-            by_gpu.setdefault(row["gpu_id"], {})[_number(row)] = statistics.median(row["forward_times_us"])
+    for process in alike:
+        if process.gpu_id and process.forward_times_us:
+            by_gpu.setdefault(process.gpu_id, {})[process.process] = statistics.median(process.forward_times_us)
     if len(by_gpu) < 2:
         return ""
     within = {gpu: max(of_one.values()) / min(of_one.values()) for gpu, of_one in by_gpu.items()}
@@ -184,16 +141,16 @@ def _by_gpu(alike: Sequence[Row]) -> str:
     return f"; GPU {widest} alone spans {duration(min(times))} to {duration(max(times))}"
 
 
-def _merged(rows: Sequence[Row]) -> list[Note]:
-    """The warnings of all processes: what several of them say becomes one, and says of how many."""
-    found: dict[tuple[str, str], list[int]] = {}
+def _warnings(processes: Sequence[Process]) -> list[Note]:
+    """The warnings of all processes: equal ones become one, with the processes that have it unless all do."""
+    numbers: dict[tuple[str, str], list[int]] = {}
     counts: dict[tuple[str, str], int] = {}
-    for row in rows:
-        for note in json.loads(row.get("warnings") or "[]"):
-            key = str(note.get("code", "")), str(note.get("message", ""))
-            found.setdefault(key, []).append(_number(row))
-            counts.setdefault(key, note.get("count") or 1)
+    for process in processes:
+        for note in process.warnings:
+            numbers.setdefault((note.code, note.message), []).append(process.process)
+            counts.setdefault((note.code, note.message), note.count)
+    total = len(processes)
     return [
-        Note(code, counts[code, text], text if len(who) == len(rows) else f"{text} ({_numbered(who)} of {len(rows)})")
-        for (code, text), who in found.items()
+        Note(code, counts[code, text], text if len(who) == total else f"{text} ({_numbered(who)} of {total})")
+        for (code, text), who in numbers.items()
     ]

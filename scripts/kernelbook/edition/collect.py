@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kernelbook.cases import CaseFacts, call_totals, case_facts
+from kernelbook.cases import CASE_COLUMNS, CaseFacts, Process, call_totals, case_facts
+from kernelbook.cases.records import records_of, table_of
 from kernelbook.edition.paths import SCHEMA, EditionFiles
-from kernelbook.extraction.process_tables import CASE_SCHEMA
 from kernelbook.judge.insight import Insight, judge_edition
 from kernelbook.judge.sdpa_backends import backends_table
 from kernelbook.judge.tensor_sizes import conversions, tensor_sizes
@@ -23,12 +23,11 @@ from kernelbook.plan.published import Published, case_rows, figure_rows, load_pu
 from kernelbook.text.scrubbing import Scrubber, edition_scrubber
 from kernelbook.text.timestamps import utc_now
 
-FIGURE_SCHEMA = pa.schema(
+FIGURES = pa.schema(
     [
         *((name, pa.string()) for name in ("run", "case", "figure")),
         ("value", pa.float64()),
-        ("unit", pa.string()),
-        ("source", pa.string()),
+        *((name, pa.string()) for name in ("unit", "source")),
     ]
 )
 Key = tuple[str, str]
@@ -45,24 +44,29 @@ def collect(plan: Mapping[str, Any], results: Path) -> EditionFiles:
     cases = tables.pop("case")
     published = {run["name"]: load_published(Path(run["source"])) for run in plan["runs"] if run["kind"] == "published"}
     rows = [row for run, figures in published.items() for row in case_rows(run, figures)]
-    cases = pa.concat_tables([cases, _rows_table(_of_plan(rows, plan), CASE_SCHEMA)])
+    cases = pa.concat_tables([cases, table_of(_of_plan(rows, plan), CASE_COLUMNS)])
+    processes = records_of(Process, cases)
     figures = [row for run, found in published.items() for row in figure_rows(run, found)]
     facts = {
         "schema": SCHEMA,
         "edition": plan["edition"],
         "created_utc": utc_now(),
         "report": plan["report"],
-        "runs": [_run_facts(run, results, cases, published.get(run["name"])) for run in plan["runs"]],
+        "runs": [_run_facts(run, results, processes, published.get(run["name"])) for run in plan["runs"]],
         "left_out": plan["left_out"],
         "cases": plan["cases"],
     }
-    tables |= {"cases": cases, "published": _rows_table(figures, FIGURE_SCHEMA), "samples": _samples(cases)}
+    tables |= {
+        "cases": cases,
+        "published": pa.Table.from_pylist(figures, schema=FIGURES),
+        "samples": _samples(processes),
+    }
     tables["call_totals"] = call_totals(tables["calls"])
     known = case_facts(tables)
     tables = _with_representatives(tables, known)
     insight = _insight(plan, known)
     clocks = {key: cost.clock for key, cost in insight.costs.items()}
-    tables |= {"trust": trust_table(cases, known, clocks), "sdpa_backends": backends_table(cases)}
+    tables |= {"trust": trust_table(known, clocks), "sdpa_backends": backends_table(known.values())}
     return _scrubbed(facts | {"words": list(insight.words)}, tables | insight.tables(), edition_scrubber(plan, results))
 
 
@@ -89,21 +93,21 @@ def _insight(plan: Mapping[str, Any], known: Mapping[tuple[str, str], CaseFacts]
     )
 
 
-def _rows_table(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
-    return pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema=schema)
-
-
-def _of_plan(rows: Iterable[dict[str, Any]], plan: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Published rows of the cases that this edition takes, with what the configuration says of each case."""
-    known = {case["case"]: case for case in plan["cases"]}
-    told = ("workload", "variant", "mode", "dtype", "annotation")
-    return [row | {name: known[row["case"]][name] for name in told} for row in rows if row["case"] in known]
+def _of_plan(rows: Iterable[Mapping[str, Any]], plan: Mapping[str, Any]) -> list[Process]:
+    """Published figures of the cases that this edition takes, with what the configuration says of each case."""
+    configured = {case["case"]: case for case in plan["cases"]}
+    names = ("workload", "variant", "mode", "dtype", "annotation")
+    return [
+        Process(**row, **{name: configured[row["case"]][name] for name in names})
+        for row in rows
+        if row["case"] in configured
+    ]
 
 
 def _concatenated(rows: Sequence[Sequence[Any]], results: Path, name: str) -> pa.Table:
     parts = [_read(results / run / case / str(process) / f"{name}.parquet") for run, case, process in rows]
     if not parts:
-        return CASE_SCHEMA.empty_table() if name == "case" else pa.table({"run": pa.array([], pa.string())})
+        return CASE_COLUMNS.empty_table() if name == "case" else pa.table({"run": pa.array([], pa.string())})
     return pa.concat_tables(parts, promote_options="default")
 
 
@@ -114,32 +118,35 @@ def _read(file: Path) -> pa.Table:
         raise ValueError(f"{file}: is no table ({error}): delete it, and it is made again") from error
 
 
-def _run_facts(run: Mapping[str, Any], results: Path, cases: pa.Table, published: Published | None) -> dict[str, Any]:
-    """What identifies one run: its kind, its build and its machine, read off its first good row."""
+def _run_facts(
+    run: Mapping[str, Any], results: Path, processes: Sequence[Process], published: Published | None
+) -> dict[str, Any]:
+    """What identifies one run: its kind, its build and its machine, read off its first process that has torch."""
     facts = {"run": run["name"], "kind": run["kind"], "description": run["description"], "status": "ok", "reason": None}
     facts |= {"source": None, "recorded_utc": None, "image_digest": None, "where": run["where"] or None}
     if published is not None:
         return facts | dict.fromkeys(RUN_COLUMNS) | dict(published.device) | {"source": published.source}
     status = json.loads((results / run["name"] / "run.json").read_text(encoding="utf-8"))
     facts |= {name: status.get(name) for name in ("status", "reason", "image_digest")}
-    rows = cases.filter(pc.equal(cases["run"], run["name"])).to_pylist()
-    good = next((row for row in rows if row["torch"] is not None), None)
-    facts |= {name: good[name] if good else None for name in RUN_COLUMNS}
-    facts["environment"] = environment = json.loads(good["environment"] or "{}") if good else {}
-    environment.pop("gpu_id", None)  # of a process, and those of one run may differ
-    if facts["device"] is None:  # bare traces tell the device and nothing else of these
-        facts["device"] = ", ".join(sorted({row["device"] for row in rows if row["device"]})) or None
+    own = [process for process in processes if process.run == run["name"]]
+    first = next((process for process in own if process.torch is not None), None)
+    facts |= {name: getattr(first, name, None) for name in RUN_COLUMNS}
+    environment = asdict(first.environment) if first and first.environment else {}
+    # the GPU is one of a process, and those of one run may differ
+    facts["environment"] = {name: value for name, value in environment.items() if value and name != "gpu_id"}
+    if facts["device"] is None:  # bare traces state the device and nothing else of these
+        facts["device"] = ", ".join(sorted({process.device for process in own if process.device})) or None
     if run["kind"] == "recorded":
-        facts["recorded_utc"] = max((row["started_utc"] for row in rows if row["started_utc"]), default=None)
+        facts["recorded_utc"] = max((process.started_utc for process in own if process.started_utc), default=None)
     return facts
 
 
-def _samples(cases: pa.Table) -> pa.Table:
+def _samples(processes: Iterable[Process]) -> pa.Table:
     """One row an unprofiled forward: run, case, process, index, forward_time_us."""
     rows = [
-        {**{key: row[key] for key in ("run", "case", "process")}, "index": index, "forward_time_us": time}
-        for row in cases.select(["run", "case", "process", "forward_times_us"]).to_pylist()
-        for index, time in enumerate(row["forward_times_us"] or [])
+        {"run": process.run, "case": process.case, "process": process.process, "index": index, "forward_time_us": time}
+        for process in processes
+        for index, time in enumerate(process.forward_times_us)
     ]
     types = [("run", pa.string()), ("case", pa.string()), ("process", pa.int64()), ("index", pa.int64())]
     return pa.Table.from_pylist(rows, schema=pa.schema([*types, ("forward_time_us", pa.float64())]))

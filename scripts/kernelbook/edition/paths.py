@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-SCHEMA = 1
+SCHEMA = 2
 TABLES = (
     "cases",
     "ranges",

@@ -5,15 +5,16 @@ Missing tables count as empty. A missing `edition.json` is an error.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kernelbook.cases import CaseFacts, case_facts
+from kernelbook.cases.records import record_of, records_of
 from kernelbook.edition.model import Compared, ConfiguredCase, Edition, Run
 from kernelbook.edition.paths import TABLES, EditionFiles, read_files
 from kernelbook.judge.clock import Clock
@@ -25,6 +26,7 @@ from kernelbook.judge.trust import Trust
 
 Row = Mapping[str, Any]
 Key = tuple[str, str]
+T = TypeVar("T")
 MACHINE = ("device", "device_type", "driver")
 
 
@@ -37,7 +39,7 @@ def edition_of(files: EditionFiles) -> Edition:
     """The edition that edition.json and the tables beside it state."""
     about, tables = files.about, {name: files.tables.get(name, pa.table({})) for name in TABLES}
     cases = _cases(about, tables)
-    configured = tuple(_make(ConfiguredCase, row) for row in about.get("cases", []))
+    configured = tuple(record_of(ConfiguredCase, row) for row in about.get("cases", []))
     return Edition(
         edition=about["edition"],
         created_utc=about["created_utc"],
@@ -45,17 +47,17 @@ def edition_of(files: EditionFiles) -> Edition:
         left_out=tuple((str(row["run"]), str(row["reason"])) for row in about.get("left_out", [])),
         cases=configured + _unlisted(configured, cases),
         case_runs=cases,
-        judged=_made(Judgement, tables, "expectations"),
-        findings=_made(Finding, tables, "findings"),
+        judged=_rows(Judgement, tables, "expectations"),
+        findings=_rows(Finding, tables, "findings"),
         words=tuple(str(line) for line in about.get("words") or ()),
-        costs=tuple(cost for cost in _made(ForwardCost, tables, "costs", "forward") if cost.has_figures),
+        costs=tuple(cost for cost in _rows(ForwardCost, tables, "costs", "forward") if cost.has_figures),
         kernel_costs=_kernel_costs(tables["costs"]),
-        products=_made(GemmCost, tables, "costs", "GEMM"),
-        ceilings=_made(Ceiling, tables, "ceilings"),
-        clocks=_made(Clock, tables, "clock"),
-        compared=_made(Compared, tables, "comparisons", "summary"),
-        trust=_made(Trust, tables, "trust"),
-        backends=_made(Answer, tables, "sdpa_backends"),
+        products=_rows(GemmCost, tables, "costs", "GEMM"),
+        ceilings=_rows(Ceiling, tables, "ceilings"),
+        clocks=_rows(Clock, tables, "clock"),
+        compared=_rows(Compared, tables, "comparisons", "summary"),
+        trust=_rows(Trust, tables, "trust"),
+        backends=_rows(Answer, tables, "sdpa_backends"),
         tables=tables,
         **_wishes(about.get("report") or {}),
     )
@@ -66,7 +68,7 @@ def _run(row: Row) -> Run:
     source = row.get("source")
     if isinstance(source, Mapping):
         source = ", ".join(str(source[key]) for key in ("publisher", "title", "year", "url") if source.get(key))
-    return _make(Run, {**row, "source": source})
+    return record_of(Run, {**row, "source": source})
 
 
 def _wishes(report: Row) -> dict[str, Any]:
@@ -78,26 +80,12 @@ def _wishes(report: Row) -> dict[str, Any]:
     return wishes
 
 
-def _made(kind: type, tables: Mapping[str, pa.Table], name: str, scope: str | None = None) -> tuple[Any, ...]:
-    """The rows of a table, or those of one scope, as what they were written from."""
-    return tuple(_make(kind, row) for row in tables[name].to_pylist() if scope in (None, row.get("scope")))
-
-
-def _clean(value: Any) -> Any:
-    """Missing stays missing: a NaN that a table carries is None here."""
-    return None if isinstance(value, float) and math.isnan(value) else value
-
-
-def _make(kind: type, row: Row) -> Any:
-    """A dataclass from a row: unknown columns are left aside, missing ones take the default, or are none."""
-    given = {}
-    for spec in fields(kind):
-        value = _clean(row.get(spec.name))
-        if value is not None:
-            given[spec.name] = value
-        elif spec.default is MISSING and spec.default_factory is MISSING:
-            given[spec.name] = None
-    return kind(**given)
+def _rows(kind: type[T], tables: Mapping[str, pa.Table], name: str, scope: str | None = None) -> tuple[T, ...]:
+    """The rows of a table, or those of one scope."""
+    table = tables[name]
+    if scope is not None and table.num_rows:
+        table = table.filter(pc.equal(table["scope"], scope))
+    return tuple(records_of(kind, table))
 
 
 def _unlisted(configured: tuple[ConfiguredCase, ...], cases: Iterable[CaseFacts]) -> tuple[ConfiguredCase, ...]:
@@ -128,5 +116,5 @@ def _kernel_costs(costs: pa.Table) -> dict[Key, dict[int, KernelCost]]:
     grouped: dict[Key, dict[int, KernelCost]] = {}
     for row in costs.to_pylist():
         if row["scope"] == "kernel":
-            grouped.setdefault((row["run"], row["case"]), {})[row["position"]] = _make(KernelCost, row)
+            grouped.setdefault((row["run"], row["case"]), {})[row["position"]] = record_of(KernelCost, row)
     return grouped

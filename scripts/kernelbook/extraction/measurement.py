@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 
+from kernelbook.cases.process import Count, Measured, Number, Status
+
 SCHEMA = 1
 MAX_BYTES = 64 << 20
-Count = Annotated[int, msgspec.Meta(ge=0, le=2**60)]  # a sum of some still fits a table's column of 64 bits
-Microseconds = Annotated[float, msgspec.Meta(ge=0, le=1e15)]
-Number = Annotated[float, msgspec.Meta(ge=-1e15, le=1e15)]
 FileName = Annotated[str, msgspec.Meta(pattern=r"^[^/\x00]+$")]
 Scalar = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | float | bool | str | None
 JsonValue: Any = Scalar
@@ -45,49 +45,6 @@ class _Case(msgspec.Struct):
     flush_l2: bool = False
 
 
-class _Device(msgspec.Struct):
-    type: Text = None
-    name: Text = None
-    capability: Text = None
-
-
-class _Environment(msgspec.Struct):
-    python: Text = None
-    torch: Text = None
-    cuda: Text = None
-    cudnn: Text = None
-    driver: Text = None
-    gpu_id: Text = None
-    triton: Text = None
-    container: Text = None
-    threads: Count | None = None
-    packages: dict[str, Text] = {}
-
-
-class _Moment(msgspec.Struct):
-    sm_mhz: Number | None = None
-    max_sm_mhz: Number | None = None
-    throttle_reasons: list[str] | None = None
-
-
-class _Clocks(msgspec.Struct):
-    before: _Moment | None = None
-    after: _Moment | None = None
-
-
-class _Backend(msgspec.Struct):
-    usable: bool | None = None
-    reasons: list[str] | None = None
-
-
-class _WarmupCheck(msgspec.Struct):
-    still_falling: bool | None = None
-    rising: bool | None = None
-    first_median_us: Microseconds | None = None
-    rest_median_us: Microseconds | None = None
-    message: Text = None
-
-
 class _KeyAverage(msgspec.Struct):
     name: str
     count: Count
@@ -98,56 +55,31 @@ class _Shapes(msgspec.Struct):
     """The parts of a measurement that stay plain dicts: the types of the keys in them that are used."""
 
     case: _Case
-    device: _Device | None = None
-    environment: _Environment = msgspec.field(default_factory=_Environment)
-    clocks: _Clocks | None = None
-    sdpa_backends: dict[str, _Backend] | None = None
-    warmup_check: _WarmupCheck | None = None
     key_averages: list[_KeyAverage] = []
 
 
-class MeasuringWarning(msgspec.Struct, frozen=True):
-    """A warning of the measuring process about its own figures."""
+@dataclass(frozen=True)
+class Device:
+    """The device of the measurement; type: cuda or cpu."""
 
-    code: str
-    count: Count
-    message: str
+    type: Text = None
+    name: Text = None
+    capability: Text = None
 
 
-class Measurement(msgspec.Struct, frozen=True, kw_only=True):
-    """One process of one case. Times in microseconds, sizes in bytes; None is what could not be had."""
+@dataclass(frozen=True, kw_only=True)
+class Measurement(Measured):
+    """One process of one case: beside the columns of the table `cases`, what is put into columns of other names."""
 
     schema: Count
+    status: Status  # unlike a column, it may not be missing
     case: dict[str, JsonValue]
-    status: Literal["ok", "failed", "unsupported"]
-    reason: Text = None
-    log_tail: list[str] = []
     attempts: Count = 1
-    device: dict[str, JsonValue] | None = None
+    device: Device | None = None
     params_used: dict[str, JsonValue] | None = None
-    environment: dict[str, JsonValue] = {}
-    started_utc: Text = None
-    first_call_us: Microseconds | None = None
-    inductor_cache: Text = None
-    forward_times_us: list[Microseconds] = []
-    forward_timer: Text = None
-    peak_memory_bytes: Count | None = None
-    flops: Count | None = None
-    useful_flops: Count | None = None
-    flops_source: Text = None
-    input_bytes: Count | None = None
-    output_bytes: Count | None = None
-    relative_error: Annotated[float, msgspec.Meta(ge=0)] | None = None
-    error_bound: Annotated[float, msgspec.Meta(ge=0)] | None = None
-    dynamo: dict[str, JsonValue] | None = None
-    key_averages: list[dict[str, JsonValue]] = []
+    key_averages: list[dict[str, JsonValue]] = field(default_factory=list)
     trace: FileName | None = None
-    clocks: dict[str, JsonValue] | None = None
-    sdpa_backends: dict[str, JsonValue] | None = None
-    warmup_check: dict[str, JsonValue] | None = None
-    other_gpu_processes: list[dict[str, JsonValue]] | None = None
-    warnings: list[MeasuringWarning] = []
-    notes: list[str] = []
+    notes: tuple[str, ...] = ()
 
 
 def load_measurement(path: Path) -> Measurement:

@@ -7,16 +7,15 @@ from collections import Counter
 from collections.abc import Iterator
 
 from kernelbook.text.units import plural
-from kernelbook.trace import TraceReading
+from kernelbook.trace import TraceReading, TraceWarning
 
-Note = dict[str, object]
 MOST_NAMES = 5
 DRIVER_LAUNCH = re.compile(r"cuLaunch|hipModuleLaunch")
 GRAPH_LAUNCH = "graphlaunch"  # in the lower-case names of the calls that replay a graph, of any vendor
 OLD_CATEGORIES = {"Operator", "Runtime", "Kernel", "Memcpy", "Memset"}
 
 
-def trace_notes(reading: TraceReading) -> list[Note]:
+def trace_notes(reading: TraceReading) -> list[TraceWarning]:
     """Notes on one trace, each with code, count and message like a warning of the reading.
 
     Codes: rank, old_schema, no_ops, graph_launches, driver_launches, several_streams, steps_alone, numbered_names,
@@ -35,21 +34,22 @@ def trace_notes(reading: TraceReading) -> list[Note]:
     ]
 
 
-def _rank(reading: TraceReading) -> Iterator[Note]:
+def _rank(reading: TraceReading) -> Iterator[TraceWarning]:
     job = reading.distributed or {}
     rank, size = job.get("rank"), job.get("world_size")
     if isinstance(rank, int) and isinstance(size, int) and size > 1:
-        yield _note("rank", 1, f"the trace is that of rank {rank} of a job with {size} ranks")
+        yield TraceWarning("rank", 1, f"the trace is that of rank {rank} of a job with {size} ranks")
 
 
-def _schema(reading: TraceReading) -> Iterator[Note]:
+def _schema(reading: TraceReading) -> Iterator[TraceWarning]:
     old = sorted(OLD_CATEGORIES & reading.categories)
     if old:
         what = "is a bare array of events with" if reading.bare_array else "has"
-        yield _note("old_schema", 1, f"the trace {what} the categories of old versions of torch ({', '.join(old)})")
+        text = f"the trace {what} the categories of old versions of torch ({', '.join(old)})"
+        yield TraceWarning("old_schema", 1, text)
 
 
-def _ops(reading: TraceReading) -> Iterator[Note]:
+def _ops(reading: TraceReading) -> Iterator[TraceWarning]:
     """A graph replay calls no op, so its trace lacks none."""
     if reading.frames["ops"].size:
         return
@@ -57,10 +57,10 @@ def _ops(reading: TraceReading) -> Iterator[Note]:
     if any(not graph and GRAPH_LAUNCH not in (api or "").lower() for graph, api in used):
         recorded = reading.frames["ranges"].size or reading.steps  # they are recorded along with the ops
         why = "" if recorded else " (recorded without ProfilerActivity.CPU)"
-        yield _note("no_ops", 1, f"the trace has no CPU ops{why}: which op launched a kernel is not known")
+        yield TraceWarning("no_ops", 1, f"the trace has no CPU ops{why}: which op launched a kernel is not known")
 
 
-def _graphs(reading: TraceReading) -> Iterator[Note]:
+def _graphs(reading: TraceReading) -> Iterator[TraceWarning]:
     graphs = reading.device_use.take(reading.device_use["graph"].values)
     launches = Counter(graphs["launch"].to_list())
     if launches:
@@ -71,10 +71,10 @@ def _graphs(reading: TraceReading) -> Iterator[Note]:
         else:
             what = f"{len(launches)} launches start several activities each"
             text = f"{what}, up to {most}: {'graph launches, ' * all_graphs}each counted once"
-        yield _note("graph_launches", len(launches), text)
+        yield TraceWarning("graph_launches", len(launches), text)
 
 
-def _driver(reading: TraceReading) -> Iterator[Note]:
+def _driver(reading: TraceReading) -> Iterator[TraceWarning]:
     used = reading.device_use.counts("category", "launch_api").items()
     apis = {api: n for (category, api), n in used if category == "kernel" and api and DRIVER_LAUNCH.match(api)}
     if apis:
@@ -83,27 +83,27 @@ def _driver(reading: TraceReading) -> Iterator[Note]:
         text = f"{what} launched through the driver ({', '.join(sorted(apis))})"
         libraries = "hipBLASLt, MIOpen" if all(api.startswith("hip") for api in apis) else "cuBLAS, cuDNN"
         who = f"Triton and other compilers at run time do so, and libraries for kernels that they load ({libraries})"
-        yield _note("driver_launches", number, f"{text}: {who}")
+        yield TraceWarning("driver_launches", number, f"{text}: {who}")
 
 
-def _streams(reading: TraceReading) -> Iterator[Note]:
+def _streams(reading: TraceReading) -> Iterator[TraceWarning]:
     pairs = reading.device_use.counts("device", "stream")
     if len(pairs) > 1:
         devices = len({device for device, _ in pairs})
         where = f"{len(pairs)} streams" + (f" of {devices} devices" if devices > 1 else "")
         sums = " on one device once, and adds up the devices" if devices > 1 else " once"
         text = f"activities on {where}: busy time counts an overlap{sums}"
-        yield _note("several_streams", len(pairs), text)
+        yield TraceWarning("several_streams", len(pairs), text)
 
 
-def _steps(reading: TraceReading) -> Iterator[Note]:
+def _steps(reading: TraceReading) -> Iterator[TraceWarning]:
     if reading.steps and not reading.frames["ranges"].size:
         spans = plural(reading.steps, "ProfilerStep# span", "ProfilerStep# spans")
         text = f"the trace has {spans} and no range: to take them as ranges, name the annotation 'ProfilerStep#*'"
-        yield _note("steps_alone", reading.steps, text)
+        yield TraceWarning("steps_alone", reading.steps, text)
 
 
-def beside_forwards(reading: TraceReading) -> Iterator[Note]:
+def beside_forwards(reading: TraceReading) -> Iterator[TraceWarning]:
     """Ranges of other threads, such as those of collectives in backward, whose kernels a forward does not have."""
     beside = reading.beside_forwards()
     kernels = sum(count or 0 for count in beside["kernels"].to_list())
@@ -114,10 +114,10 @@ def beside_forwards(reading: TraceReading) -> Iterator[Note]:
             f"{plural(beside.size, 'range')} of other threads ({told}) ran inside {reading.groups.forward_name}: "
             f"{plural(kernels, 'kernel')} in them count for them alone"
         )
-        yield _note("ranges_beside", beside.size, text)
+        yield TraceWarning("ranges_beside", beside.size, text)
 
 
-def _numbered(reading: TraceReading) -> Iterator[Note]:
+def _numbered(reading: TraceReading) -> Iterator[TraceWarning]:
     """Names of ranges that differ in numbers alone."""
     for code, found, text in (
         ("numbered_names", reading.groups.merged, "names of ranges differ in numbers alone and are taken together"),
@@ -128,8 +128,4 @@ def _numbered(reading: TraceReading) -> Iterator[Note]:
             names = ", ".join(f"{name} ({len(members)} names)" for name, members in list(found.items())[:MOST_NAMES])
             more = f" and {len(found) - MOST_NAMES} more" if len(found) > MOST_NAMES else ""
             count = sum(map(len, found.values()))
-            yield _note(code, count, f"{count} {text}: {names}{more}")
-
-
-def _note(code: str, count: int, message: str) -> Note:
-    return {"code": code, "count": count, "message": message}
+            yield TraceWarning(code, count, f"{count} {text}: {names}{more}")

@@ -12,7 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from kernelbook.cases import CaseFacts, case_facts, representative
+from kernelbook.cases import CaseFacts, Process, case_facts, representative
+from kernelbook.cases.process import Clocks
 from kernelbook.edition.paths import read_files
 from kernelbook.history.nights import night_date
 from kernelbook.history.schema import SCHEMA, series_id, settings_of, short_id, table_of
@@ -30,14 +31,14 @@ class RecordError(ValueError):
 
 @dataclass(frozen=True)
 class Recorded:
-    """The parts of an edition that the history keeps. `about`: edition.json. `rows`: the table `cases`.
+    """The parts of an edition that the history keeps. `about`: edition.json. `processes`: the table `cases`.
 
     `kernels`: kernel names of each process's representative forward, in order of launch. `ops`: op names in order of
     call, of the representative forward of each case.
     """
 
     about: Mapping[str, Any]
-    rows: list[dict[str, Any]]
+    processes: list[Process]
     kernels: Names
     ops: Names
 
@@ -46,11 +47,11 @@ def read_edition(folder: Path) -> Recorded:
     """Read results/<edition>/edition. Raises RecordError if it is missing or damaged."""
     try:
         files = read_files(folder, TABLES)
-        rows = files.tables["cases"].to_pylist()
         cases = case_facts(files.tables)
     except (OSError, ValueError, LookupError, pa.ArrowException) as error:
         raise RecordError(f"{folder}: is no readable edition ({error}): make its report first") from error
-    return Recorded(files.about, rows, dict(_kernels(cases.values())), dict(_ops(cases.values())))
+    processes = [process for case in cases.values() for process in case.processes]
+    return Recorded(files.about, processes, dict(_kernels(cases.values())), dict(_ops(cases.values())))
 
 
 def _kernels(cases: Iterable[CaseFacts]) -> Iterator[tuple[Key, tuple[str, ...]]]:
@@ -83,9 +84,9 @@ def night_tables(edition: Recorded, lines: Mapping[str, str] | None = None) -> d
         raise RecordError(f"{name}: no run of this edition was measured: nothing to record; see runs in config.yaml")
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
     configured = {case["case"]: case for case in edition.about.get("cases", [])}
-    for case in edition.rows:
-        if case["run"] in measured:
-            rows[case["run"]].append(_row(case, edition, configured.get(case["case"], {})))
+    for process in edition.processes:
+        if process.run in measured:
+            rows[process.run].append(_row(process, edition, configured.get(process.case, {})))
     for left in edition.about["left_out"]:
         rows[left["run"]] = [{"status": "left out", "reason": left["reason"]}]
     for run, run_rows in rows.items():
@@ -106,15 +107,15 @@ def _refuse_shared_series(rows: Iterable[Mapping[str, Any]]) -> None:
             )
 
 
-def _row(case: Mapping[str, Any], edition: Recorded, spec: Mapping[str, Any]) -> dict[str, Any]:
+def _row(process: Process, edition: Recorded, spec: Mapping[str, Any]) -> dict[str, Any]:
     """spec: the case as configured."""
-    key = (case["run"], case["case"], int(case["process"]))
-    row = {name: case.get(name) for name in SCHEMA.names}  # `kernels` is a count there
-    measured = {name: case[name] for name in ("warmup", "flush_l2") if case.get(name) is not None}
+    key = (*process.key, process.process)
+    row = {name: getattr(process, name, None) for name in SCHEMA.names}  # `kernels` is a count there
+    measured = {name: getattr(process, name) for name in ("warmup", "flush_l2") if getattr(process, name) is not None}
     row["settings"] = settings_of({**spec, **measured})
-    row["params"] = json.dumps(_parsed(case.get("params"), {}), sort_keys=True)
-    row["warnings"] = sorted({note["code"] for note in _parsed(case.get("warnings"), [])})
-    row["sm_clock_mhz"] = sm_clock(_parsed(case.get("clocks"), {}))
+    row["params"] = json.dumps(process.params, sort_keys=True)
+    row["warnings"] = sorted({note.code for note in process.warnings})
+    row["sm_clock_mhz"] = sm_clock(process.clocks)
     return row | _identity(row, edition.kernels.get(key), edition.ops.get(key))
 
 
@@ -131,11 +132,6 @@ def _identity(row: Mapping[str, Any], kernels: tuple[str, ...] | None, ops: tupl
     }
 
 
-def _parsed(text: str | None, default: Any) -> Any:
-    return json.loads(text) if text else default
-
-
-def sm_clock(clocks: Mapping[str, Any]) -> float | None:
-    """The SM clock in MHz, the higher of before and after (an idle GPU lowers it); None if it was not readable."""
-    readings = [moment.get("sm_mhz") for moment in clocks.values() if isinstance(moment, Mapping)]
-    return max((float(clock) for clock in readings if clock), default=None)
+def sm_clock(clocks: Clocks | None) -> float | None:
+    """The SM clock in MHz, the higher of before and after (an idle GPU lowers it); None where it was not readable."""
+    return max((reading.sm_mhz for reading in clocks.readings if reading.sm_mhz), default=None) if clocks else None

@@ -1,16 +1,15 @@
-"""The tables of an insight with fixed columns and types: expectations, findings, comparisons, costs, ceilings,
-clock.
-"""
+"""The tables of an insight: expectations, findings, comparisons, costs, ceilings, clock, time_split."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
 
 from kernelbook.cases import Activity
+from kernelbook.cases.records import schema_of
 from kernelbook.judge.alignment import OpStep, Step
 from kernelbook.judge.clock import Clock
 from kernelbook.judge.comparisons import Comparison, rest_text, step_text
@@ -20,32 +19,29 @@ from kernelbook.judge.findings import Finding
 from kernelbook.judge.time_split import Cause, TimeSplit
 
 Row = Mapping[str, Any]
-TYPES = {"str": pa.string(), "float": pa.float64(), "int": pa.int64()}
 
-
-def _columns(kind: type, *left_out: str) -> list[tuple[str, pa.DataType]]:
-    """Name and type of each field of a dataclass whose fields are texts and numbers, or none."""
-    return [(f.name, TYPES[str(f.type).removesuffix(" | None")]) for f in fields(kind) if f.name not in left_out]
-
-
-_FORWARD = _columns(ForwardCost)
-_KERNEL = _columns(KernelCost, *(name for name, _ in _FORWARD))
-_PRODUCT = _columns(GemmCost, *(name for name, _ in (*_FORWARD, *_KERNEL)))
-EXPECTATIONS = pa.schema(_columns(Judgement))
-FINDINGS = pa.schema(_columns(Finding, "positions", "theme", "subject"))
-CLOCK = pa.schema(_columns(Clock))
-CEILINGS = pa.schema(_columns(Ceiling))
-COSTS = pa.schema([*_FORWARD[:2], ("scope", pa.string()), *_FORWARD[2:], *_KERNEL, *_PRODUCT])
+_KEYS = schema_of(ForwardCost).names[:2]
+EXPECTATIONS = schema_of(Judgement)
+FINDINGS = schema_of(Finding, "positions", "theme", "subject")
+CLOCK = schema_of(Clock)
+CEILINGS = schema_of(Ceiling)
+COSTS = pa.unify_schemas(
+    [
+        pa.schema([(name, pa.string()) for name in (*_KEYS, "scope")]),
+        *map(schema_of, (ForwardCost, KernelCost, GemmCost)),
+    ]
+)
 TIME_SPLIT = pa.schema(
     [
         *((name, pa.string()) for name in ("run", "case", "source")),
-        *_columns(Cause, "positions"),
+        *schema_of(Cause, "positions"),
         ("share", pa.float64()),
     ]
 )
 COMPARISONS = pa.schema(
     [
-        *((name, pa.string()) for name in ("run_a", "case_a", "run_b", "case_b", "scope", "kind", "a", "b")),
+        *((name, pa.string()) for name in ("run_a", "case_a", "run_b", "case_b", "scope", "kind")),
+        *((name, pa.list_(pa.string())) for name in ("a", "b")),
         *((name, pa.float64()) for name in ("time_a_us", "time_b_us", "delta_us", "share")),
         *((name, pa.float64()) for name in ("ratio", "ratio_low", "ratio_high", "p_value")),
         ("verdict", pa.string()),
@@ -131,10 +127,10 @@ def _rest_row(comparison: Comparison) -> list[dict[str, Any]]:
 
 def _op_row(op: OpStep) -> dict[str, Any]:
     side, sign = ("a", -1) if op.kind == "removed" else ("b", 1)
-    names = ", ".join(op.names)
     times = {f"time_{side}_us": op.self_us, "delta_us": sign * op.self_us}
-    return {"scope": "op", "kind": op.kind, side: names, **times, "text": f"{op.kind.capitalize()}: {names}."}
+    text = f"{op.kind.capitalize()}: {', '.join(op.names)}."
+    return {"scope": "op", "kind": op.kind, side: op.names, **times, "text": text}
 
 
-def _labels(activities: Iterable[Activity]) -> str | None:
-    return ", ".join(activity.label for activity in activities) or None
+def _labels(activities: Iterable[Activity]) -> list[str] | None:
+    return [activity.label for activity in activities] or None

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from kernelbook.cases import CaseFacts, Process
+from kernelbook.cases.records import schema_of, table_of
+
 #: Order of the inputs in a text; others follow by name.
 ORDER = ("batch", "heads", "seq", "head_dim")
-SCHEMA = pa.schema(
-    [
-        *((name, pa.string()) for name in ("run", "workload", "backend")),
-        ("usable", pa.bool_()),
-        *((name, pa.string()) for name in ("reason", "inputs", "cases")),
-    ]
-)
 Inputs = tuple[tuple[str, str], ...]
 
 
@@ -34,28 +28,29 @@ class Answer:
     usable: bool
     reason: str | None = None
     inputs: str = ""
-    cases: str = ""
+    cases: tuple[str, ...] = ()
 
 
-def backends_table(cases: pa.Table) -> pa.Table:
+SCHEMA = schema_of(Answer)
+
+
+def backends_table(cases: Iterable[CaseFacts]) -> pa.Table:
     """One row for each distinct answer of a backend in a run.
 
-    cases: the table ``cases``, whose column ``sdpa_backends`` holds {backend: {usable, reasons}} as JSON. Each backend
-    was tried on the q, k and v of the case, causal and without a mask.
+    Each backend was tried on the q, k and v of each process of the case, causal and without a mask.
     """
     cases_of: dict[Answer, dict[str, Inputs]] = {}
-    for row in cases.to_pylist():
-        for backend, answer in json.loads(row.get("sdpa_backends") or "{}").items():
-            reason = " ".join(answer.get("reasons") or ()) or None
-            key = Answer(row["run"], row.get("workload"), backend, bool(answer.get("usable")), reason)
-            cases_of.setdefault(key, {}).setdefault(row["case"], _inputs(row))
+    for process in (process for case in cases for process in case.processes):
+        for name, backend in sorted((process.sdpa_backends or {}).items()):
+            reason = " ".join(backend.reasons or ()) or None
+            key = Answer(process.run, process.workload, name, bool(backend.usable), reason)
+            cases_of.setdefault(key, {}).setdefault(process.case, _inputs(process))
     order = {key: number for number, key in enumerate(dict.fromkeys((a.run, a.workload) for a in cases_of))}
     answers = sorted(cases_of, key=lambda answer: (order[answer.run, answer.workload], not answer.usable))
-    rows = [
-        asdict(replace(answer, inputs=describe(cases_of[answer].values()), cases=", ".join(cases_of[answer])))
-        for answer in answers
-    ]
-    return pa.Table.from_pylist(rows, schema=SCHEMA)
+    rows = (
+        replace(answer, inputs=describe(cases_of[answer].values()), cases=tuple(cases_of[answer])) for answer in answers
+    )
+    return table_of(rows, SCHEMA)
 
 
 def describe(inputs: Iterable[Inputs]) -> str:
@@ -75,7 +70,7 @@ def _inputs_text(pairs: Iterable[Sequence[str]]) -> str:
     return ", ".join(value if name == "dtype" else f"{name} {value}" for name, value in pairs) + ", causal"
 
 
-def _inputs(row: Mapping[str, Any]) -> Inputs:
-    params = json.loads(row.get("params") or "{}")
+def _inputs(process: Process) -> Inputs:
+    params = process.params
     names = sorted(params, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
-    return (("dtype", str(row.get("dtype"))), *((name, str(params[name])) for name in names))
+    return (("dtype", str(process.dtype)), *((name, str(params[name])) for name in names))

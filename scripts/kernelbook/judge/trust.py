@@ -7,13 +7,14 @@ clock) and the busy time of the device in the profile. What bounds a forward fol
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from kernelbook.cases import CaseFacts, is_restless, median, spread
-from kernelbook.cases.process_state import IDLE, ProcessState, process_state
+from kernelbook.cases import CaseFacts, Process, is_restless, median, spread
+from kernelbook.cases.process import IDLE
+from kernelbook.cases.records import schema_of, table_of
 from kernelbook.judge.clock import Clock, bounds_by_process
 from kernelbook.text.units import quantile
 
@@ -22,8 +23,6 @@ Key = tuple[str, str]
 WITHIN = 0.02
 #: The same for CPU times, which differ more between processes.
 CPU_WITHIN = 0.2
-NONE = "none"
-TYPES = {"str": pa.string(), "float": pa.float64(), "int": pa.int64(), "bool": pa.bool_()}
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,8 @@ class Trust:
     ``checked_processes`` had first timed forwards slower than later ones; ``rising_processes``: the reverse.
     ``restless``: see `cases.is_restless`. Clocks are the lowest of all processes. First calls are medians over the
     processes with the same state of the compile cache; in the state unknown the cache was not empty, but hits were not
-    counted. Texts with lists are "none" if a list was recorded and is empty.
+    counted. Lists are
+    empty if a list was recorded and is empty, None if none was recorded.
     """
 
     run: str
@@ -46,7 +46,7 @@ class Trust:
     failed_processes: int = 0
     elsewhere_processes: int = 0
     retried_processes: int | None = None
-    gpus: str | None = None
+    gpus: tuple[str, ...] | None = None
     device_spread: float | None = None
     forward_spread: float | None = None
     cpu_spread: float | None = None
@@ -64,9 +64,9 @@ class Trust:
     sm_before_mhz: float | None = None
     sm_after_mhz: float | None = None
     max_sm_mhz: float | None = None
-    clock_reasons: str | None = None
+    clock_reasons: tuple[str, ...] | None = None
     throttled_processes: int | None = None
-    other_gpu_processes: str | None = None
+    other_gpu_processes: tuple[str, ...] | None = None
     first_call_us: float | None = None
     first_call_cold_us: float | None = None
     first_call_shared_us: float | None = None
@@ -75,39 +75,38 @@ class Trust:
     forward_timer: str | None = None
 
 
-SCHEMA = pa.schema([(field.name, TYPES[str(field.type).removesuffix(" | None")]) for field in fields(Trust)])
+SCHEMA = schema_of(Trust)
 
 
-def trust_table(cases: pa.Table, facts: Mapping[Key, CaseFacts], clocks: Mapping[Key, Clock]) -> pa.Table:
-    """One row for each case with a clock, in that order. cases: the table ``cases``, one row per process."""
-    states: dict[Key, list[ProcessState]] = {}
-    for row in cases.to_pylist():
-        states.setdefault((row["run"], row["case"]), []).append(process_state(row))
-    rows = [asdict(trust_of(facts[key], clock, states.get(key, []))) for key, clock in clocks.items()]
-    return pa.Table.from_pylist(rows, schema=SCHEMA)
+def trust_table(facts: Mapping[Key, CaseFacts], clocks: Mapping[Key, Clock]) -> pa.Table:
+    """One row for each case with a clock, in that order."""
+    return table_of((trust_of(facts[key], clock) for key, clock in clocks.items()), SCHEMA)
 
 
-def trust_of(facts: CaseFacts, clock: Clock, states: Sequence[ProcessState]) -> Trust:
-    """The reliability of one case, from its facts, its clock and the states of its processes."""
-    good = [state for state in states if state.ok]
-    elsewhere = {process.process for process in facts.processes if not process.merged}
-    ok = [state for state in good if state.process not in elsewhere]
-    falling = [state.still_falling for state in ok if state.still_falling is not None]
-    rising = [state.rising for state in ok if state.rising is not None]
-    throttled = [state.throttled for state in ok if state.throttled is not None]
-    attempts = [state.attempts for state in states if state.attempts is not None]
-    times = [time for process in facts.processes if process.merged for time in process.forward_times_us]
+def trust_of(facts: CaseFacts, clock: Clock) -> Trust:
+    """The reliability of one case, from its facts and its clock."""
+    merged = [process for process in facts.processes if process.merged]
+    good = [process for process in facts.processes if process.status == "ok"]
+    clocks = [process.clocks for process in merged if process.clocks]
+    checks = [process.warmup_check for process in merged if process.warmup_check]
+    looks = [process.other_gpu_processes for process in merged]
+    others = [None if look is None else sorted({str(other.name) for other in look}) for look in looks]
+    falling = [check.still_falling for check in checks if check.still_falling is not None]
+    rising = [check.rose for check in checks if check.rose is not None]
+    throttled = [each.throttled for each in clocks if each.throttled is not None]
+    attempts = [process.attempts for process in facts.processes if process.attempts is not None]
+    times = [time for process in merged for time in process.forward_times_us]
     bounds = [bound for bound in bounds_by_process(facts).values() if bound != "unknown"]
     return Trust(
         run=facts.run,
         case=facts.case,
-        processes=len(ok),
-        failed_processes=len(states) - len(good),
-        elsewhere_processes=len(good) - len(ok),
+        processes=len(merged),
+        failed_processes=len(facts.processes) - len(good),
+        elsewhere_processes=len(good) - len(merged),
         retried_processes=sum(number > 1 for number in attempts) if attempts else None,
-        gpus=", ".join(facts.gpus) or None,
-        device_spread=spread(state.device_time_us for state in ok),
-        forward_spread=spread(state.forward_time_us for state in ok),
+        gpus=facts.gpus or None,
+        device_spread=spread(process.device_time_us for process in merged),
+        forward_spread=spread(process.forward_time_us for process in merged),
         cpu_spread=facts.cpu_spread,
         forward_time_us=clock.forward_time_us,
         device_busy_us=clock.device_busy_us,
@@ -116,22 +115,22 @@ def trust_of(facts: CaseFacts, clock: Clock, states: Sequence[ProcessState]) -> 
         bound=clock.bound,
         bound_processes=bounds.count(clock.bound) if bounds else None,
         overhead_share=clock.overhead_share,
-        warmup=_first(state.warmup for state in ok),
+        warmup=_first(process.warmup for process in merged),
         checked_processes=len(falling),
         falling_processes=sum(falling) if falling else None,
         rising_processes=sum(rising) if rising else None,
-        sm_before_mhz=_least(state.sm_before_mhz for state in ok),
-        sm_after_mhz=_least(state.sm_after_mhz for state in ok),
-        max_sm_mhz=_least(state.max_sm_mhz for state in ok),
-        clock_reasons=_listed([state.reasons for state in ok], IDLE),
+        sm_before_mhz=_least(each.before.sm_mhz for each in clocks if each.before),
+        sm_after_mhz=_least(each.after.sm_mhz for each in clocks if each.after),
+        max_sm_mhz=_least(each.max_sm_mhz for each in clocks),
+        clock_reasons=_each_once((each.reasons for each in clocks), IDLE),
         throttled_processes=sum(throttled) if throttled else None,
-        other_gpu_processes=_listed([state.others for state in ok]),
-        first_call_us=_first_call(ok, None),
-        first_call_cold_us=_first_call(ok, "cold"),
-        first_call_shared_us=_first_call(ok, "shared"),
-        first_call_unknown_us=_first_call(ok, "unknown"),
-        flush_l2=_first(state.flush_l2 for state in ok),
-        forward_timer=_first(state.timer for state in ok),
+        other_gpu_processes=_each_once(others),
+        first_call_us=_first_call(merged, None),
+        first_call_cold_us=_first_call(merged, "cold"),
+        first_call_shared_us=_first_call(merged, "shared"),
+        first_call_unknown_us=_first_call(merged, "unknown"),
+        flush_l2=_first(process.flush_l2 for process in merged),
+        forward_timer=_first(process.forward_timer for process in merged),
     )
 
 
@@ -141,15 +140,15 @@ def busy_ratio(facts: CaseFacts) -> float | None:
     return whole / busy if whole and busy else None
 
 
-def _first_call(states: Iterable[ProcessState], cache: str | None) -> float | None:
-    return median(state.first_call_us for state in states if state.inductor_cache == cache)
+def _first_call(processes: Iterable[Process], cache: str | None) -> float | None:
+    return median(process.first_call_us for process in processes if process.inductor_cache == cache)
 
 
-def _listed(of_processes: Iterable[Sequence[str] | None], *left_out: str) -> str | None:
-    lists = [names for names in of_processes if names is not None]
-    if not lists:
-        return None
-    return ", ".join(dict.fromkeys(name for names in lists for name in names if name not in left_out)) or NONE
+def _each_once(lists: Iterable[Sequence[str] | None], *without: str) -> tuple[str, ...] | None:
+    """The names in all lists, each once; None where every list is None."""
+    known = [names for names in lists if names is not None]
+    names = dict.fromkeys(name for names in known for name in names if name not in without)
+    return tuple(names) if known else None
 
 
 def _first(values: Iterable[Any]) -> Any:

@@ -11,6 +11,8 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
+from kernelbook.cases import Process
+from kernelbook.cases.records import meanings
 from kernelbook.config.loading import load_config
 from kernelbook.edition.collect import collect
 from kernelbook.extraction.process_tables import Origin, tables_of, write_tables
@@ -19,44 +21,50 @@ from kernelbook.reference.markdown import table
 
 RUNS = ("h200", "a100-series")
 CASES = ("mlp-eager", "mlp-compile", "attention-inplace-eager", "sdpa-math-eager", "ceiling-*")
+#: Tables whose columns are the fields of a dataclass that says what they mean.
+ROWS = {"cases": Process}
 TYPES = {"string": "text", "int64": "whole number", "double": "number", "bool": "true or false"}
 INTRO = """# Tables
 
 What lies in `reports/<edition>/tables/`, each as Parquet and as CSV. The unit is part of a column's name: `_us` is
-microseconds. An empty cell is what could not be had; it is never a zero. The first columns of most tables are its
-keys:
+microseconds. A value that is not known is null (in the CSV an empty cell), never 0. In the CSV lists, structs and maps
+are JSON. The first columns of most tables are its keys:
 
 """
 
 
 def tables_page(home: Path) -> str:
-    """Every table and column that an edition of the recorded run has."""
-    known = described()
-    keys = known["keys"]
-    found = edition_tables(home)
-    _demand(known, found)
+    """Every table and column that an edition of the recorded run has.
+
+    Raises ValueError that names every column whose meaning is written nowhere.
+    """
+    texts, tables = described(), edition_tables(home)
+    keys = texts["keys"]
+    unknown = [
+        f"{name}.{column}"
+        for name, each in tables.items()
+        for column in each.column_names
+        if column not in keys and column not in texts["tables"].get(name, {}).get("columns", {})
+    ]
+    if unknown:
+        raise ValueError(
+            f"no meaning of {', '.join(unknown)}: write it in columns.yaml or at the field of the dataclass"
+        )
     parts = [INTRO, table(("column", "meaning"), [(f"`{name}`", text) for name, text in keys.items()])]
-    for name, each in found.items():
-        about = known["tables"][name]
+    for name, each in tables.items():
+        about = texts["tables"][name]
         own = [field for field in each.schema if field.name not in keys]
         rows = [(f"`{field.name}`", _type(field.type), about["columns"][field.name]) for field in own]
         parts.append(f"\n## {name}\n\n{about['about']}\n\n" + table(("column", "type", "meaning"), rows))
     return "".join(parts)
 
 
-def _demand(known: Mapping[str, Any], found: Mapping[str, pa.Table]) -> None:
-    """Raises ValueError that names every column nothing is written about."""
-    told = {name: {*known["keys"], *about["columns"]} for name, about in known["tables"].items()}
-    untold = [f"{name}.{column}" for name in found for column in found[name].column_names
-              if column not in told.get(name, ())]  # fmt: skip
-    if untold:
-        raise ValueError(f"columns.yaml says nothing of {', '.join(untold)}: describe them there")
-
-
 def described() -> Mapping[str, Any]:
-    """columns.yaml: what is written about each table and column."""
-    columns: Mapping[str, Any] = yaml.safe_load((Path(__file__).parent / "columns.yaml").read_text(encoding="utf-8"))
-    return columns
+    """What is written about each table and column: in columns.yaml, and at the fields of the dataclasses in `ROWS`."""
+    texts: Mapping[str, Any] = yaml.safe_load((Path(__file__).parent / "columns.yaml").read_text(encoding="utf-8"))
+    for name, kind in ROWS.items():
+        texts["tables"][name].setdefault("columns", {}).update(meanings(kind))
+    return texts
 
 
 def edition_tables(home: Path) -> dict[str, pa.Table]:
@@ -85,4 +93,8 @@ def edition_tables(home: Path) -> dict[str, pa.Table]:
 def _type(kind: pa.DataType) -> str:
     if pa.types.is_list(kind):
         return f"list of {_type(kind.value_type)}s"
+    if pa.types.is_map(kind):
+        return f"map from text to {_type(kind.item_type)}"
+    if pa.types.is_struct(kind):
+        return f"struct ({', '.join(field.name for field in kind)})"
     return TYPES.get(str(kind), str(kind))

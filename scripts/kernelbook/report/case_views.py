@@ -300,7 +300,7 @@ def case_views(edition: Edition) -> tuple[CaseView, ...]:
 
 def _is_about(finding: Finding, case: str) -> bool:
     """Whether the case shows it: its own findings, and those it shares with other cases unless they are notes."""
-    shared = finding.severity != "info" and case in (finding.cases or "").split(", ")
+    shared = finding.severity != "info" and case in finding.cases
     return finding.case == case or shared
 
 

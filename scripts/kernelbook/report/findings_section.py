@@ -108,4 +108,4 @@ def warnings(edition: Edition, row: CaseFacts) -> tuple[Note, ...]:
 
 
 def _cases(finding: Finding) -> list[str]:
-    return [finding.case, *(finding.cases.split(", ") if finding.cases else [])]
+    return [finding.case, *finding.cases]

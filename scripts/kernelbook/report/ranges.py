@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -149,7 +148,7 @@ def _usual(rows: list[Row], name: str) -> int | None:
 
 
 def _file(row: Row, kernels: list[Row]) -> WholeFile:
-    totals = json.loads(row["totals"])
+    totals = row["totals"]
     figures = {key: totals.get(key) for key in TOTALS}
     whole = totals.get("device_time_us")
     ordered = sorted(kernels, key=lambda kernel: -kernel["total_us"])

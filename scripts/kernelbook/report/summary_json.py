@@ -11,7 +11,7 @@ from kernelbook.edition.model import Edition, Run
 from kernelbook.judge.findings import Finding
 from kernelbook.report import first_screen
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 def summary(edition: Edition, created_utc: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kernelbook.cases import RESTLESS_FROM
 from kernelbook.judge.clock import DISAGREE_FROM
 from kernelbook.judge.cost_model import Ceiling
-from kernelbook.judge.trust import CPU_WITHIN, NONE, WITHIN, Trust
+from kernelbook.judge.trust import CPU_WITHIN, WITHIN, Trust
 from kernelbook.text import formatting
 from kernelbook.text.units import significant
 
@@ -41,9 +41,9 @@ def _gpus(rows: Sequence[Trust]) -> Iterable[Statement]:
     """The number of GPUs of one kind that were used, where that is more than one or unknown."""
     by_run: dict[str, set[str]] = {}
     for row in rows:
-        by_run.setdefault(row.run, set()).update(_listed(row.gpus))
+        by_run.setdefault(row.run, set()).update(row.gpus or ())
     most = max(map(len, by_run.values()))
-    pooled = [row for row in rows if len(_listed(row.gpus)) > 1]
+    pooled = [row for row in rows if len(row.gpus or ()) > 1]
     if pooled:
         lead = f"Pooled over {most} GPUs of one kind ({len(pooled)} of {formatting.plural(len(rows), 'row')})"
         yield Statement(lead, _cases(pooled, rows))
@@ -54,10 +54,6 @@ def _gpus(rows: Sequence[Trust]) -> Iterable[Statement]:
         share = f"{len(unknown)} of {formatting.plural(len(rows), 'row')}"
         lead = f"Whether all processes ran on one GPU is unknown ({share})"
         yield Statement(lead, _cases(unknown, rows))
-
-
-def _listed(names: str | None) -> list[str]:
-    return names.split(", ") if names else []
 
 
 def _agreement(rows: Sequence[Trust]) -> Iterable[Statement]:
@@ -116,9 +112,7 @@ def _circumstances(rows: Sequence[Trust]) -> Iterable[Statement]:
     yield _matching("Forward times rose from the first to the last", rows, lambda row: _some(row.rising_processes))
     noisy = f"Forward times are noisy, their 95th percentile above {RESTLESS_FROM:.0f} times their 5th"
     yield _matching(noisy, rows, lambda row: row.restless)
-    yield _matching(
-        "Other programs used the GPU", rows, lambda row: row.other_gpu_processes and row.other_gpu_processes != NONE
-    )
+    yield _matching("Other programs used the GPU", rows, lambda row: row.other_gpu_processes)
     yield _matching("A process took more than one attempt", rows, lambda row: _some(row.retried_processes))
     failed = [row for row in rows if row.failed_processes]
     elsewhere = [row for row in rows if row.elsewhere_processes]
@@ -167,7 +161,7 @@ def _cases(
 
 def processes(row: Trust) -> str:
     """`3`, `2, 1 failed`, `3, 1 retried`, `3, 2 GPUs`."""
-    gpus = len(_listed(row.gpus))
+    gpus = len(row.gpus or ())
     more = (
         (gpus if gpus > 1 else 0, "GPUs"),
         (row.failed_processes, "failed"),

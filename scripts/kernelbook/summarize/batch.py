@@ -17,7 +17,7 @@ from kernelbook.summarize.summary import Summary, summarize
 from kernelbook.trace.files import TraceFile, trace_files, without_ending
 from kernelbook.trace.ranks import jobs_of
 from kernelbook.trace.reading import read_trace
-from kernelbook.trace.types import TraceError
+from kernelbook.trace.types import TraceError, TraceWarning
 
 _POLL_S = 0.1
 _PATIENCE_S = 2.0
@@ -91,7 +91,7 @@ def relate(summaries: Sequence[Summary]) -> list[Summary]:
             for number, window in enumerate(process.windows, start=1):
                 warnings = [*job.warnings(process), *window.warnings()]
                 message = f"window {number} of {of} of one process, {window.worker}"
-                notes = [{"code": "window", "count": of, "message": message}] if of > 1 else []
+                notes = [TraceWarning("window", of, message)] if of > 1 else []
                 related[window.place] = summaries[window.place].related(process.rank, warnings, notes)
     return related
 

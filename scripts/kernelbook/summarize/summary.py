@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -23,7 +23,7 @@ class Summary:
     """What is printed of one trace; small, whatever the size of the trace.
 
     distributed: torch's distributedInfo. rank: see `related`.
-    notes: unusual properties of the file (`trace_notes`), each with code, count and message.
+    notes: unusual properties of the file (`trace_notes`).
     annotation: name or glob of the selected ranges, or None.
     ranges, annotations: with an annotation, of the selected ranges only.
     range_kernels, range_ops: as `kernels` and `ops`, of the selected ranges only; None without an annotation.
@@ -40,12 +40,12 @@ class Summary:
     annotations: list[AnnotationSummary]
     distributed: dict[str, Any] | None
     rank: int | None = None
-    notes: Sequence[Mapping[str, Any]] = ()
+    notes: Sequence[TraceWarning] = ()
     annotation: str | None = None
     range_kernels: list[dict[str, Any]] | None = None
     range_ops: list[dict[str, Any]] | None = None
 
-    def related(self, rank: int | None, more: Sequence[TraceWarning], notes: Sequence[Mapping[str, Any]]) -> Summary:
+    def related(self, rank: int | None, more: Sequence[TraceWarning], notes: Sequence[TraceWarning]) -> Summary:
         """The summary with its rank in its job, and with warnings and notes about it as a part of the job."""
         return replace(self, rank=rank, warnings=(*self.warnings, *more), notes=(*self.notes, *notes))
 
@@ -64,14 +64,14 @@ class Summary:
                 "kernels": self.kernels,
                 "ops": self.ops,
                 "rank": self.rank,
-                "notes": list(self.notes),
+                "notes": [asdict(note) for note in self.notes],
                 **(selected if self.annotation is not None else {}),
             },
             allow_nan=False,
         )
 
 
-def summarize(reading: TraceReading, notes: Sequence[Mapping[str, Any]] = ()) -> Summary:
+def summarize(reading: TraceReading, notes: Sequence[TraceWarning] = ()) -> Summary:
     """Summarize a reading; `notes` are about its file. With an annotation, only the selected ranges are kept."""
     frames = reading.frames
     ranges = frames["ranges"]

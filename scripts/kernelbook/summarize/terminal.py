@@ -44,7 +44,7 @@ def show(console: Console, summary: Summary) -> None:
     for warning in summary.warnings:
         console.print(Text(f"warning {warning.code}: {visible(warning.message)}", style="yellow"), soft_wrap=True)
     for note in summary.notes:
-        console.print(Text(f"note {note['code']}: {visible(note['message'])}"), soft_wrap=True)
+        console.print(Text(f"note {note.code}: {visible(note.message)}"), soft_wrap=True)
     if summary.annotations:
         console.print(_annotation_table(summary, console.width))
     chosen = f"the ranges {visible(summary.annotation or '')}"

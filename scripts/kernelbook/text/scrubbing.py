@@ -67,8 +67,10 @@ class Scrubber:
             return self._short_text(value)
         if isinstance(value, Mapping):
             return {self.value(key): self.value(item) for key, item in value.items()}
-        if isinstance(value, (list, tuple)):
+        if isinstance(value, list):
             return [self.value(item) for item in value]
+        if isinstance(value, tuple):  # the key and value of an entry of a map
+            return tuple(self.value(item) for item in value)
         return value
 
     def table(self, table: pa.Table) -> pa.Table:

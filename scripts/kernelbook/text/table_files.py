@@ -30,7 +30,7 @@ def write_tables(tables: Mapping[str, pa.Table], folder: Path) -> None:
 
 
 def _cells(column: pa.ChunkedArray) -> list[Any]:
-    values = column.to_pylist()
+    values = column.to_pylist(maps_as_pydicts="lossy")  # scrubbing may make two keys equal
     if pa.types.is_nested(column.type):
         return [None if value is None else json.dumps(value, ensure_ascii=False) for value in values]
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type) or pa.types.is_dictionary(column.type):

@@ -26,8 +26,7 @@ class Finding:
     None without ``time_us``. ``share``: part of the forward's whole time of that kind. ``text``: the fact. ``remedy``:
     what to do. ``positions``: the device activities of the representative forward concerned. ``kind``: recoverable (the
     remedy could save that time), spent (that time went there) or note (no time). ``time_low_us``, ``time_high_us``:
-    range over the processes, if the time is known for each. ``cases``: all cases concerned, joined by ", ", if there
-    are several.
+    range over the processes, if the time is known for each. ``cases``: all cases concerned, if there are several.
 
     ``theme``: findings of one rule and theme are merged by `together`; None for a finding that is never merged.
     ``subject``: short text used when findings are merged. ``run`` and ``case`` are set by `find`.
@@ -47,7 +46,7 @@ class Finding:
     kind: str = NOTE
     time_low_us: float | None = None
     time_high_us: float | None = None
-    cases: str | None = None
+    cases: tuple[str, ...] = ()
     theme: str | None = None
     subject: str = ""
 
@@ -166,7 +165,7 @@ def _merge(group: Sequence[Finding], yardsticks: set[str]) -> list[Finding]:
     if len(cases) == 1 or summary is None:
         return list(group)
     head = min(group, key=lambda finding: (finding.case in yardsticks, -(finding.time_us or 0.0)))
-    merged = replace(head, text=summary(group), evidence=_evidence(group), cases=", ".join(cases))
+    merged = replace(head, text=summary(group), evidence=_evidence(group), cases=tuple(cases))
     return [replace(merged, positions=(), time_low_us=None, time_high_us=None)]
 
 

@@ -66,10 +66,8 @@ def findings_of_weight(weighed: Weighed, anchors: Anchors) -> Table:
     """The findings of one weight over all cases."""
 
     def case(finding: Finding) -> Cell:
-        more = len(finding.cases.split(", ")) - 1 if finding.cases else 0
-        return cell(
-            case_link(finding.case, anchors), Part(f"and {more} more", "muted", finding.cases or "") if more else None
-        )
+        more, names = len(finding.cases) - 1, ", ".join(finding.cases)
+        return cell(case_link(finding.case, anchors), Part(f"and {more} more", "muted", names) if more > 0 else None)
 
     columns = (_COST, _SHARE, _KIND, Column("case", case), _RUN, Column("finding", _finding, css="wide"), _REMEDY)
     name = f"findings-{weighed.weight or 'unknown'}"

@@ -113,8 +113,8 @@ def headline_price(head: Headline, names: Sequence[str]) -> Table:
 
 
 def _cases(row: Answer) -> Part:
-    cases = row.cases.split(", ")
-    return Part(row.cases if len(cases) < 3 else formatting.plural(len(cases), "case"), title=row.cases)
+    names = ", ".join(row.cases)
+    return Part(names if len(row.cases) < 3 else formatting.plural(len(row.cases), "case"), title=names)
 
 
 _BACKEND: tuple[Column[Answer], ...] = (
@@ -136,8 +136,8 @@ def trusted(rows: Sequence[Trust], anchors: Anchors) -> Table:
     """Spreads, bounds and circumstances of each case on each run."""
 
     def listed(row: Trust, name: str) -> str | None:
-        value = getattr(row, name)
-        return formatting.clip(value, 80) if value else None
+        names: tuple[str, ...] | None = getattr(row, name)
+        return None if names is None else formatting.clip(", ".join(names) or "none", 80)
 
     columns: tuple[Column[Trust], ...] = (
         words("case", lambda row: case_link(row.case, anchors)),

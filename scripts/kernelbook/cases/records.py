@@ -1,0 +1,154 @@
+"""Frozen dataclasses as the rows of Arrow tables, and back: the fields of a class are the columns of its table.
+
+| type of the field | type of the column |
+| --- | --- |
+| str, Literal; int; float; bool | string; int64; double; bool |
+| tuple[T, ...] | list of T |
+| a dataclass | struct of its fields |
+| Mapping[str, T] | map from string to T |
+| Mapping[str, Any] | map from string to string, each value as JSON; see `value_text` |
+
+`T | None` has the type of T. A missing value is null, never a default.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+import pyarrow as pa
+
+SCALARS = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
+T = TypeVar("T")
+
+
+def doc(meaning: str) -> msgspec.Meta:
+    """What a column means, for use in `Annotated[type, doc("...")]`."""
+    return msgspec.Meta(description=meaning)
+
+
+def schema_of(kind: type, *without: str) -> pa.Schema:
+    """The columns of a dataclass, without the fields that are named."""
+    return pa.schema([(name, _arrow(hint)) for name, hint in _layout(kind).hints.items() if name not in without])
+
+
+def meanings(kind: type) -> dict[str, str]:
+    """Column -> its meaning, of the fields that have a `doc`."""
+    return {name: meaning for name, hint in _layout(kind).hints.items() if (meaning := _doc(hint))}
+
+
+def table_of(records: Iterable[Any], schema: pa.Schema) -> pa.Table:
+    """Instances of one dataclass as a table with these columns."""
+    return pa.Table.from_pylist([_row(record) for record in records], schema=schema)
+
+
+def _row(record: Any) -> dict[str, Any]:
+    free = {
+        name: {key: value_text(value) for key, value in getattr(record, name).items()}
+        for name in _layout(type(record)).free_maps
+    }
+    return {field.name: _plain(free.get(field.name, getattr(record, field.name))) for field in fields(record)}
+
+
+def _plain(value: Any) -> Any:
+    """A struct as dict, a map as list of pairs, as Arrow takes them."""
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return [(key, _plain(item)) for key, item in value.items()]
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    return value
+
+
+def records_of(kind: type[T], table: pa.Table) -> list[T]:
+    """The rows of a table as instances, each made by `record_of`."""
+    rows = table.to_pylist(maps_as_pydicts="lossy")  # scrubbing may make two keys equal
+    for name in set(_layout(kind).free_maps) & set(table.column_names):
+        for row in rows:
+            row[name] = {key: text_value(text) for key, text in (row[name] or {}).items()}
+    return [record_of(kind, row) for row in rows]
+
+
+def record_of(kind: type[T], row: Mapping[str, Any]) -> T:
+    """Plain values as an instance.
+
+    Keys that `kind` does not have are skipped. A missing key and a null take the field's default, or None; NaN counts
+    as null. Raises ValueError for a value of another type.
+    """
+    filled: dict[str, Any] = dict.fromkeys(_layout(kind).required)
+    filled |= {name: value for name, value in row.items() if not _is_missing(value)}
+    try:
+        return msgspec.convert(filled, kind)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"a row does not fit {kind.__name__}: {error}") from error
+
+
+def value_text(value: Any) -> str:
+    """A free-form value as JSON (`64`, `true`, `[1, 2]`); a text that is no JSON stands as it is (`bfloat16`)."""
+    return value if isinstance(value, str) and text_value(value) is value else json.dumps(value, sort_keys=True)
+
+
+def text_value(text: str) -> Any:
+    """The value that `value_text` wrote."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+class _Layout(NamedTuple):
+    """Of a dataclass: field -> annotation, the fields without a default, and those that are `Mapping[str, Any]`."""
+
+    hints: dict[str, Any]
+    required: tuple[str, ...]
+    free_maps: tuple[str, ...]
+
+
+_LAYOUTS: dict[type, _Layout] = {}
+
+
+def _layout(kind: type) -> _Layout:
+    if kind not in _LAYOUTS:
+        hints = get_type_hints(kind, include_extras=True)
+        _LAYOUTS[kind] = _Layout(
+            {field.name: hints[field.name] for field in fields(kind)},
+            tuple(f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING),
+            tuple(field.name for field in fields(kind) if _bare(hints[field.name]) == Mapping[str, Any]),
+        )
+    return _LAYOUTS[kind]
+
+
+def _doc(hint: Any) -> str | None:
+    metas = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    return next((meta.description for meta in metas if isinstance(meta, msgspec.Meta) and meta.description), None)
+
+
+def _bare(hint: Any) -> Any:
+    """The type without `Annotated` and without `| None`."""
+    while get_origin(hint) in (Annotated, Union, UnionType):
+        hint = next(part for part in get_args(hint) if part is not NoneType)
+    return hint
+
+
+def _arrow(hint: Any) -> pa.DataType:
+    kind = _bare(hint)
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return pa.string()
+    if origin is tuple:
+        return pa.list_(_arrow(arguments[0]))
+    if origin is Mapping:
+        return pa.map_(pa.string(), pa.string() if arguments[1] is Any else _arrow(arguments[1]))
+    if isinstance(kind, type) and is_dataclass(kind):
+        return pa.struct([(name, _arrow(inner)) for name, inner in _layout(kind).hints.items()])
+    return SCALARS[kind]
