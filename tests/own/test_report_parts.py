@@ -116,6 +116,14 @@ def test_the_chart_is_sound_svg_that_says_times_and_counts(swept):
     assert heights == sorted(heights, reverse=True)  # a longer time lies higher
 
 
+def test_each_point_stands_over_the_label_of_its_value(swept):
+    (found,) = swept([10.0, 20.0, 30.0, 40.0], [5, 5, 7, 7])
+    drawn = chart(found)
+    assert [tick.place for tick in drawn.x_ticks] == [0.125, 0.375, 0.625, 0.875]  # the middles of four equal parts
+    line = ElementTree.fromstring(drawn.panels[0].drawing).find("path[@class='dots run-0']")
+    assert [float(point.split()[0]) for point in line.get("d").strip("Mz").split("zM")] == [125, 375, 625, 875]
+
+
 def test_times_over_more_than_a_decade_are_drawn_by_powers_of_ten(swept):
     (found,) = swept([10.0, 100.0, 1000.0], [1, 1, 1])
     heights = dots(ElementTree.fromstring(svg_file(chart(found), file_style())))

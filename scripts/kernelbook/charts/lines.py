@@ -16,8 +16,6 @@ from kernelbook.text.units import NOT_AVAILABLE, significant
 Floats = npt.NDArray[np.float64]
 #: Points up to which each has a dot; more would be a smear.
 DOTS_UP_TO = 150
-#: Units that are left free at both sides.
-MARGIN = 8.0
 #: Times that span more than so many powers of ten have a logarithmic axis.
 DECADES_FOR_LOG = 1.0
 
@@ -83,7 +81,7 @@ def around(values: Floats) -> Scale:
 
 def across(x: float, first: float, last: float) -> float:
     """The place of `x` on an axis from `first` to `last`, in units."""
-    return MARGIN + (x - first) / max(last - first, 1.0) * (WIDTH - 2 * MARGIN)
+    return (x - first) / (last - first) * WIDTH
 
 
 def lines_drawing(

@@ -20,6 +20,7 @@ from kernelbook.history.verdicts import metric_changes
 
 SPARK_NIGHTS = 90
 MONTH = 30
+MARGIN = 0.008  # of the span of nights, free at both ends of a chart
 TITLES = {"forward_time_us": "Forward time, µs", "device_time_us": "Device time, µs"}
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -105,11 +106,13 @@ def _chart(title: str, lines: Sequence[Line], marks: Sequence[Mark], label: str)
     if not lines:
         return []
     scale = around(np.concatenate([line.y[np.isfinite(line.y)] for line in lines]))
-    ends = float(min(line.x[0] for line in lines)), float(max(line.x[-1] for line in lines))
+    first, last = float(min(line.x[0] for line in lines)), float(max(line.x[-1] for line in lines))
+    margin = MARGIN * max(last - first, 1.0)
+    ends = first - margin, last + margin
     letters = tuple(Label(across(m.x, *ends) / 1000, 0, m.letter, m.tone) for m in marks if m.letter)
     values = tuple(Tick(scale.down(step) / 100, number(step)) for step in scale.steps)
     panel = Panel(lines_drawing(lines, scale, ends, label, marks), y_ticks=values, labels=letters)
-    days = np.unique(np.linspace(*ends, 4).round().astype(int)) if ends[1] > ends[0] else [int(ends[0])]
+    days = np.unique(np.linspace(first, last, 4).round().astype(int))
     dates = tuple(Tick(across(int(day), *ends) / 1000, date.fromordinal(int(day)).isoformat()) for day in days)
     return [Chart(title, "trend", title, (panel,), dates)]
 
