@@ -9,12 +9,16 @@ from statistics import median
 import pytest
 
 from kernelbook.cases import Activity, Call, CaseFacts, Forward
-from kernelbook.judge.findings import find_in_run
+from kernelbook.judge.cost_model import Ceilings
+from kernelbook.judge.findings import find, find_in_run
+from kernelbook.judge.findings.overhead import blocking_calls, wait_remedy
 from kernelbook.judge.occupancy import achievable_occupancy, theoretical_occupancy
+from kernelbook.judge.time_line import Wait
 from kernelbook.text.units import duration
 from tests.insight.insight_findings import found, one, small, unprofiled
 from tests.insight.insight_recorded import Facts, Look
 from tests.insight.insight_traces import H200, Trace
+from tests.insight.test_time_split import fault_facts, recorded_faults
 
 # --- copies ----------------------------------------------------------------------------------------------------------
 
@@ -157,7 +161,7 @@ def test_kernels_of_an_older_architecture_are_named(recorded_facts: Facts) -> No
     finding = one(recorded_facts["sdpa-efficient-eager"], "older-architecture")
     assert finding.text.startswith("Built for an older architecture than the sm90 of this device: fmha_cutlassF")
     assert found(recorded_facts["sdpa-cudnn-eager"], "older-architecture") == []  # sm90
-    assert found(recorded_facts["sdpa-flash-eager"], "older-architecture") == []  # the name does not say
+    assert one(recorded_facts["sdpa-flash-eager"], "older-architecture").subject.endswith("(sm80, FlashAttention 2)")
 
 
 # --- products --------------------------------------------------------------------------------------------------------
@@ -223,3 +227,95 @@ def test_products_that_differ_less_than_the_processes_do_are_no_finding() -> Non
     slower = tuple(replace(a, duration_us=a.duration_us + 2.0) for a in first.activities)
     both = (first, replace(first, process=2, activities=slower))
     assert found(replace(two_products((16, 64), (10.0, 11.0)), forwards=both), "unequal-gemms") == []
+
+
+# --- remedies fit their causes ---------------------------------------------------------------------------------------
+
+FFMA = "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize256x128x8_stage3_ffma_aligna4_alignc4_execute_kernel"
+SM80 = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x1_nn"
+FLASH_2 = "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4, false, false>>"
+FLASH_3 = "void cutlass::device_kernel<flash::enable_sm90<flash::FlashAttnFwdSm90<flash::CollectiveMainloopFwd<2>>>>"
+AVAILABLE = "FlashAttention 3 and SDPA's CUDNN_ATTENTION backend have kernels for this device."
+
+
+def recorded_fault(name: str) -> CaseFacts:
+    """One of the recorded faults, see ``faults/README.md``, with its median unprofiled forward."""
+    return fault_facts(name, dict(recorded_faults())[name])
+
+
+def older(tmp_path: Path, name: str, capability: str = "9.0") -> list[str]:
+    """Remedies of older-architecture for a forward of one kernel."""
+    trace = Trace()
+    for _ in range(3):
+        trace.forward([(name, 50.0)])
+    facts = small(tmp_path, trace, device={"type": "cuda", "name": "a GPU", "capability": capability})
+    return [finding.remedy for finding in found(facts, "older-architecture")]
+
+
+def test_kernels_on_cuda_cores_are_not_told_to_use_tensor_core_instructions(tmp_path: Path) -> None:
+    assert older(tmp_path, FFMA) == []
+
+
+def test_tensor_core_kernels_of_an_older_architecture_lack_its_instructions(tmp_path: Path) -> None:
+    (remedy,) = older(tmp_path, SM80)
+    assert "wgmma" in remedy
+
+
+def test_flash_attention_2_on_hopper_has_a_successor(tmp_path: Path) -> None:
+    assert older(tmp_path, FLASH_2) == [AVAILABLE]
+
+
+@pytest.mark.parametrize(("name", "capability"), [(FLASH_3, "9.0"), (FLASH_2, "8.0"), (FLASH_2, "12.0")])
+def test_without_a_newer_attention_nothing_is_said(tmp_path: Path, name: str, capability: str) -> None:
+    assert older(tmp_path, name, capability) == []
+
+
+def test_a_misaligned_product_is_to_be_padded() -> None:
+    facts = recorded_fault("gemm_fp16_k_odd")
+    (finding,) = found(facts, "older-architecture")
+    assert finding.remedy.startswith("Pad k = 1023 to a multiple of 8")
+    assert found(recorded_fault("gemm_fp16_k_even"), "older-architecture") == []
+
+
+def test_a_forward_that_waits_is_told_to_drop_the_wait(tmp_path: Path) -> None:
+    trace = Trace()
+    for _ in range(3):  # three waits of 4 us each in 100 us of CPU time, and 60 us of device work
+        waits = [("cuda_runtime", "cudaStreamSynchronize")]
+        trace.forward([("a_kernel", 20.0)] * 3, op="aten::_local_scalar_dense", inside=waits)
+    finding = one(small(tmp_path, trace), "overhead-bound")
+    assert finding.remedy.startswith("Keep the value on the device")
+    assert "graph" not in finding.remedy
+
+
+@pytest.mark.parametrize("fault", ["synchronize_in_forward", "cpu_in_forward", "copy_pinned_blocking"])
+def test_a_forward_that_a_graph_cannot_capture_is_not_told_to_use_one(fault: str) -> None:
+    facts = recorded_fault(fault)
+    assert blocking_calls(facts)
+    assert not any("CUDA graph" in finding.remedy for finding in find(facts))
+
+
+def test_a_read_value_is_to_stay_on_the_device() -> None:
+    wait = Wait("cudaStreamSynchronize", "synchronization", "aten::_local_scalar_dense", 80.0, 1)
+    assert wait_remedy(wait).startswith("Keep the value on the device")
+    sized = Wait("cudaStreamSynchronize", "synchronization", "aten::nonzero", 80.0, 1)
+    assert "whose output size depends on the data" in wait_remedy(sized)
+    allocation = Wait("cudaMalloc", "allocation", "aten::empty", 2500.0, 2)
+    assert wait_remedy(allocation).endswith("(cudaMalloc from aten::empty).")
+
+
+def test_no_finding_of_a_cpu_run_mentions_a_cuda_graph(recorded_facts: Facts) -> None:
+    facts = recorded_facts["linear-compile"]
+    forwards = tuple(replace(f, activities=(), device_time_us=None, device_busy_us=None) for f in facts.forwards)
+    cpu = replace(facts, forwards=forwards, device_type="cpu", device_time_us=None, device_busy_us=None, kernels=None)
+    findings = find(cpu)
+    assert findings
+    assert not cpu.on_device
+    assert [finding.rule for finding in findings if "CUDA graph" in finding.remedy] == []
+
+
+def test_a_slow_cast_is_not_told_to_be_contiguous() -> None:
+    ceilings = Ceilings({"16-bit": 814e12, "fp32": 67e12}, 4.2e12)
+    slow = [f for f in find(recorded_fault("casts_up_and_down"), ceilings=ceilings) if f.rule == "slow-pointwise"]
+    casts = [finding for finding in slow if "[copy] moves" in finding.text]
+    assert len(casts) == 8
+    assert {finding.remedy.partition(",")[0] for finding in casts} == {"Keep one element type along this path"}

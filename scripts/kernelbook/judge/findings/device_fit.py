@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from statistics import mean
 
@@ -224,21 +225,65 @@ def _older(group: Sequence[Finding]) -> str:
     _older,
 )
 def older_architecture(scene: Scene) -> Iterator[Finding]:
-    """By the major number of the compute capability."""
-    own = (scene.facts.capability or "").partition(".")[0]
-    older = [k for k in heavy(scene) if own.isdigit() and 0 < _major(k) < int(own)]
+    """By the major number of the compute capability.
+
+    Kernels on CUDA cores are skipped: newer architectures add tensor-core instructions, which they do not use.
+    """
+    major = scene.facts.device_properties.get("computeMajor", "")  # a bare trace has no measurement beside it
+    own = (scene.facts.capability or str(major)).partition(".")[0]
+    older = [k for k in heavy(scene) if own.isdigit() and _is_older(k, int(own)) and k.decoded.tensor_cores != "no"]
     if not older:
         return
-    each = ", ".join(f"{k.label} ({k.decoded.architecture})" for k in older)
-    kinds = dict.fromkeys(f"{maker(k)} ({k.decoded.architecture})" for k in older)
+    each = ", ".join(f"{k.label} ({_built_for(k)})" for k in older)
+    kinds = dict.fromkeys(f"{maker(k)} ({_built_for(k)})" for k in older)
     text = f"Built for an older architecture than the sm{own}0 of this device: {each}."
-    remedy = (
-        "Look for an implementation built for this device; on sm90 the tensor cores reach their full rate only by "
-        "wgmma, which older kernels do not issue."
-    )
-    yield note("older-architecture", each, remedy, text, positions(older), theme="", subject=", ".join(kinds))
+    remedy = _newer(scene, older, int(own))
+    yield note("older-architecture", each, remedy, text, positions(older), theme=remedy, subject=", ".join(kinds))
+
+
+#: Bytes of an operand's element.
+ELEMENT_SIZES = {"fp64": 8, "fp32": 4, "tf32": 4, "16-bit": 2, "fp8": 1}
+#: Kernels of FlashAttention 2, which is built for sm80; those of later versions have other names.
+FLASH_ATTENTION_2 = re.compile(r"\bflash_(fwd|bwd)_\w*kernel")
+#: Major compute capability -> FlashAttention for it, and the instructions that older kernels lack.
+NEWER_ATTENTION = {9: "FlashAttention 3", 10: "FlashAttention 4"}
+NEWER_INSTRUCTIONS = {9: "wgmma", 10: "tcgen05.mma"}
+#: Bytes of a row for which cuBLAS has kernels of the newest architecture.
+ALIGNMENT_BYTES = 16
+
+
+def _newer(scene: Scene, older: Sequence[Activity], capability: int) -> str:
+    """The remedy for these kernels: a newer FlashAttention, aligned sizes, or another implementation."""
+    if capability in NEWER_ATTENTION and any(k.family == "attention" for k in older):
+        return f"{NEWER_ATTENTION[capability]} and SDPA's CUDNN_ATTENTION backend have kernels for this device."
+    places = positions(older)
+    for gemm in gemm_costs(scene.facts):
+        elements = ALIGNMENT_BYTES // ELEMENT_SIZES.get(gemm.compute_type or "", 4)
+        odd = [f"{name} = {getattr(gemm, name)}" for name in ("m", "n", "k") if getattr(gemm, name) % elements]
+        if gemm.position in places and odd:
+            return (
+                f"Pad {' and '.join(odd)} to a multiple of {elements}: rows that are not aligned to {ALIGNMENT_BYTES} "
+                "bytes exclude the kernels for this device."
+            )
+    instructions = NEWER_INSTRUCTIONS.get(capability)
+    more = f", which use {instructions}" if instructions else ""
+    return f"Look for an implementation with kernels for this device{more}: the full rate of tensor cores needs them."
+
+
+def _is_older(kernel: Activity, capability: int) -> bool:
+    """Whether an implementation with kernels for the device may exist."""
+    if FLASH_ATTENTION_2.search(kernel.name) and capability not in NEWER_ATTENTION:
+        return False
+    return 0 < _major(kernel) < capability
+
+
+def _built_for(kernel: Activity) -> str:
+    """``sm80``, or ``sm80, FlashAttention 2``, whose names do not state it; empty if it is unknown."""
+    if kernel.family == "attention" and FLASH_ATTENTION_2.search(kernel.name):
+        return "sm80, FlashAttention 2"
+    return kernel.decoded.architecture or ""
 
 
 def _major(kernel: Activity) -> int:
-    digits = (kernel.decoded.architecture or "").removeprefix("sm")
-    return int(digits) // 10 if digits.isdigit() else 0
+    digits = re.match(r"sm(\d+)\d", _built_for(kernel))
+    return int(digits[1]) if digits else 0

@@ -23,6 +23,7 @@ from kernelbook.judge.findings.costs import (
 )
 from kernelbook.judge.findings.peers import loses_for_nothing, loss_to_eager
 from kernelbook.judge.findings.rules import FORWARD, SPENT, Finding, Scene, rule
+from kernelbook.judge.time_line import ALLOCATION, BLOCKING_COPY, SYNCHRONIZATION, TimeLine, Wait
 from kernelbook.text.units import duration, plural
 
 #: Parts of a forward's CPU time.
@@ -36,6 +37,19 @@ WRAPPER_RANGE = re.compile(
 )
 #: The range of the code that Inductor generated, which allocates and launches.
 OUTPUT_RANGE = "## Call CompiledFxGraph"
+#: Calls that block the CPU are the main cause from this share of the CPU time.
+LEAST_WAIT = 0.1
+#: Ops that copy a value to the CPU, and ops whose output size must be known on the CPU; both wait for the device.
+READING_OPS = {"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal"}
+SIZED_BY_DATA = {"aten::nonzero", "aten::masked_select", "aten::_unique2", "aten::unique_consecutive", "aten::index"}
+WAIT_REMEDIES = {
+    SYNCHRONIZATION: "Remove the synchronization from the forward, or move it after the last step",
+    ALLOCATION: (
+        "Reuse memory instead of allocating it in the forward: warm up with the largest input, do not call "
+        "torch.cuda.empty_cache(), or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+    ),
+    BLOCKING_COPY: "Copy from pinned memory with non_blocking=True, ahead of the forward that needs the data",
+}
 #: Smaller parts of the CPU time are left out of texts.
 LEAST_PART = 0.05
 
@@ -154,22 +168,50 @@ def cpu_words(facts: CaseFacts) -> str:
 
 def _remedy(scene: Scene) -> str:
     """By the largest part: less of torch.compile's wrapper, or fewer and larger ops."""
+    waits = blocking_calls(scene.facts)
+    if sum(wait.time_us for wait in waits) >= LEAST_WAIT * (scene.facts.cpu_time_us or 0.0) and waits:
+        return wait_remedy(waits[0])
     parts, facts = cpu_parts(scene.facts), scene.facts
     compiled = parts.get(WRAPPER, 0.0) + parts.get(OUTPUT_CODE, 0.0)
     if compiled > max((share for name, share in parts.items() if name not in (WRAPPER, OUTPUT_CODE)), default=0.0):
         return wrapper_remedy(scene)
+    if waits or not facts.on_device:
+        return "Give each op more work, for example by a larger batch."
     if (facts.launches or 0) < 2:
         return "Give the call more work (a larger batch), or capture more of the model than this in one CUDA graph."
-    return "Give each op more work, or replay the forward as a CUDA graph, which spares its ops and launches."
+    return "Give each op more work, or replay the forward as a CUDA graph, which avoids the CPU time of its launches."
+
+
+def blocking_calls(facts: CaseFacts) -> list[Wait]:
+    """Calls in the forward that block the CPU, longest first; a CUDA graph cannot capture a forward with any of them.
+
+    Empty without device activities.
+    """
+    forward = facts.representative
+    if forward is None or forward.start_us is None or not facts.on_device:
+        return []
+    return [wait for wait in TimeLine(facts, forward).waits() if wait.kind in WAIT_REMEDIES]
+
+
+def wait_remedy(wait: Wait) -> str:
+    """How to avoid a call that blocks the CPU."""
+    op = wait.op or ""
+    if wait.kind == SYNCHRONIZATION and op in READING_OPS:
+        return f"Keep the value on the device, or read it once after the last step: {op} waits for the device."
+    if wait.kind == SYNCHRONIZATION and op in SIZED_BY_DATA:
+        return f"Replace {op}, whose output size depends on the data, by an op with a fixed size (torch.where, a mask)."
+    origin = f"{wait.name} from {op}" if op else wait.name
+    return f"{WAIT_REMEDIES[wait.kind]} ({origin})."
 
 
 def wrapper_remedy(scene: Scene) -> str:
     """Less CPU time in torch.compile's wrapper; eager only if it was measured and is faster."""
     ways = ["compile a larger part of the model, so that one wrapper serves more kernels"]
-    if not any(activity.graph for activity in scene.activities):
+    capturable = scene.facts.on_device and not blocking_calls(scene.facts)
+    if capturable and not any(activity.graph for activity in scene.activities):
         ways.insert(
             0,
-            "replay the forward as a CUDA graph: torch.cuda.graph spares wrapper and launches, "
+            "replay the forward as a CUDA graph: torch.cuda.graph avoids wrapper and launches, "
             "torch.compile(mode='reduce-overhead') the launches alone",
         )
     loss = loss_to_eager(scene)

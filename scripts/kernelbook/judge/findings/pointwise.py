@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from kernelbook.cases import Activity, CaseFacts
 from kernelbook.judge.cost_model import Ceilings, KernelCost, kernel_costs
 from kernelbook.judge.findings.attention_backends import MATH, fused_backend
+from kernelbook.judge.findings.copies import converts
 from kernelbook.judge.findings.costs import part, percent, severity
 from kernelbook.judge.findings.rules import DEVICE, RECOVERABLE, Finding, Scene, rule
 from kernelbook.text.units import duration, significant
@@ -98,6 +99,11 @@ def _best(
 def _remedy(scene: Scene, kernel: Activity) -> str:
     if MATH in kernel.ops:
         return f"SDPA's math backend launches it, so that no caller can change it: {fused_backend(scene)}."
+    if converts(kernel):
+        return (
+            "Keep one element type along this path, so that no conversion is needed: store weights in the type that "
+            "is computed in, and enable autocast once around the model; torch.compile fuses a remaining conversion."
+        )
     if kernel.family in ROWWISE and kernel.decoded.library == "ATen":
         return "Let torch.compile fuse it with what stands before it; in attention a fused backend does without it."
     if kernel.decoded.library == "ATen" and "vectorized" not in kernel.label:
