@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -38,12 +37,6 @@ _LONGEST_US = 1e13  # 115 days: an end without a start
 _FARTHEST_US = 9e15  # about 285 years: more does not fit into integer ns
 _APART_NS = 3600 * 10**9  # events of one profiler window are never this far apart
 
-_category: Callable[[Event], str | None] = attrgetter("cat")
-_thread: Callable[[Event], tuple[int | str | None, int | str | None]] = attrgetter("pid", "tid")
-_pid: Callable[[Event], int | str | None] = attrgetter("pid")
-_start: Callable[[Event], float | str | None] = attrgetter("ts")
-_duration: Callable[[Event], float | str | None] = attrgetter("dur")
-
 
 def cpu_kind(category: str | None) -> int | None:
     """Kind of a CPU row, or None for any other category. `*_runtime` and `*_driver` cover every vendor's calls."""
@@ -72,6 +65,7 @@ class CpuRows:
     ordinal: position of the row among all CPU rows of the files.
     """
 
+    threads: list[tuple[int | str, int | str]]
     kind: Ints
     name: Ints
     thread: Ints
@@ -80,20 +74,10 @@ class CpuRows:
     correlation: Ints
     step: Flags
     ordinal: Ints
-    threads: list[tuple[int | str, int | str]]
 
     def take(self, order: Ints) -> CpuRows:
-        return CpuRows(
-            kind=self.kind[order],
-            name=self.name[order],
-            thread=self.thread[order],
-            start=self.start[order],
-            end=self.end[order],
-            correlation=self.correlation[order],
-            step=self.step[order],
-            ordinal=self.ordinal[order],
-            threads=self.threads,
-        )
+        arrays = [getattr(self, name)[order] for name in self.__dataclass_fields__ if name != "threads"]
+        return CpuRows(self.threads, *arrays)
 
     def processes(self) -> tuple[list[int | str], Ints]:
         """(pids, per row an index into them)."""
@@ -110,6 +94,7 @@ class DeviceRows:
     lane: index into `lanes`, a list of (pid of the event, device), which keeps merged processes apart.
     """
 
+    lanes: list[tuple[int | str, int | str]]
     category: Ints
     name: Ints
     start: Ints
@@ -123,7 +108,6 @@ class DeviceRows:
     bytes: Ints
     occupancy: Floats
     lane: Ints
-    lanes: list[tuple[int | str, int | str]]
 
 
 @dataclass
@@ -168,14 +152,15 @@ class ColumnBuilder:
 
     def add(self, events: Sequence[Event]) -> None:
         complete = [event for event in events if event.ph == "X"]
-        categories = list(map(_category, complete))
-        for category in set(categories) - self._categories:
+        for category in {event.cat for event in complete} - self._categories:
             self._classify(category)
-        for category in filter(self._unknown.__contains__, categories if self._unknown else ()):
-            self._unknown[category] += 1
-        if cpu := list(compress(complete, map(self._cpu_kinds.__contains__, categories))):
+        for event in complete if self._unknown else ():
+            if event.cat in self._unknown:
+                self._unknown[event.cat] += 1
+        cpu_kinds, device_kinds = self._cpu_kinds, self._device_kinds
+        if cpu := [event for event in complete if event.cat in cpu_kinds]:
             self._add_cpu(cpu)
-        if device := list(compress(complete, map(self._device_kinds.__contains__, categories))):
+        if device_kinds and (device := [event for event in complete if event.cat in device_kinds]):
             self._add_device(device)
 
     def end_window(self) -> None:
@@ -211,13 +196,13 @@ class ColumnBuilder:
             events = list(compress(events, valid))
             start, end, ordinal = start[valid], end[valid], ordinal[valid]
         count = len(events)
-        kind = np.fromiter(map(self._cpu_kinds.__getitem__, map(_category, events)), np.int8, count)
+        kind = np.array([self._cpu_kinds[event.cat] for event in events], np.int8)
         correlation = np.full(count, MISSING)
         calls = kind == RUNTIME
         if calls.any():
             correlation[calls] = _integers([e.args.correlation if e.args else None for e in compress(events, calls)])
         name = self._names.of([event.name or "" for event in events], count)
-        thread = self._threads.of(map(_thread, events), count)
+        thread = self._threads.of([(event.pid, event.tid) for event in events], count)
         self._cpu.append((kind, name, thread, start, end, correlation, ordinal))
 
     def _add_device(self, events: list[Event]) -> None:
@@ -233,7 +218,7 @@ class ColumnBuilder:
         streams = [a.stream if a.stream is not None else _stream(e.tid) for a, e in zip(args, events, strict=True)]
         self._device.append(
             (
-                np.fromiter(map(self._device_kinds.__getitem__, map(_category, events)), np.int8, count),
+                np.array([self._device_kinds[event.cat] for event in events], np.int8),
                 self._names.of([event.name or "" for event in events], count),
                 start,
                 end,
@@ -245,7 +230,7 @@ class ColumnBuilder:
                 _counts([a.shared_memory for a in args]),
                 _counts([a.bytes for a in args]),
                 _floats([a.occupancy for a in args]),
-                self._lanes.of(zip(map(_pid, events), devices, strict=True), count),
+                self._lanes.of(zip([event.pid for event in events], devices, strict=True), count),
             )
         )
 
@@ -263,7 +248,7 @@ class ColumnBuilder:
         kind[step] = ANNOTATION  # older formats call the step an operator
         thread, threads = self._merged_threads(thread)
         return Columns(
-            cpu=CpuRows(kind, name, thread, start, end, correlation, step, ordinal, threads),
+            cpu=CpuRows(threads, kind, name, thread, start, end, correlation, step, ordinal),
             device=self._device_rows(device),
             names=list(self._names),
             origin=origin,
@@ -277,14 +262,8 @@ class ColumnBuilder:
         """The activities by start, device and stream."""
         order = np.lexsort((columns[5], columns[4], columns[2]))
         columns[7] = columns[7].reshape(-1, 6)
-        category, name, start, end, device, stream, correlation, sizes, *counts, occupancy, lane = (
-            column[order] for column in columns
-        )
-        registers, shared_memory, size = counts
-        return DeviceRows(
-            category, name, start, end, device, stream, correlation, sizes, registers, shared_memory, size, occupancy,
-            lane, lanes=[(identity(pid), identity(number)) for pid, number in self._lanes],
-        )  # fmt: skip
+        lanes = [(identity(pid), identity(number)) for pid, number in self._lanes]
+        return DeviceRows(lanes, *(column[order] for column in columns))
 
     def _merged_threads(self, thread: Ints) -> tuple[Ints, list[tuple[int | str, int | str]]]:
         """The same thread, written as a number and as a string, becomes one thread."""
@@ -322,8 +301,8 @@ def median(values: Ints) -> float:
 
 def _times(events: list[Event]) -> tuple[Ints, Ints, Flags]:
     """(starts in ns, ends in ns, whether both are finite, not negative and not longer than any program runs)."""
-    start = _floats(list(map(_start, events)))
-    length = _floats(list(map(_duration, events)))
+    start = _floats([event.ts for event in events])
+    length = _floats([event.dur for event in events])
     with np.errstate(invalid="ignore"):
         valid: Flags = (start >= 0) & (length >= 0) & (length < _LONGEST_US) & (start + length < _FARTHEST_US)
     if not valid.all():
