@@ -68,13 +68,14 @@ def _agreement(rows: Sequence[Trust]) -> Iterable[Statement]:
         "busy in the profile, within 2 %"
     )
     tenth = f"{DISAGREE_FROM * 100:.0f} %"
-    for lead, of_lead in (
+    groups: tuple[tuple[str, Callable[[Trust], bool]], ...] = (
         (f"It takes longer by 2 to {tenth}", lambda row: row.bound == "gpu" and _ratio(row) > 1 + WITHIN),
         (f"It takes longer by more than {tenth}, bound by launches", lambda row: row.bound == "launches"),
         (f"It takes longer by more than {tenth}, and it is unclear why", lambda row: row.bound == "unclear"),
         ("It takes less by more than 2 %", lambda row: _ratio(row) < 1 - WITHIN),
-    ):
-        matching = [row for row in judged if of_lead(row)]
+    )
+    for lead, belongs in groups:
+        matching = [row for row in judged if belongs(row)]
         if matching:
             yield Statement(f"{lead} ({len(matching)})", _cases(matching, rows))
     divided = [row for row in judged if row.bound_processes is not None and row.bound_processes < row.processes]

@@ -191,8 +191,11 @@ def environment(runs: Sequence[Run], rows: Iterable[tuple[str, tuple[str, ...], 
         "device": lambda value: formatting.listed(value, 200),
     }
 
+    def short(value: str) -> str:
+        return formatting.clip(value, 200)
+
     def line(label: str, values: tuple[str, ...], differ: bool) -> Line:
-        show = limits.get(label, lambda value: formatting.clip(value, 200))
+        show = limits.get(label, short)
         mark = Part("≠", "muted", "differs between runs") if differ else None
         return Line((cell(label, mark), *(cell(show(v) if v else None) for v in values)), "differ" if differ else "")
 
