@@ -1,20 +1,22 @@
-"""Write the reference pages of the docs from what they describe: schemas, tables, help texts.
+"""Write the generated files: the reference pages of the docs, and the schema of guesses.
 
 Examples:
-  python scripts/reference_docs.py            write docs/reference/
-  python scripts/reference_docs.py --check    say which pages are out of date
+  python scripts/reference_docs.py            write docs/reference/ and expect.schema.json
+  python scripts/reference_docs.py --check    list the files that are out of date
 
-Exit status: 0 all current, 1 with --check where a page is out of date.
+Exit status: 0 all current, 1 with --check if a file is out of date.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from kernelbook.command import run
+from kernelbook.judge.expectations import expect_schema
 from kernelbook.reference import reference_pages
 
 HOME = Path(__file__).resolve().parent.parent
@@ -22,17 +24,17 @@ HOME = Path(__file__).resolve().parent.parent
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; name the pages that are out of date")
+    parser.add_argument("--check", action="store_true", help="write nothing; list the files that are out of date")
     args = parser.parse_args(argv)
-    folder = HOME / "docs" / "reference"
-    pages = reference_pages(HOME)
-    stale = [name for name, text in pages.items() if not _is(folder / name, text)]
+    files = {f"docs/reference/{name}": text for name, text in reference_pages(HOME).items()}
+    files["workflow/schemas/expect.schema.json"] = json.dumps(expect_schema(), indent=1, ensure_ascii=False) + "\n"
+    stale = [name for name, text in files.items() if not _is(HOME / name, text)]
     for name in stale:
         if args.check:
-            print(f"docs/reference/{name}: out of date: run python scripts/reference_docs.py", file=sys.stderr)
+            print(f"{name}: out of date: run python scripts/reference_docs.py", file=sys.stderr)
         else:
-            (folder / name).write_text(pages[name], encoding="utf-8")
-            print(f"wrote docs/reference/{name}")
+            (HOME / name).write_text(files[name], encoding="utf-8")
+            print(f"wrote {name}")
     return 1 if stale and args.check else 0
 
 

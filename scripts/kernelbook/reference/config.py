@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelbook.config.errors import TYPE_NAMES, config_schema
+from kernelbook.judge.expectations import expect_schema
 from kernelbook.reference.markdown import inline, table
 
 Schema = Mapping[str, Any]
@@ -44,7 +45,7 @@ def config_page(schemas: Path) -> str:
 
 def guesses_page(schemas: Path) -> str:
     """Every word of `expect:`."""
-    schema = json.loads((schemas / "expect.schema.json").read_text(encoding="utf-8"))
+    schema = expect_schema()
     whole = Resolver(schemas, schema)
     words = schema["properties"].items()
     rows = [(f"`{word}`", _kind(whole.follow(value)), _about(whole.follow(value))) for word, value in words]
