@@ -20,6 +20,7 @@ from kernelbook.config.loading import load_config
 from kernelbook.containers.probe import probe
 from kernelbook.edition.collect import collect
 from kernelbook.extraction.process_tables import Origin, tables_of, write_tables
+from kernelbook.plan.plan_texts import plan_json
 from kernelbook.plan.planning import Plan, make_plan
 from kernelbook.report.rendering import render_report
 
@@ -51,7 +52,7 @@ def collect_example(scratch: Path) -> Path:
         (results / spec.name / "run.json").write_text(json.dumps(status), encoding="utf-8")
         extract(plan, spec.name, status, results)
     edition = scratch / "edition"
-    collect(json.loads(plan.as_json()), results).write(edition)
+    collect(json.loads(plan_json(plan)), results).write(edition)
     return edition
 
 

@@ -24,6 +24,7 @@ from kernelbook.containers import probe
 from kernelbook.containers.images import ImageError
 from kernelbook.history.site.webhook import message
 from kernelbook.history.store import Store
+from kernelbook.plan.plan_texts import inputs_json, plan_json
 from kernelbook.plan.planning import make_plan
 from tests.privacy.planted import CREDENTIALS, PATHS, PLANTED, leaks, texts
 
@@ -112,13 +113,13 @@ def run_night(root: Path, folder: Path, elsewhere: Path) -> str:
     }
     plan = make_plan(load_config(config, root / "workflow" / "schemas"), folder, root, containers_on=True)
     results = folder / plan.results
-    (results / "plan.json").write_text(plan.as_json(), encoding="utf-8")
+    (results / "plan.json").write_text(plan_json(plan), encoding="utf-8")
     for run in plan.runs:
         at = ["--output", str(results / run.name / "run.json")]
         assert probe_run.main(["--run-spec", plan.run_json(run.name), *at]) == 0
     for run in plan.runs_with_cases():
         at, logs = results / run.name, folder / "logs" / run.name
-        (at / "inputs.json").write_text(plan.inputs_json(run.name), encoding="utf-8")
+        (at / "inputs.json").write_text(inputs_json(plan, run.name), encoding="utf-8")
         given = ["--inputs", str(at / "inputs.json"), "--run-file", str(at / "run.json"), "--logs", str(logs)]
         assert extract_run.main([*given, "--output", str(at)]) == 0
     edition, history, report = str(results / "edition"), str(folder / "history"), folder / "reports" / NIGHT

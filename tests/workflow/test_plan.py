@@ -5,6 +5,7 @@ import json
 import pytest
 
 from kernelbook.config.loading import load_config
+from kernelbook.plan.plan_texts import plan_json
 from kernelbook.plan.planning import make_plan
 from kernelbook.trace.recorded import recorded_cases
 
@@ -157,14 +158,14 @@ def test_a_good_measurement_is_never_repeated_by_retry_failed(plan_of):
 
 
 def test_the_digest_follows_guesses_and_left_out_runs_but_not_the_clock(plan_of):
-    assert plan_of().as_json() == plan_of().as_json()
-    assert plan_of().as_json() != plan_of(containers_on=True).as_json()
+    assert plan_json(plan_of()) == plan_json(plan_of())
+    assert plan_json(plan_of()) != plan_json(plan_of(containers_on=True))
     cases = {**RAW["cases"], "mlp-eager": {**RAW["cases"]["mlp-eager"], "note": "other"}}
-    assert plan_of().as_json() != plan_of(cases=cases).as_json()
+    assert plan_json(plan_of()) != plan_json(plan_of(cases=cases))
 
 
 def test_cases_that_no_run_takes_are_not_in_the_edition(plan_of):
-    listed = json.loads(plan_of(only_runs=["traces"]).as_json())["cases"]
+    listed = json.loads(plan_json(plan_of(only_runs=["traces"])))["cases"]
     assert {case["case"] for case in listed} == {"step-1", "trace-9.pt.trace", "deep-job"}
 
 

@@ -12,9 +12,9 @@ rule write_inputs:
     conda:
         "../envs/host.yaml"
     params:
-        digest=lambda wildcards: digest(PLAN.inputs_json(wildcards.run)),
+        digest=lambda wildcards: digest(inputs_json(PLAN, wildcards.run)),
         # functions of `output` are left out of the reasons for a job that Snakemake prints
-        inputs=lambda wildcards, output: PLAN.inputs_json(wildcards.run),
+        inputs=lambda wildcards, output: inputs_json(PLAN, wildcards.run),
     message:
         "Listing the processes of {wildcards.run}"
     shell:

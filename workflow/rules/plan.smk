@@ -15,7 +15,8 @@ from kernelbook.history.nights import finished, for_target
 from kernelbook.containers.images import ImageError
 from kernelbook.sources.workload_source import Places
 from kernelbook.plan.made_tables import forget_incomplete
-from kernelbook.plan.planning import digest, host_python, make_plan
+from kernelbook.plan.plan_texts import digest, inputs_json, plan_json, summary
+from kernelbook.plan.planning import host_python, make_plan
 from kernelbook.plan.side_by_side import measurements_at_once
 
 if MAIN:
@@ -48,7 +49,7 @@ except (ValueError, ImageError) as error:
     sys.exit(without_secrets(f"{error}\nNothing was run."))
 prepare_environment(os.environ, CONFIG.visible_devices)
 if workflow.is_main_process:
-    print(PLAN.summary(), file=sys.stderr)
+    print(summary(PLAN), file=sys.stderr)
     if MAIN:
         enter()
     forget_incomplete(PLAN.results, PLAN.rows())

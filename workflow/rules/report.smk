@@ -19,9 +19,9 @@ rule write_plan:
     conda:
         "../envs/host.yaml"
     params:
-        digest=digest(PLAN.as_json()),
+        digest=digest(plan_json(PLAN)),
         # functions of `output` are left out of the reasons for a job that Snakemake prints
-        plan=lambda wildcards, output: PLAN.as_json(),
+        plan=lambda wildcards, output: plan_json(PLAN),
     message:
         "Writing {output}"
     shell:

@@ -159,7 +159,7 @@ def obtain(image: Image, key: str) -> Identity:
         if not image.file.exists():
             raise ImageError(f"no image file {image.where}: correct {key}, or put the file there")
         return Identity(_digest(image.file))
-    if image.kind == "definition" and not image.source.is_file():
+    if image.kind == "definition" and not (image.source and image.source.is_file()):
         raise ImageError(f"no definition file {image.where}: correct {key}")
     try:
         with _alone(image.file):
@@ -179,7 +179,7 @@ def _fetched(image: Image, key: str) -> Identity:
         address, registry_digest = pinned_address(image.where)
         command = [runtime(), "pull", "--force", os.fspath(part), address]
     else:
-        command = [runtime(), "build", "--force", os.fspath(part), os.fspath(image.source)]
+        command = [runtime(), "build", "--force", os.fspath(part), os.fspath(image.source or image.where)]
     done, lines = _said(command)
     if done != 0:
         part.unlink(missing_ok=True)

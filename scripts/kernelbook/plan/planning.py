@@ -23,7 +23,6 @@ from kernelbook.plan.published import published_error
 from kernelbook.plan.surroundings import driver_loaded, gpu, host_build, variables
 from kernelbook.sources.fingerprint import files_digest
 from kernelbook.sources.workload_source import Places, code_behind_workload
-from kernelbook.text.credentials import without_secrets
 from kernelbook.text.suggestions import near_miss
 from kernelbook.trace.recorded import MEASUREMENT, Recorded, recorded_cases
 
@@ -137,9 +136,9 @@ class Plan:
 
     def case_json(self, run: str, case: str, process: int | str) -> str:
         """The case file that profile_case.py gets, as JSON; it names the failed measurement that it repeats."""
-        return json.dumps(self._spec(run, case, process) | self._retry(run, case, process), sort_keys=True)
+        return json.dumps(self.spec(run, case, process) | self._retry(run, case, process), sort_keys=True)
 
-    def _spec(self, run: str, case: str, process: int | str) -> dict[str, Any]:
+    def spec(self, run: str, case: str, process: int | str) -> dict[str, Any]:
         """The case as configured; for a bare trace with the warnings about its rank among the other files."""
         spec = dict(self.case_of(run, case).measurement)
         if self.config.run(run).kind != "recorded":
@@ -188,7 +187,7 @@ class Plan:
         """What probe_run.py gets, as JSON; a lost run is always looked at again."""
         spec = self.config.run(run)
         retry_of = previous(self.root / self.results / run / "run.json", "probed_utc").repeat_of(again=True)
-        given = {"run": run, "kind": spec.kind, "where": spec.where, "description": spec.description}
+        given: dict[str, Any] = {"run": run, "kind": spec.kind, "where": spec.where, "description": spec.description}
         if spec.kind in ("host", "container"):
             given["device"] = self.device_of(run)
         if spec.kind == "recorded":
@@ -249,8 +248,8 @@ class Plan:
 
     def _code(self, case: str) -> tuple[Path, ...]:
         spec = self.config.case(case)
-        texts = [value for key in ("params", "cpu_params") for value in spec.measurement[key].values()]
-        texts = frozenset(text for text in (*texts, *spec.files) if isinstance(text, str))
+        values = [value for key in ("params", "cpu_params") for value in spec.measurement[key].values()]
+        texts = frozenset(text for text in (*values, *spec.files) if isinstance(text, str))
         key = (spec.measurement["workload"], texts)
         if key not in self.known_code:
             self.known_code[key] = code_behind_workload(*key, self.root, self.root / self.ours("scripts"))
@@ -269,80 +268,10 @@ class Plan:
             digest.update(f"{path.relative_to(package)}\0".encode() + path.read_bytes())
         return digest.hexdigest()[:16]
 
-    def as_json(self) -> str:
-        """The plan as collect_edition.py reads it: plan.json."""
-        config = self.config
-        recorded = [case for run in self.runs for case in self.cases_of(run) if run.kind == "recorded"]
-        traces = {case.name: case for case in recorded if case.measurement["workload"]}
-        taken = {case.name for run in self.runs_with_cases() for case in self.cases_of(run)}
-        published = any(run.kind == "published" for run in self.runs)
-        cases = {case.name: case for case in config.cases if published or case.name in taken}
-        sources = {run.name: self.source_of(run).as_posix() for run in self.runs if run.kind != "container"}
-        text = json.dumps(
-            {
-                "schema": 1,
-                "edition": config.edition,
-                "report": dict(config.report),
-                "runs": [vars_of(run) | {"source": sources.get(run.name)} for run in self.runs],
-                "left_out": [vars_of(run) for run in self.left_out],
-                "rows": list(self.rows()),
-                "cases": [
-                    {**case.measurement, **{name: getattr(case, name) for name in ("label", "note", "expect", "sweep")}}
-                    for case in (cases | traces).values()
-                ],
-            },
-            default=str,
-        )
-        return without_secrets(text)
 
-    def inputs_json(self, run: str) -> str:
-        """The processes of one run as extract_run.py reads them: case, number of the process, and files."""
-        rows = [row for row in self.rows() if row[0] == run]
-        cases = json.loads(without_secrets(json.dumps([self._spec(*row) for row in rows])))
-        files = [[file.as_posix() for file in self.files_of(*row)] for row in rows]  # opened, so nothing is removed
-        inputs = [
-            {"process": row[2], "case": case, "files": f} for row, case, f in zip(rows, cases, files, strict=True)
-        ]
-        return json.dumps(inputs, sort_keys=True)
-
-    def summary(self) -> str:
-        """What would run and what is left out, a line each."""
-        lines = []
-        for run in self.runs:
-            if run.kind == "published":
-                lines.append(f"run {run.name}: published figures from {run.where}")
-                continue
-            cases = self.cases_of(run)
-            processes = sum(len(self.processes_of(run, case)) for case in cases)
-            what = {"host": f"torch {self.torch_version}"}.get(run.kind, run.where)
-            if run.kind == "container":
-                what += f", {self.image_of(run).state()}"
-            lines.append(f"run {run.name} ({run.kind}, {what}): {len(cases)} cases, {processes} processes")
-            if not cases:
-                lines.append(f"  no case is taken: see only_cases, cases, and runs.{run.name}.cases")
-            for reason, skipped in _by_reason(self.skipped(run)):
-                lines.append(f"  skipped, {reason}: {', '.join(skipped)}")
-        lines += [f"left out: {left.run}: {left.reason}" for left in self.left_out]
-        return without_secrets("\n".join([f"edition {self.config.edition}", *lines]))
-
-
-def digest(text: str) -> str:
-    """16 hexadecimal digits that change with the text."""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _by_reason(reasons: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:
-    for reason in dict.fromkeys(reasons.values()):
-        yield reason, [_printable(name) for name, why in reasons.items() if why == reason]
-
-
-def _printable(name: str) -> str:
+def printable(name: str) -> str:
+    """The name, spelled out where it has letters that no line can show."""
     return name if name.isprintable() else ascii(name)
-
-
-def vars_of(spec: Any) -> dict[str, Any]:
-    """A frozen dataclass as a plain dict of JSON values."""
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(spec).items()}
 
 
 def make_plan(config: Config, root: Path, home: Path, containers_on: bool, prefix: str = "") -> Plan:
@@ -375,7 +304,7 @@ def _nothing_taken(plan: Plan) -> str | None:
         return None
     every = replace(plan, config=replace(plan.config, only_cases=()), known_cases={})
     there = {case.name for run in plan.runs for case in every.cases_of(run)}
-    there |= {_printable(name) for run in plan.runs for name in every.skipped(run)}
+    there |= {printable(name) for run in plan.runs for name in every.skipped(run)}
     if plan.config.only_cases:
         remedy = near_miss(plan.config.only_cases[0], there)
         return f"only_cases: the runs that are taken have none of these cases: {remedy}"

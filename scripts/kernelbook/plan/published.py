@@ -77,10 +77,13 @@ def _figure_errors(found: Mapping[str, Any]) -> Iterator[str]:
             yield f"cases.{case}: must be a map of figure: value, got {figures}"
             continue
         for figure, value in figures.items():
-            wanted, what = (int, "a whole number") if figure in COUNTS else (int | float, "a number")
-            if figure not in CASE_COLUMNS:
-                wanted, what = str | int | float, "a text or a number"
-            fits = isinstance(value, wanted) and not isinstance(value, bool)
+            kinds: tuple[type, ...] = (int, float)
+            what = "a number"
+            if figure in COUNTS:
+                kinds, what = (int,), "a whole number"
+            elif figure not in CASE_COLUMNS:
+                kinds, what = (str, int, float), "a text or a number"
+            fits = isinstance(value, kinds) and not isinstance(value, bool)
             if value is not None and not (fits and (isinstance(value, str) or value >= 0)):
                 yield f"cases.{case}.{figure}: must be {what}, at least 0, got {value}"
 

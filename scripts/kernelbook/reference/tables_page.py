@@ -16,6 +16,7 @@ from kernelbook.cases.records import meanings
 from kernelbook.config.loading import load_config
 from kernelbook.edition.collect import collect
 from kernelbook.extraction.process_tables import Origin, tables_of, write_tables
+from kernelbook.plan.plan_texts import plan_json
 from kernelbook.plan.planning import make_plan
 from kernelbook.reference.markdown import table
 
@@ -81,7 +82,7 @@ def edition_tables(home: Path) -> dict[str, pa.Table]:
             tables = tables_of(Origin(run, case, process, status), spec, measured)
             write_tables(tables, results / run / case / str(process))
             (results / run / "run.json").write_text(json.dumps(status), encoding="utf-8")
-        planned = json.loads(plan.as_json())
+        planned = json.loads(plan_json(plan))
         for run in planned["runs"]:
             run["source"] = str(home / run["source"])
         found = collect(planned, results).tables

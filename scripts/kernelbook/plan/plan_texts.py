@@ -1,0 +1,83 @@
+"""A plan as text: the files that commands read, and what is printed before anything runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kernelbook.plan.planning import Plan, printable
+from kernelbook.text.credentials import without_secrets
+
+
+def plan_json(plan: Plan) -> str:
+    """The plan as collect_edition.py reads it: plan.json."""
+    config = plan.config
+    recorded = [case for run in plan.runs for case in plan.cases_of(run) if run.kind == "recorded"]
+    traces = {case.name: case for case in recorded if case.measurement["workload"]}
+    taken = {case.name for run in plan.runs_with_cases() for case in plan.cases_of(run)}
+    published = any(run.kind == "published" for run in plan.runs)
+    cases = {case.name: case for case in config.cases if published or case.name in taken}
+    sources = {run.name: plan.source_of(run).as_posix() for run in plan.runs if run.kind != "container"}
+    text = json.dumps(
+        {
+            "schema": 1,
+            "edition": config.edition,
+            "report": dict(config.report),
+            "runs": [_fields(run) | {"source": sources.get(run.name)} for run in plan.runs],
+            "left_out": [_fields(run) for run in plan.left_out],
+            "rows": list(plan.rows()),
+            "cases": [
+                {**case.measurement, **{name: getattr(case, name) for name in ("label", "note", "expect", "sweep")}}
+                for case in (cases | traces).values()
+            ],
+        },
+        default=str,
+    )
+    return without_secrets(text)
+
+
+def inputs_json(plan: Plan, run: str) -> str:
+    """The processes of one run as extract_run.py reads them: case, number of the process, and files."""
+    rows = [row for row in plan.rows() if row[0] == run]
+    cases = json.loads(without_secrets(json.dumps([plan.spec(*row) for row in rows])))
+    files = [[file.as_posix() for file in plan.files_of(*row)] for row in rows]  # opened, so nothing is removed
+    inputs = [{"process": row[2], "case": case, "files": f} for row, case, f in zip(rows, cases, files, strict=True)]
+    return json.dumps(inputs, sort_keys=True)
+
+
+def summary(plan: Plan) -> str:
+    """What would run and what is left out, a line each."""
+    lines = []
+    for run in plan.runs:
+        if run.kind == "published":
+            lines.append(f"run {run.name}: published figures from {run.where}")
+            continue
+        cases = plan.cases_of(run)
+        processes = sum(len(plan.processes_of(run, case)) for case in cases)
+        what = {"host": f"torch {plan.torch_version}"}.get(run.kind, run.where)
+        if run.kind == "container":
+            what += f", {plan.image_of(run).state()}"
+        lines.append(f"run {run.name} ({run.kind}, {what}): {len(cases)} cases, {processes} processes")
+        if not cases:
+            lines.append(f"  no case is taken: see only_cases, cases, and runs.{run.name}.cases")
+        for reason, skipped in _by_reason(plan.skipped(run)):
+            lines.append(f"  skipped, {reason}: {', '.join(skipped)}")
+    lines += [f"left out: {left.run}: {left.reason}" for left in plan.left_out]
+    return without_secrets("\n".join([f"edition {plan.config.edition}", *lines]))
+
+
+def digest(text: str) -> str:
+    """16 hexadecimal digits that change with the text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _by_reason(reasons: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:
+    for reason in dict.fromkeys(reasons.values()):
+        yield reason, [printable(name) for name, why in reasons.items() if why == reason]
+
+
+def _fields(spec: Any) -> dict[str, Any]:
+    """A frozen dataclass as a plain dict of JSON values."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(spec).items()}
