@@ -69,8 +69,8 @@ def said(found: NightVerdict) -> Iterator[str]:
         yield f"suspect: {suspect.run} {suspect.case}: {suspect.text}"
     for item in found.failed:
         yield f"failed: {item.run} {item.case or '(the whole run)'}: {item.reason}"
-    for item in found.damaged:
-        yield f"damaged and set aside: {item['file']}: {item['reason']}"
+    for damaged in found.damaged:
+        yield f"damaged and set aside: {damaged['file']}: {damaged['reason']}"
 
 
 if __name__ == "__main__":
