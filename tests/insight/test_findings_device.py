@@ -11,14 +11,14 @@ import pytest
 from kernelbook.cases import Activity, Call, CaseFacts, Forward
 from kernelbook.judge.cost_model import Ceilings
 from kernelbook.judge.findings import find, find_in_run
-from kernelbook.judge.findings.overhead import blocking_calls, wait_remedy
+from kernelbook.judge.findings.waits import blocking_calls, wait_remedy
 from kernelbook.judge.occupancy import achievable_occupancy, theoretical_occupancy
 from kernelbook.judge.time_line import Wait
 from kernelbook.text.units import duration
 from tests.insight.insight_findings import found, one, small, unprofiled
 from tests.insight.insight_recorded import Facts, Look
 from tests.insight.insight_traces import H200, Trace
-from tests.insight.test_time_split import fault_facts, recorded_faults
+from tests.insight.recorded_faults import fault_facts, recorded_faults
 
 # --- copies ----------------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import json
 from dataclasses import replace
@@ -10,15 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from kernelbook.cases import Activity, Call, CaseFacts, Forward, case_facts
-from kernelbook.extraction.process_tables import Origin, tables_of
+from kernelbook.cases import Activity, Call, CaseFacts, Forward
 from kernelbook.judge.cost_model import ceilings_of, kernel_costs
 from kernelbook.judge.insight import judge_edition
 from kernelbook.judge.time_line import DEVICE_KINDS, UNEXPLAINED
 from kernelbook.judge.time_split import TimeSplit, time_split
 from tests.insight.insight_recorded import facts_of_folder
-
-FAULTS = Path(__file__).parent / "faults"
+from tests.insight.recorded_faults import FAULTS, fault_facts, recorded_faults
 
 
 def kernel(position: int, start: float, length: float, launch: float, **more: object) -> Activity:
@@ -153,21 +150,6 @@ def test_without_device_activities_or_times_there_is_no_split() -> None:
 
 
 # --- recorded --------------------------------------------------------------------------------------------------------
-
-
-def fault_facts(name: str, median_us: float | None) -> CaseFacts:
-    """A recorded fault or counterpart as a case."""
-    spec = {"case": name, "annotation": "fwd", "workload": name, "params": {}}
-    tables = tables_of(Origin("faults", name, 1, {}), spec, FAULTS / f"{name}.json.gz")
-    tables["cases"] = tables.pop("case")
-    (facts,) = case_facts({part: tables[part] for part in ("cases", "ranges", "activities", "calls")}).values()
-    return replace(facts, forward_time_us=median_us)
-
-
-def recorded_faults() -> list[tuple[str, float | None]]:
-    with (FAULTS / "faults.tsv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file, delimiter="\t"))
-    return [(row["name"], None if row["median_us"] == "nan" else float(row["median_us"])) for row in rows]
 
 
 def plain_busy_us(name: str, facts: CaseFacts) -> float:

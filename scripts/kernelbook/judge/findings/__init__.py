@@ -17,6 +17,8 @@ from kernelbook.judge.findings import (  # noqa: F401 - they define the rules
     peers,
     pointwise,
     reliability,
+    slow_kernels,
+    waits,
 )
 from kernelbook.judge.findings.rules import (
     RECOVERABLE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kernelbook.cases import CallTotal, CaseFacts
@@ -24,7 +25,9 @@ from kernelbook.judge.findings.costs import (
 from kernelbook.judge.findings.overhead import WRAPPER_RANGE, cpu_words, waits_in, wrapper_remedy
 from kernelbook.judge.findings.peers import loses_for_nothing, loss_to_eager, unfused_twin
 from kernelbook.judge.findings.rules import CPU, FORWARD, RECOVERABLE, SPENT, Finding, Scene, in_cases, rule, times
-from kernelbook.text.units import duration
+from kernelbook.judge.findings.waits import READING_OPS
+from kernelbook.judge.time_line import COMPILE
+from kernelbook.text.units import duration, plural
 
 REGION = re.compile(r"Torch-Compiled Region: (\d+)/(\d+)")
 UNPACED = "None needed while the device is the bottleneck."
@@ -123,6 +126,34 @@ def _waiting(facts: CaseFacts) -> str:
         f" Overhead-bound (launch-bound){waits_in(facts, behind)}: the device is busy for "
         f"{duration(facts.device_busy_us)} of it and waits for the CPU{cpu_words(facts)}."
     )
+
+
+@rule("graph-breaks", "a forward enters more than one compiled region")
+def graph_breaks(scene: Scene) -> Iterator[Finding]:
+    """Each break returns to Python between two regions. The time is the idle time in torch.compile's own code."""
+    regions = [call for call in scene.facts.calls if call.name.startswith("Torch-Compiled Region")]
+    split = scene.split
+    if len(regions) < 2:
+        return
+    inside = [(call.start_us, call.start_us + call.duration_us) for call in regions]
+    between = [op.name for op in scene.facts.ops if "::" in op.name and not _covered(op.start_us, inside)]
+    common = ", ".join(name for name, _ in Counter(between).most_common(3))
+    time_us = split.of_kind(COMPILE) if split else None
+    share = part(time_us, split.time_us) if split else None
+    breaks = plural(len(regions) - 1, "graph break")
+    text = (
+        f"The forward enters {len(regions)} compiled regions: {breaks}{f', with {common} between' if common else ''}."
+    )
+    if any(name in READING_OPS for name in between):
+        remedy = "Remove .item() and bool() on tensors, which break the graph and wait for the device."
+    else:
+        remedy = "TORCH_LOGS=graph_breaks names each cause; torch.compile(fullgraph=True) refuses them."
+    evidence = f"{len(regions)} ranges named Torch-Compiled Region"
+    yield Finding("graph-breaks", severity(share), time_us, share, evidence, remedy, text, of=FORWARD, kind=RECOVERABLE)
+
+
+def _covered(start_us: float, spans: Sequence[tuple[float, float]]) -> bool:
+    return any(start <= start_us < end for start, end in spans)
 
 
 @rule("recompiled", "a frame was compiled more than once")

@@ -14,7 +14,8 @@ from kernelbook.text.units import plural
 
 #: Ops that are explicit copies.
 ASKED_FOR = {"aten::copy_", "aten::clone", "aten::to", "aten::_to_copy", "aten::contiguous", "aten::cat", "aten::stack",
-             "aten::repeat", "aten::type_as", "aten::float", "aten::half", "aten::bfloat16"}  # fmt: skip
+             "aten::repeat",
+            "aten::_foreach_copy_", "aten::type_as", "aten::float", "aten::half", "aten::bfloat16"}  # fmt: skip
 SEEDED = {"aten::addmm", "aten::baddbmm", "aten::addbmm", "aten::_addmm_activation"}
 COPY = "aten::copy_"
 #: C++ names of element types as traces give them, and torch's.

@@ -23,7 +23,8 @@ from kernelbook.judge.findings.costs import (
 )
 from kernelbook.judge.findings.peers import loses_for_nothing, loss_to_eager
 from kernelbook.judge.findings.rules import FORWARD, SPENT, Finding, Scene, rule
-from kernelbook.judge.time_line import ALLOCATION, BLOCKING_COPY, SYNCHRONIZATION, TimeLine, Wait
+from kernelbook.judge.findings.waits import blocking_calls, wait_remedy
+from kernelbook.judge.time_line import ALLOCATION, BLOCKING_COPY, DATA, OPTIMIZER, SYNCHRONIZATION
 from kernelbook.text.units import duration, plural
 
 #: Parts of a forward's CPU time.
@@ -39,17 +40,8 @@ WRAPPER_RANGE = re.compile(
 OUTPUT_RANGE = "## Call CompiledFxGraph"
 #: Calls that block the CPU are the main cause from this share of the CPU time.
 LEAST_WAIT = 0.1
-#: Ops that copy a value to the CPU, and ops whose output size must be known on the CPU; both wait for the device.
-READING_OPS = {"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal"}
-SIZED_BY_DATA = {"aten::nonzero", "aten::masked_select", "aten::_unique2", "aten::unique_consecutive", "aten::index"}
-WAIT_REMEDIES = {
-    SYNCHRONIZATION: "Remove the synchronization from the forward, or move it after the last step",
-    ALLOCATION: (
-        "Reuse memory instead of allocating it in the forward: warm up with the largest input, do not call "
-        "torch.cuda.empty_cache(), or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
-    ),
-    BLOCKING_COPY: "Copy from pinned memory with non_blocking=True, ahead of the forward that needs the data",
-}
+#: Idle time that the rules of `waits` report.
+NAMED = (SYNCHRONIZATION, ALLOCATION, BLOCKING_COPY, DATA, OPTIMIZER)
 #: Smaller parts of the CPU time are left out of texts.
 LEAST_PART = 0.05
 
@@ -73,6 +65,8 @@ def overhead_bound(scene: Scene) -> Iterator[Finding]:
     behind = [process for process, bound in bounds.items() if bound == "launches"]
     if not behind or (cpu_paced(facts) and loses_for_nothing(scene)):  # which compile-fused-nothing tells
         return
+    if _has_a_name(scene):
+        return
     if cpu_paced(facts):
         yield from _waits(scene, behind)
         return
@@ -85,6 +79,14 @@ def overhead_bound(scene: Scene) -> Iterator[Finding]:
     )
     remedy = "Compare the GPU, the CPU and the load of the machine between the processes."
     yield note("overhead-bound", _figures(facts), remedy, text, theme="", subject=f"{often}, {whole.ends}")
+
+
+def _has_a_name(scene: Scene) -> bool:
+    """Whether the rules of `waits` explain most of the idle time; a CUDA graph does not help against those."""
+    if scene.split is None:
+        return False
+    idle = sum(cause.time_us for cause in scene.split.causes if cause.idle)
+    return idle > 0 and scene.split.of_kind(*NAMED) > 0.5 * idle
 
 
 def _waits(scene: Scene, behind: Sequence[int]) -> Iterator[Finding]:
@@ -180,28 +182,6 @@ def _remedy(scene: Scene) -> str:
     if (facts.launches or 0) < 2:
         return "Give the call more work (a larger batch), or capture more of the model than this in one CUDA graph."
     return "Give each op more work, or replay the forward as a CUDA graph, which avoids the CPU time of its launches."
-
-
-def blocking_calls(facts: CaseFacts) -> list[Wait]:
-    """Calls in the forward that block the CPU, longest first; a CUDA graph cannot capture a forward with any of them.
-
-    Empty without device activities.
-    """
-    forward = facts.representative
-    if forward is None or forward.start_us is None or not facts.on_device:
-        return []
-    return [wait for wait in TimeLine(facts, forward).waits() if wait.kind in WAIT_REMEDIES]
-
-
-def wait_remedy(wait: Wait) -> str:
-    """How to avoid a call that blocks the CPU."""
-    op = wait.op or ""
-    if wait.kind == SYNCHRONIZATION and op in READING_OPS:
-        return f"Keep the value on the device, or read it once after the last step: {op} waits for the device."
-    if wait.kind == SYNCHRONIZATION and op in SIZED_BY_DATA:
-        return f"Replace {op}, whose output size depends on the data, by an op with a fixed size (torch.where, a mask)."
-    origin = f"{wait.name} from {op}" if op else wait.name
-    return f"{WAIT_REMEDIES[wait.kind]} ({origin})."
 
 
 def wrapper_remedy(scene: Scene) -> str:

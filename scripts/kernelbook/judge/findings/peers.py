@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kernelbook.cases import YARDSTICK, CaseFacts
+from kernelbook.judge.cost_model import useful_flops
 from kernelbook.judge.findings.costs import TimeRange, device_span, forward_span, maker, part, severity
 from kernelbook.judge.findings.rules import DEVICE, RECOVERABLE, Finding, Scene, in_cases, rule
 from kernelbook.text.units import duration, error, significant
@@ -58,6 +59,8 @@ def loses_for_nothing(scene: Scene) -> bool:
 FASTER_FROM = 1.5
 #: Most ratio of the peer's error to that of the case.
 MOST_ERROR = 2.0
+#: Differences of work, as a share, up to which two cases compute the same.
+SAME_INPUT, SAME_FLOPS = 0.1, 0.01
 #: Workloads whose cases need not do the same work: unknown, ceilings, bare traces.
 UNLIKE = (None, YARDSTICK, "trace")
 
@@ -96,15 +99,25 @@ def faster_peer(scene: Scene) -> Faster | None:
 
 
 def _computes_the_same(peer: CaseFacts, facts: CaseFacts) -> bool:
-    """Whether both have an error against float64, theirs not much larger, equal output bytes and different kernels.
+    """Whether both have an error against float64, theirs not much larger, do equal work, and run different kernels.
 
+    Equal work: output bytes, and within tolerances input bytes (a mask may be an input of one alone) and useful FLOPs.
     Variants of a training step, which may differ in work, have no error against float64.
     """
     mine, theirs = facts.relative_error, peer.relative_error
     if mine is None or theirs is None or theirs > MOST_ERROR * mine or peer.output_bytes != facts.output_bytes:
         return False
+    if not _near(facts.input_bytes, peer.input_bytes, SAME_INPUT):
+        return False
+    if not _near(useful_flops(facts), useful_flops(peer), SAME_FLOPS):
+        return False
     own, other = (Counter(a.name for a in each.activities if a.category == "kernel") for each in (facts, peer))
     return own != other
+
+
+def _near(mine: float | None, theirs: float | None, tolerance: float) -> bool:
+    """Whether two figures differ by at most this share of the larger; True where one is unknown."""
+    return mine is None or theirs is None or abs(mine - theirs) <= tolerance * max(mine, theirs)
 
 
 def _beats(peer: CaseFacts, facts: CaseFacts) -> bool:

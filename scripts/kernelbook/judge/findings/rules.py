@@ -8,7 +8,8 @@ from functools import cached_property
 
 from kernelbook.cases import YARDSTICK, Activity, CaseFacts
 from kernelbook.cases.comparability import refusal
-from kernelbook.judge.cost_model import Ceilings, ceilings_of
+from kernelbook.judge.cost_model import Ceilings, ceilings_of, kernel_costs
+from kernelbook.judge.time_split import TimeSplit, time_split
 from kernelbook.text.units import duration
 
 SEVERITIES = ("high", "medium", "low", "info")
@@ -86,6 +87,11 @@ class Scene:
     def ceilings(self) -> Ceilings:
         """Ceilings of the run's device."""
         return self.given_ceilings or ceilings_of(self.others)
+
+    @cached_property
+    def split(self) -> TimeSplit | None:
+        """Where the time of the forward goes."""
+        return time_split(self.facts, kernel_costs(self.facts, self.ceilings))
 
     def eager_twin(self) -> CaseFacts | None:
         """The eager case with the same workload, variant and parameters, if this case has another mode."""

@@ -1,0 +1,227 @@
+"""Waits: synchronizations, blocking copies, allocations and slow CPU work inside a forward, by the op that causes them.
+
+Times are those of the split of the forward (`time_split`): how long the device is idle because of the wait, and of a
+copy also how long the copy engine works.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from kernelbook.cases import CaseFacts
+from kernelbook.judge.findings.costs import part, severity
+from kernelbook.judge.findings.rules import FORWARD, RECOVERABLE, SPENT, Finding, Scene, rule
+from kernelbook.judge.time_line import (
+    ALLOCATION,
+    BLOCKING_COPY,
+    COMPILE,
+    DATA,
+    OP,
+    OPTIMIZER,
+    PYTHON,
+    SYNCHRONIZATION,
+    TimeLine,
+    Wait,
+)
+from kernelbook.judge.time_split import Cause, TimeSplit
+from kernelbook.text.units import duration, plural, significant
+
+#: Causes below this share of the forward are not reported, unless a wait itself is longer.
+LEAST_SHARE = 0.05
+#: Ops that copy a value to the CPU, and ops whose output size must be known on the CPU; both wait for the device.
+READING_OPS = {"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal"}
+SIZED_BY_DATA = {"aten::nonzero", "aten::masked_select", "aten::_unique2", "aten::unique_consecutive", "aten::index"}
+WAIT_REMEDIES = {
+    SYNCHRONIZATION: "Remove the synchronization from the forward, or move it after the last step",
+    ALLOCATION: (
+        "Reuse memory instead of allocating it in the forward: warm up with the largest input, do not call "
+        "torch.cuda.empty_cache(), or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+    ),
+    BLOCKING_COPY: "Copy from pinned memory with non_blocking=True, ahead of the forward that needs the data",
+}
+#: What Dynamo and Inductor do when they compile, as opposed to calling what they compiled.
+COMPILING = re.compile(r"\(dynamo_timed\)|^_compile|compile_fx|async_compile|build_guards")
+PAGEABLE = "Pageable"
+
+
+@rule("synchronization", "the CPU waits for the device inside the forward, for over 5 % of it")
+def synchronization(scene: Scene) -> Iterator[Finding]:
+    """One finding for each op that waits; the time is how long the device is idle because the CPU fell behind."""
+    split = scene.split
+    for op, waits in _by_op(split, SYNCHRONIZATION):
+        idle = _time(split, SYNCHRONIZATION, op)
+        waited, count = sum(wait.time_us for wait in waits), sum(wait.count for wait in waits)
+        if not split or max(waited, idle) < LEAST_SHARE * split.time_us:
+            continue
+        origin = f"{op} waits" if op else "The program waits"
+        names = ", ".join(dict.fromkeys(wait.name for wait in waits))
+        text = (
+            f"{origin} for the device {_times(count)} in a forward ({names}): the CPU is blocked for "
+            f"{duration(waited)}, and the device is then idle for {duration(idle)} until the next launch."
+        )
+        yield _finding(
+            "synchronization", split, idle, text, wait_remedy(waits[0]), f"{names}, {op or 'outside of ops'}"
+        )
+
+
+@rule("pageable-copy", "a copy between pageable host memory and the device takes over 5 % of the forward")
+def pageable_copy(scene: Scene) -> Iterator[Finding]:
+    """The driver copies pageable memory through a buffer of its own, at a part of the rate, and blocks the CPU."""
+    split, copies = scene.split, [a for a in scene.activities if a.category == "memcpy" and PAGEABLE in a.name]
+    time_us, moved = sum(a.duration_us for a in copies), sum(a.bytes or 0 for a in copies)
+    if not split or not copies or time_us < LEAST_SHARE * split.time_us:
+        return
+    rate = f" at {significant(moved / time_us / 1e3)} GB/s" if moved else ""
+    size = f" of {significant(moved / 2**20)} MiB" if moved else ""
+    text = (
+        f"{plural(len(copies), 'copy', 'copies')}{size} between pageable host memory and the device "
+        f"{'takes' if len(copies) == 1 else 'take'} {duration(time_us)}{rate}, and the CPU is blocked meanwhile."
+    )
+    remedy = "Put the host tensor in pinned memory (pin_memory=True in the DataLoader) and copy with non_blocking=True."
+    names = ", ".join(dict.fromkeys(f"{a.name}, {a.op}" for a in copies))
+    yield _finding("pageable-copy", split, time_us, text, remedy, names, where=tuple(a.position for a in copies))
+
+
+@rule("allocation", "memory is allocated or freed by the driver inside the forward, for over 5 % of it")
+def allocation(scene: Scene) -> Iterator[Finding]:
+    """cudaMalloc and cudaFree; the caching allocator needs them only while it grows, or after it was emptied."""
+    split = scene.split
+    idle = split.of_kind(ALLOCATION) if split else 0.0
+    if not split or idle < LEAST_SHARE * split.time_us:
+        return
+    calls = [wait for wait in split.waits if wait.kind == ALLOCATION]
+    listed = ", ".join(f"{wait.name} {_times(wait.count)} ({duration(wait.time_us)})" for wait in calls)
+    text = (
+        f"The driver allocates or frees memory inside the forward: {listed}. The device is idle for {duration(idle)}."
+    )
+    yield _finding("allocation", split, idle, text, wait_remedy(calls[0]), listed)
+
+
+@rule("data-loading", "the device waits for the data loader for over 5 % of the forward")
+def data_loading(scene: Scene) -> Iterator[Finding]:
+    """The time inside the iterator of a DataLoader."""
+    split = scene.split
+    idle = split.of_kind(DATA) if split else 0.0
+    if split and idle >= LEAST_SHARE * split.time_us:
+        text = f"The device is idle for {duration(idle)} while the DataLoader makes the next batch."
+        remedy = "Use num_workers, prefetch_factor and pin_memory=True, or do the work of the dataset beforehand."
+        yield _finding("data-loading", split, idle, text, remedy, _names(split, DATA))
+
+
+@rule("optimizer-on-cpu", "the device waits for the CPU work of the optimizer for over 5 % of the forward")
+def optimizer_on_cpu(scene: Scene) -> Iterator[Finding]:
+    """Python and op overhead inside Optimizer.step, unless it is fused already."""
+    split = scene.split
+    idle = split.of_kind(OPTIMIZER) if split else 0.0
+    if not split or idle < LEAST_SHARE * split.time_us:
+        return
+    if any("_fused_" in (a.op or "") for a in scene.kernels):
+        return
+    text = (
+        f"The device is idle for {duration(idle)} while the CPU runs the step of the optimizer, which launches "
+        f"{plural(len(scene.kernels), 'kernel')}."
+    )
+    remedy = "Use fused=True, which updates all parameters in a few kernels; else foreach=True."
+    yield _finding("optimizer-on-cpu", split, idle, text, remedy, _names(split, OPTIMIZER))
+
+
+@rule("compiled-in-forward", "torch.compile compiles inside a profiled forward")
+def compiled_in_forward(scene: Scene) -> Iterator[Finding]:
+    """A recompilation, or a first call that was not warmed up."""
+    split = scene.split
+    causes = [c for c in split.causes if c.kind == COMPILE and COMPILING.search(c.name)] if split else []
+    time_us = sum(cause.time_us for cause in causes)
+    if split and time_us >= LEAST_SHARE * split.time_us:
+        text = f"torch.compile compiles inside this forward, for {duration(time_us)} of it."
+        remedy = (
+            "Warm up with all shapes; where shapes vary use dynamic=True or mark_dynamic. TORCH_LOGS=recompiles names "
+            "the guard that failed."
+        )
+        yield _finding("compiled-in-forward", split, time_us, text, remedy, _names(split, COMPILE))
+
+
+@rule("cpu-op", "one op on the CPU keeps the device idle for over 20 % of the forward and over 200 µs")
+def cpu_op(scene: Scene) -> Iterator[Finding]:
+    """Most often an op on CPU tensors: a launch takes some 10 µs."""
+    split = scene.split
+    sums: dict[str, tuple[float, int]] = {}
+    for cause in split.causes if split else ():
+        if cause.kind == OP and cause.op:
+            time_us, count = sums.get(cause.op, (0.0, 0))
+            sums[cause.op] = time_us + cause.time_us, count + cause.count
+    for op, (time_us, _) in sums.items():
+        calls = max(sum(call.name == op for call in scene.facts.calls), 1)
+        if split and time_us >= 0.2 * split.time_us and time_us / calls > 200:
+            text = f"{op} runs on the CPU for {duration(time_us)} while the device is idle."
+            remedy = "Compute it on the device: move the tensor there once, or keep it there."
+            yield _finding("cpu-op", split, time_us, text, remedy, op)
+
+
+@rule("python-time", "the device waits for Python between ops for over 20 % of the forward")
+def python_time(scene: Scene) -> Iterator[Finding]:
+    """Python code that no op and no CUDA call covers; only where it is long beside the launches."""
+    split = scene.split
+    idle = split.of_kind(PYTHON) if split else 0.0
+    launches = max(scene.facts.launches or 1, 1)
+    if split and idle >= 0.2 * split.time_us and idle / launches > 100:
+        text = f"The device is idle for {duration(idle)} while Python runs between the ops."
+        remedy = "Move the work out of the forward; profile with with_stack=True or py-spy to see which code it is."
+        yield _finding("python-time", split, idle, text, remedy, "no op and no CUDA call is open")
+
+
+# --- remedies ---------------------------------------------------------------------------------------------------------
+
+
+def blocking_calls(facts: CaseFacts) -> list[Wait]:
+    """Calls in the forward that block the CPU, longest first; a CUDA graph cannot capture a forward with any of them.
+
+    Empty without device activities.
+    """
+    forward = facts.representative
+    if forward is None or forward.start_us is None or not facts.on_device:
+        return []
+    return [wait for wait in TimeLine(facts, forward).waits() if wait.kind in WAIT_REMEDIES]
+
+
+def wait_remedy(wait: Wait) -> str:
+    """How to avoid a call that blocks the CPU."""
+    op = wait.op or ""
+    if wait.kind == SYNCHRONIZATION and op in READING_OPS:
+        return f"Keep the value on the device, or read it once after the last step: {op} waits for the device."
+    if wait.kind == SYNCHRONIZATION and op in SIZED_BY_DATA:
+        return f"Replace {op}, whose output size depends on the data, by an op with a fixed size (torch.where, a mask)."
+    origin = f"{wait.name} from {op}" if op else wait.name
+    return f"{WAIT_REMEDIES[wait.kind]} ({origin})."
+
+
+# --- parts -----------------------------------------------------------------------------------------------------------
+
+
+def _finding(
+    name: str, split: TimeSplit, time_us: float, text: str, remedy: str, evidence: str, where: tuple[int, ...] = ()
+) -> Finding:
+    share = part(time_us, split.time_us)
+    kind = SPENT if name in ("python-time", "data-loading") else RECOVERABLE
+    return Finding(name, severity(share), time_us, share, evidence, remedy, text, where, FORWARD, kind)
+
+
+def _by_op(split: TimeSplit | None, kind: str) -> Iterator[tuple[str | None, list[Wait]]]:
+    waits = [wait for wait in split.waits if wait.kind == kind] if split else []
+    for op in dict.fromkeys(wait.op for wait in waits):
+        yield op, [wait for wait in waits if wait.op == op]
+
+
+def _time(split: TimeSplit | None, kind: str, op: str | None) -> float:
+    causes: Iterable[Cause] = split.causes if split else ()
+    return sum(cause.time_us for cause in causes if cause.kind == kind and cause.op == op)
+
+
+def _names(split: TimeSplit, kind: str) -> str:
+    """The longest causes of a kind with their times."""
+    causes = [cause for cause in split.causes if cause.kind == kind]
+    return "; ".join(f"{cause.name[:48]} {duration(cause.time_us)}" for cause in causes[:5])
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
