@@ -20,7 +20,9 @@ def fault_facts(name: str, median_us: float | None) -> CaseFacts:
     (facts,) = case_facts({part: tables[part] for part in ("cases", "ranges", "activities", "calls")}).values()
     if median_us is None:
         return facts
-    processes = tuple(replace(process, forward_times_us=(median_us,)) for process in facts.processes)
+    processes = tuple(
+        replace(process, forward_times_us=(median_us,), forward_time_us=median_us) for process in facts.processes
+    )
     return replace(facts, forward_time_us=median_us, processes=processes)
 
 
