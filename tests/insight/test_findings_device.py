@@ -315,7 +315,7 @@ def test_no_finding_of_a_cpu_run_mentions_a_cuda_graph(recorded_facts: Facts) ->
 
 def test_a_slow_cast_is_not_told_to_be_contiguous() -> None:
     ceilings = Ceilings({"16-bit": 814e12, "fp32": 67e12}, 4.2e12)
-    slow = [f for f in find(recorded_fault("casts_up_and_down"), ceilings=ceilings) if f.rule == "slow-pointwise"]
-    casts = [finding for finding in slow if "[copy] moves" in finding.text]
-    assert len(casts) == 8
-    assert {finding.remedy.partition(",")[0] for finding in casts} == {"Keep one element type along this path"}
+    findings = find(recorded_fault("casts_up_and_down"), ceilings=ceilings)
+    (casts,) = [finding for finding in findings if finding.rule == "casts"]
+    assert casts.remedy.startswith("Keep tensors in one type")
+    assert not any("contiguous" in finding.remedy for finding in findings)
