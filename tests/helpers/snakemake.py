@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +23,9 @@ from tests.helpers.patience import LONG
 
 BROKEN = ROOT / "tests/workflow/broken_workloads.py"
 COMMAND = (sys.executable, "-m", "snakemake")
+# forks of a process that has imported Snakemake, since the imports take longer than most of what tests let it do
+FORKSERVER = multiprocessing.get_context("forkserver")
+FORKSERVER.set_forkserver_preload(["snakemake.cli"])
 
 
 def run(command: list[object] | tuple[object, ...], folder: Path, status: int = 0, **environment: str) -> str:
@@ -39,6 +45,24 @@ def run(command: list[object] | tuple[object, ...], folder: Path, status: int = 
     return done.stdout
 
 
+def _run_in_fork(arguments: list[str], folder: Path, environment: dict[str, str], output: str) -> None:
+    """What `python -m snakemake` does in a process of its own, as one of FORKSERVER's; writes to the file `output`."""
+    from snakemake import cli
+
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.path[:] = [path for path in sys.path if Path(path) not in (ROOT, ROOT / "scripts")]  # added by pytest
+    sys.argv = [cli.__file__, *arguments]
+    stream = os.open(output, os.O_WRONLY | os.O_APPEND)
+    os.dup2(stream, 1)
+    os.dup2(stream, 2)
+    try:
+        cli.main()
+    finally:
+        atexit._run_exitfuncs()  # multiprocessing leaves them out
+
+
 @dataclass(frozen=True)
 class WorkingFolder:
     """A folder in which Snakemake runs; `root` is the checkout (or an installed copy) with the Snakefile."""
@@ -55,8 +79,18 @@ class WorkingFolder:
         return [*COMMAND, "--snakefile", str(self.root / "Snakefile"), "--cores", "1"]
 
     def snakemake(self, *arguments: str, status: int = 0, **environment: str) -> str:
-        """Run it to its end; see `run`."""
-        return run([*self.command, *arguments], self.path, status, **environment)
+        """Run it to its end, assert its exit status, and return what it printed (stdout and stderr)."""
+        words, variables = self.command[len(COMMAND) :], {**os.environ, "PYTHONPATH": "", **environment}
+        with tempfile.NamedTemporaryFile() as output:
+            process = FORKSERVER.Process(
+                target=_run_in_fork, args=([*words, *arguments], self.path, variables, output.name)
+            )
+            process.start()
+            process.join(2 * LONG)
+            process.kill()  # where it would never end
+            printed = Path(output.name).read_text(encoding="utf-8", errors="replace")
+        assert process.exitcode == status, printed
+        return printed
 
     def start_hanging(self) -> subprocess.Popen[str]:
         """Start Snakemake, as leader of a process group, and wait until the case `hang` of the host is measured."""

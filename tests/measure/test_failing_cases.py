@@ -5,33 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.helpers.patience import LONG
+from tests.helpers.patience import LONG, wait_for
+from tests.helpers.processes import ended
 from workloads import Context, Unsupported, Workload, gpu_remedy
 from workloads.harness import attempt
 
 pytestmark = pytest.mark.torch
-
-
-def ended(pid: int) -> bool:
-    """Whether a process is gone (a zombie is)."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
-    except OSError:
-        return True
-
-
-def wait_for(what: Callable[[], object]) -> None:
-    """Wait until it is so; the limit only ends a test that would never end."""
-    deadline = time.monotonic() + LONG
-    while not what():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)
 
 
 def wait_until_it_hangs(process: subprocess.Popen) -> list[str]:

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import ROOT
-from tests.helpers.patience import LONG
-from tests.measure.test_failing_cases import ended, wait_for
+from tests.helpers.patience import LONG, wait_for
+from tests.helpers.processes import ended
 from workloads.harness import attempt, guard, notebook, old_python
 
 pytestmark = pytest.mark.torch

@@ -1,14 +1,11 @@
 """Kernelbook inside another workflow: as a module, with other names and a prefix, and included."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 import yaml
 
-from tests.helpers.patience import LONG
+from tests.helpers.snakemake import WorkingFolder
 
 pytestmark = pytest.mark.slow
 
@@ -75,12 +72,7 @@ def snakemake(root, tmp_path):
         (tmp_path / "traces/one.json").write_text(json.dumps({"traceEvents": [STEP]}))
         (tmp_path / "settings.yaml").write_text(yaml.safe_dump(settings))
         (tmp_path / "Snakefile").write_text(text.format(snakefile=str(root / "Snakefile"), **names))
-        done = subprocess.run(
-            [sys.executable, "-m", "snakemake", "--cores", "1", *arguments], cwd=tmp_path, text=True, timeout=LONG,
-            env=os.environ | {"PYTHONPATH": ""}, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout
-        return done.stdout
+        return WorkingFolder(tmp_path, root=tmp_path).snakemake(*arguments)
 
     return run
 

@@ -6,17 +6,16 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
 from kernelbook.extraction import run_tables
 from kernelbook.extraction.process_tables import Origin
 from kernelbook.extraction.run_tables import Reading, read_run
 from kernelbook.plan.made_tables import forget_incomplete, made_from
-from tests.helpers.patience import LONG
+from tests.helpers.patience import LONG, wait_for
+from tests.helpers.snakemake import WorkingFolder
 
 STEP = {"ph": "X", "cat": "user_annotation", "name": "step", "pid": 1, "tid": 1, "ts": 1, "dur": 9}
 CASES = ("a", "b", "c")
@@ -125,10 +124,7 @@ def test_a_job_that_is_killed_keeps_what_is_read_and_goes_on_there(root, tmp_pat
     (tmp_path / "slow.py").write_text(SLOW.format(scripts=str(root / "scripts")))
     command = ["--inputs", "inputs.json", "--run-file", "run.json", "--output", "results/old", "--logs", "logs"]
     running = subprocess.Popen([sys.executable, "slow.py", *command], cwd=tmp_path, start_new_session=True)
-    deadline = time.monotonic() + LONG
-    while not (tmp_path / "began").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_for((tmp_path / "began").exists)
     running.send_signal(number)
     assert running.wait(LONG) != 0
     os.killpg(running.pid, signal.SIGKILL) if number == signal.SIGKILL else None
@@ -142,32 +138,24 @@ def test_a_job_that_is_killed_keeps_what_is_read_and_goes_on_there(root, tmp_pat
 
 @pytest.mark.slow
 def test_a_run_is_read_by_one_job_and_a_changed_case_alone_again(root, tmp_path):
-    def snakemake(*arguments):
-        command = [sys.executable, "-m", "snakemake", "--snakefile", root / "Snakefile", "--cores", "2", *arguments]
-        done = subprocess.run(
-            list(map(str, command)), cwd=tmp_path, text=True, timeout=LONG, check=False,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout
-        return done.stdout
-
+    folder = WorkingFolder(tmp_path)
     recorded = root / "resources/recorded/h200-torch2.11"
     names = ("linear-eager", "mlp-eager")
     for name in names:
         shutil.copytree(recorded / name, tmp_path / "old" / name)
     cases = {name: {"workload": name.partition("-")[0], "annotation": "*_fwd"} for name in names}
     config = {"runs": {"old": {"recorded": "old"}}, "cases": cases, "report": {"headline": list(names)}}
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-    said = snakemake()
+    folder.configure(config)
+    said = folder.snakemake("--cores", "2")
     assert said.count(": Reading old") == 1
     receipt = tmp_path / "results/latest/old/tables.json"
     assert json.loads(receipt.read_text()) == {"processes": 6, "made": 6}
-    assert "Nothing to be done" in snakemake("-n")
+    assert "Nothing to be done" in folder.snakemake("-n")
     cases["mlp-eager"]["max_relative_error"] = 0.5
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-    snakemake()
+    folder.configure(config)
+    folder.snakemake("--cores", "2")
     assert json.loads(receipt.read_text()) == {"processes": 6, "made": 3}
     (tmp_path / "results/latest/old/mlp-eager/2/case.parquet").unlink()
-    snakemake()
+    folder.snakemake("--cores", "2")
     assert json.loads(receipt.read_text()) == {"processes": 6, "made": 1}
-    assert "Nothing to be done" in snakemake("-n")
+    assert "Nothing to be done" in folder.snakemake("-n")
