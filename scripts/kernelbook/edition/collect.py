@@ -178,13 +178,15 @@ def _with_representatives(tables: Mapping[str, pa.Table], cases: Mapping[Key, Ca
 
 def _operands(cases: Mapping[Key, CaseFacts]) -> dict[tuple[Any, ...], tuple[tuple[int, ...] | None, str | None]]:
     """(run, case, process, index, position) -> (tensor sizes, converted types), where shapes were recorded."""
-    found = {}
+    operands = {}
     for key, case in cases.items():
+        if case.chosen is None:
+            continue
         sizes, types = tensor_sizes(case), conversions(case)
-        for position in sizes.keys() | types.keys() if case.chosen else ():
+        for position in sizes.keys() | types.keys():
             converts = " to ".join(types[position]) if position in types else None
-            found[*key, *case.chosen, position] = sizes.get(position), converts
-    return found
+            operands[*key, *case.chosen, position] = sizes.get(position), converts
+    return operands
 
 
 def _columns(table: pa.Table, *names: str) -> list[list[Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from kernelbook.cases import CaseFacts
 from kernelbook.edition.model import Edition, Run
-from kernelbook.judge.findings import Finding
+from kernelbook.judge.insight_tables import FINDINGS
 from kernelbook.report import first_screen
 
 SCHEMA = 2
@@ -43,7 +43,7 @@ def summary(edition: Edition, created_utc: str) -> dict[str, Any]:
         "left_out": [{"run": run, "reason": reason} for run, reason in edition.left_out],
         "cases": [_case(row) for row in edition.case_runs],
         "expectations": [asdict(row) for row in edition.judged],
-        "findings": [_finding(row) for row in edition.findings],
+        "findings": [{name: getattr(row, name) for name in FINDINGS.names} for row in edition.findings],
         "ceilings": [asdict(row) for row in edition.ceilings],
         "trust": [asdict(row) for row in edition.trust],
         "sdpa_backends": [asdict(row) for row in edition.backends],
@@ -55,9 +55,7 @@ def dumps(value: dict[str, Any]) -> str:
 
 
 def _run(run: Run) -> dict[str, Any]:
-    keys = ("run", "kind", "description", "device", "device_type", "capability", "driver", "torch", "cuda", "cudnn")
-    more = ("image", "image_digest", "where", "recorded_utc", "source", "status", "reason")
-    return {key: getattr(run, key) for key in keys + more}
+    return {key: value for key, value in asdict(run).items() if key != "environment"}
 
 
 def _case(row: CaseFacts) -> dict[str, Any]:
@@ -93,11 +91,3 @@ def _case(row: CaseFacts) -> dict[str, Any]:
         "kernel_names": [act.name for act in row.activities if act.category == "kernel"],
         "warnings": [{"code": warned.code, "message": warned.message} for warned in row.notes],
     }
-
-
-def _finding(row: Finding) -> dict[str, Any]:
-    keys = (
-        *("run", "case", "rule", "severity", "time_us", "of", "share", "evidence", "remedy", "text"),
-        *("kind", "time_low_us", "time_high_us", "cases"),
-    )
-    return {key: getattr(row, key) for key in keys}
