@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from kernelbook.extraction.measurement import SCHEMA
 from kernelbook.text.last_words import last_words
 from kernelbook.text.timestamps import utc_now
 
@@ -72,6 +71,8 @@ def finish_measurement(spec: Mapping[str, Any], output: Path, status: int | None
             "node was lost): give them more memory or time, or use smaller params"
         )
         reason = lost if status is None else reason_of("the measuring process", status, log)
+        from kernelbook.extraction.measurement import SCHEMA  # imports NumPy: only where a row has to be written
+
         failed = {"schema": SCHEMA, "case": spec, "status": "failed", "reason": reason, "log_tail": log_tail(log)}
         if measurement.is_dir() and not measurement.is_symlink():
             shutil.rmtree(measurement)
