@@ -284,3 +284,70 @@ def test_what_the_kernels_move_is_set_beside_what_they_must(recorded_facts: Fact
     assert cost.compulsory_bytes == 4 * tensor + mask
     assert cost.times_compulsory == pytest.approx(32.5, abs=0.05)
     assert forward_cost(replace(recorded_facts["mlp-eager"], trace_path=None), Ceilings()).traffic_bytes is None
+
+
+def l2_copy(copy: CaseFacts, time_us: float) -> CaseFacts:
+    """The recorded copy as 2 copies of 10 MB in the L2 cache of 60 MB, each of this length."""
+    (memcpy,) = (activity for activity in copy.activities if activity.category == "memcpy")
+    copies = tuple(replace(memcpy, position=i, bytes=10_000_000, duration_us=time_us) for i in range(2))
+    forward = Forward(1, 0, 20.0, 2 * time_us, 2 * time_us, 0.0, copies)
+    sizes = {"input_bytes": 10_000_000, "output_bytes": 10_000_000, "l2_bytes": 60_000_000}
+    names = {"case": "ceiling-copy-l2", "variant": "copy-l2"}
+    return replace(copy, forwards=(forward,), chosen=(1, 0), device_time_us=2 * time_us, **names, **sizes)
+
+
+def test_the_copy_in_l2_measures_a_ceiling_of_its_own(recorded_facts: Facts) -> None:
+    copy = recorded_facts["ceiling-copy"]
+    # 10 MB read and 10 MB written in 4 us are 5 TB/s; memory has 4.26.
+    memory, cache = measured_ceilings({"ceiling-copy": copy, "l2": l2_copy(copy, 4.0)})
+    assert (memory.case, memory.largest_bytes) == ("ceiling-copy", None)
+    assert (cache.quantity, cache.case, cache.largest_bytes) == ("L2 cache", "ceiling-copy-l2", 60_000_000)
+    assert cache.per_s == pytest.approx(5e12)
+    assert (cache.data_sheet_per_s, cache.compute_type, cache.dtype) == (None, None, None)
+    ceilings = ceilings_of({"ceiling-copy": copy, "l2": l2_copy(copy, 4.0)})
+    assert (ceilings.l2_bytes_per_s, ceilings.l2_bytes) == (pytest.approx(5e12), 60_000_000)
+    # 20 MB in 5 us are 4 TB/s, less than memory has: that is no ceiling of the cache.
+    slow = measured_ceilings({"ceiling-copy": copy, "l2": l2_copy(copy, 5.0)})
+    assert [ceiling.quantity for ceiling in slow] == ["memory"]
+    # Alone it says nothing about memory.
+    assert [ceiling.quantity for ceiling in measured_ceilings({"l2": l2_copy(copy, 4.0)})] == ["L2 cache"]
+
+
+@pytest.mark.parametrize(
+    ("moved", "time_us", "share_of_memory", "share_of_roof", "roof", "least_us"),
+    [
+        # 4 TB/s of memory, 8 TB/s of an L2 cache of 60 MB
+        (40_000_000, 20.0, 0.5, 0.5, "memory", 10.0),
+        (40_000_000, 9.8, 1.0, 1.0, "memory", 10.0),  # 4.08 TB/s: within the tolerance of memory
+        (40_000_000, 8.0, None, 0.625, "L2 cache", 5.0),  # 5 TB/s, faster than memory can
+        (40_000_000, 4.9, None, 1.0, "L2 cache", 5.0),  # 2 % above the measured cache
+        (40_000_000, 4.0, None, None, "L2 cache", 5.0),  # 10 TB/s: neither ceiling explains it
+        (80_000_000, 16.0, None, None, "memory", 20.0),  # 5 TB/s, and too large for the cache
+    ],
+)
+def test_bytes_that_fit_in_l2_are_judged_by_its_ceiling(
+    moved: int, time_us: float, share_of_memory: float | None, share_of_roof: float | None, roof: str, least_us: float
+) -> None:
+    copied = Activity(0, "memcpy", "Memcpy DtoD (Device -> Device)", 0.0, time_us, bytes=moved // 2)
+    times = {"device_time_us": time_us, "device_busy_us": time_us, "forward_time_us": time_us, "cpu_time_us": 1.0}
+    sizes = {"input_bytes": moved // 2, "output_bytes": moved // 2}
+    forward = Forward(1, 0, 1.0, activities=(copied,))
+    facts = CaseFacts(
+        "r", "c", dtype="float32", memcpys=1, kernels=0, forwards=(forward,), chosen=(1, 0), **times, **sizes
+    )
+    ceilings = Ceilings({}, 4e12, 8e12, 60_000_000)
+    (cost,) = kernel_costs(facts, ceilings)
+    assert (cost.share_of_memory, cost.share_of_roof) == (share_of_memory, share_of_roof)
+    assert (cost.roof, cost.least_us) == (roof, pytest.approx(least_us))
+    whole = forward_cost(facts, ceilings)
+    from_cache = roof == "L2 cache"
+    assert whole.floor_us == (pytest.approx(least_us) if from_cache or moved / time_us <= 4e6 else None)
+
+
+def test_the_fp8_product_measures_fp8_whatever_its_kernel_is_called(recorded_facts: Facts) -> None:
+    matmul = recorded_facts["ceiling-matmul"]
+    fp8 = replace(matmul, case="ceiling-fp8", variant="matmul-fp8", device_time_us=800.0)
+    rates = {c.compute_type: c for c in measured_ceilings({"ceiling-matmul": matmul, "ceiling-fp8": fp8})}
+    assert rates["fp8"].per_s == pytest.approx(2 * 8192**3 / 800e-6)
+    assert rates["fp8"].data_sheet_per_s == 1979e12
+    assert rates["16-bit"].case == "ceiling-matmul"

@@ -6,6 +6,7 @@ import math
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -110,6 +111,64 @@ def test_ceilings():
     result = copy.forward(source)
     assert torch.equal(result, source)
     assert needs.least_bytes(copy, result) == {"input_bytes": 4096, "output_bytes": 4096}
+
+
+@torch.no_grad()
+def test_the_ceiling_of_the_l2_cache_copies_again_and_again(monkeypatch):
+    copies = []
+    monkeypatch.setattr(torch.Tensor, "copy_", lambda self, source: copies.append(1) or self.set_(source.clone()))
+    made = make("ceiling", "copy-l2", "bfloat16", bytes=4096, times=3)
+    result = made.forward(*made.inputs)
+    assert len(copies) == 3
+    assert torch.equal(result, made.inputs[0])
+    assert made.reference(*made.inputs) is made.inputs[0]
+    assert needs.least_bytes(made, result) == {"input_bytes": 4096, "output_bytes": 4096}
+
+
+@torch.no_grad()
+def test_the_copy_in_l2_fills_half_of_the_cache(monkeypatch):
+    monkeypatch.setattr(Context, "need_cuda", lambda context, what: None)
+    properties = SimpleNamespace(L2_cache_size=4 * 2**20)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
+    made = make("ceiling", "copy-l2", "bfloat16", times=1)
+    assert needs.least_bytes(made, made.forward(*made.inputs)) == {"input_bytes": 2**20, "output_bytes": 2**20}
+    properties.L2_cache_size = None
+    with pytest.raises(Unsupported, match="does not report the size of the L2 cache: set the bytes"):
+        make("ceiling", "copy-l2", "bfloat16", times=1)
+
+
+@pytest.mark.parametrize(("variant", "what"), [("matmul-fp8", "the fp8 product"), ("copy-l2", "a copy of the size")])
+def test_ceilings_that_need_a_gpu_are_unsupported_on_a_cpu(variant, what):
+    with pytest.raises(Unsupported, match=f"{what}.* runs on a GPU alone"):
+        make("ceiling", variant, "bfloat16")
+
+
+@pytest.mark.parametrize(("capability", "hip"), [((8, 0), None), ((9, 4), "6.2")])
+def test_a_gpu_without_e4m3_is_unsupported(monkeypatch, capability, hip):
+    monkeypatch.setattr(Context, "need_cuda", lambda context, what: None)
+    monkeypatch.setattr(torch.version, "hip", hip)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    with pytest.raises(Unsupported, match=r"8\.9 or later"):
+        make("ceiling", "matmul-fp8", "bfloat16")
+
+
+@torch.no_grad()
+def test_the_fp8_ceiling_multiplies_e4m3(monkeypatch):
+    """torch multiplies e4m3 on a CPU too, slowly."""
+    monkeypatch.setattr(Context, "need_cuda", lambda context, what: None)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 9))
+    made = make("ceiling", "matmul-fp8", "bfloat16", size=32)
+    a, b, one = made.inputs
+    assert (a.dtype, b.dtype, float(one)) == (torch.float8_e4m3fn, torch.float8_e4m3fn, 1.0)
+    assert made.flops == 2 * 32**3
+    wanted = a.double() @ b.double().t()
+    assert distance(made.reference(*made.inputs), wanted) == 0
+    try:
+        result = made.forward(*made.inputs)
+    except RuntimeError as error:
+        pytest.skip(f"this torch has no e4m3 product on a CPU: {error}")
+    assert result.dtype == torch.bfloat16
+    assert distance(result, wanted) < accuracy.BOUNDS["bfloat16"]
 
 
 @pytest.mark.parametrize("which", [0, 1, 2])

@@ -273,6 +273,7 @@ class CaseColumns(CaseMeasured):
     device: Annotated[str | None, doc("Name of the device.")] = None
     device_type: Annotated[str | None, doc("cuda or cpu.")] = None
     capability: Annotated[str | None, doc("Compute capability.")] = None
+    l2_bytes: Annotated[int | None, doc("Size of the device's L2 cache.")] = None
     driver: Annotated[str | None, doc("Version of the GPU's driver.")] = None
     device_properties: Annotated[
         Mapping[str, Any],

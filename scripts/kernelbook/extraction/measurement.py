@@ -65,6 +65,7 @@ class Device:
     type: Text = None
     name: Text = None
     capability: Text = None
+    l2_bytes: Count | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

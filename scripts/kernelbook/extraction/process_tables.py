@@ -163,6 +163,7 @@ def _measured(origin: Origin, spec: Mapping[str, Any], measurement: Measurement)
         "device": device.name,
         "device_type": device.type,
         "capability": device.capability,
+        "l2_bytes": device.l2_bytes,
         "image": origin.status.get("where") if in_container else environment.container,
         "image_digest": origin.status.get("image_digest"),
     }

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from kernelbook.cases import CaseFacts
 from kernelbook.judge.cost_model import KernelCost
+from kernelbook.judge.cost_model.roof import L2, MEMORY
 from kernelbook.judge.time_line import EARLIER, IDLE_KINDS, UNEXPLAINED, WORK, Part, TimeLine, Wait
 
 UNPROFILED, TRACE = "unprofiled forward", "trace"
@@ -105,6 +106,7 @@ def _grouped(parts: Iterable[Part], costs: Mapping[int, KernelCost]) -> tuple[Ca
     for part in parts:
         cost = costs.get(part.activity.position) if part.activity and part.kind == WORK else None
         kind = (cost and cost.roof) or part.kind
+        kind = MEMORY if kind == L2 else kind
         groups.setdefault((kind, part.name, part.op), []).append(part)
     causes = []
     for (kind, name, op), group in groups.items():

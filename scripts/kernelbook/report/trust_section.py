@@ -14,7 +14,7 @@ from kernelbook.text.units import significant
 
 TIMERS = {"cuda_events": "CUDA events", "wall": "wall clock"}
 #: quantity of a ceiling -> (per second, unit)
-CEILING_UNITS = {"compute": (1e12, "TFLOP/s"), "memory": (1e9, "GB/s")}
+CEILING_UNITS = {"compute": (1e12, "TFLOP/s"), "memory": (1e9, "GB/s"), "L2 cache": (1e9, "GB/s")}
 
 
 @dataclass(frozen=True)
@@ -254,7 +254,7 @@ def ceiling_lines(ceilings: Iterable[Ceiling], trust: Iterable[Trust], runs: Ite
 def _ceiling(ceiling: Ceiling, clock: Trust | None) -> str:
     """`813.8 TFLOP/s in 16-bit (a product of matmul-add, SM clock after it 1,755 of 1,980 MHz, 82 % of ...)`."""
     size, unit = CEILING_UNITS[ceiling.quantity]
-    kind = ceiling.compute_type or ceiling.dtype
+    kind = ceiling.compute_type or ceiling.dtype or ("the L2 cache" if ceiling.quantity == "L2 cache" else None)
     rate = f"{significant(ceiling.per_s / size, 4)} {unit}" + (f" in {kind}" if kind else "")
     if ceiling.case is None:
         return f"{rate} ({'from the ' if ceiling.origin == 'data sheet' else ''}{ceiling.source})"

@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from kernelbook.cases import YARDSTICK, CaseFacts
 from kernelbook.judge.cost_model.data_sheets import DATA_SHEETS, RECORDED
 from kernelbook.judge.cost_model.gemm import compulsory_bytes, dense_flops, forward_type, gemm_costs, product_types
-from kernelbook.judge.cost_model.roof import COMPUTE_TYPES, Ceilings, per_second
+from kernelbook.judge.cost_model.kernel_costs import kernel_costs
+from kernelbook.judge.cost_model.roof import COMPUTE, COMPUTE_TYPES, L2, MEMORY, Ceilings, per_second
 
-COMPUTE, MEMORY = "compute", "memory"
+#: Variants of the ceiling workload: products and a copy between tensors that fit in the L2 cache.
+PRODUCT, PRODUCT_FP8, L2_COPY, COPY = "matmul", "matmul-fp8", "copy-l2", "copy"
 #: Origin of a ceiling, best first.
 ORIGINS = MEASURED, OTHER_RUN, RECORDED_RUN, DATA_SHEET = ("measured", "other run", "recorded run", "data sheet")
 
@@ -19,10 +21,11 @@ ORIGINS = MEASURED, OTHER_RUN, RECORDED_RUN, DATA_SHEET = ("measured", "other ru
 class Ceiling:
     """One ceiling of a run and its origin.
 
-    ``quantity``: compute, in FLOP/s of products of ``compute_type``, or memory, in bytes/s. ``case``: the case that
-    measured it, None if no case did; ``kernel``: its product, None if it is the rate of the whole forward; ``dtype``:
+    ``quantity``: compute, in FLOP/s of products of ``compute_type``; memory or L2 cache, in bytes/s. ``case``: the one
+    that measured it, None if none did; ``kernel``: its product, None if it is the rate of the whole forward; ``dtype``:
     of the inputs. ``data_sheet_per_s``: the rate in the data sheet of the device, None if it has none. ``source``: that
-    data sheet, or the run that measured the ceiling. ``origin``: one of ORIGINS.
+    data sheet, or the run that measured the ceiling. ``origin``: one of ORIGINS. ``largest_bytes``: of the L2 cache,
+    the largest working set to which the rate applies.
     """
 
     run: str
@@ -36,6 +39,7 @@ class Ceiling:
     source: str | None = None
     compute_type: str | None = None
     origin: str = MEASURED
+    largest_bytes: int | None = None
 
     @property
     def key(self) -> tuple[str, str | None]:
@@ -51,7 +55,9 @@ def ceilings_of(cases: Mapping[str, CaseFacts], elsewhere: Iterable[Ceiling] = (
 def rates_of(ceilings: Sequence[Ceiling]) -> Ceilings:
     """The rates of the ceilings of one run."""
     compute = {each.compute_type: each.per_s for each in ceilings if each.compute_type}
-    return Ceilings(compute, next((each.per_s for each in ceilings if each.quantity == MEMORY), None))
+    memory = next((each.per_s for each in ceilings if each.quantity == MEMORY), None)
+    cache = next((each for each in ceilings if each.quantity == L2), None)
+    return Ceilings(compute, memory, cache.per_s if cache else None, cache.largest_bytes if cache else None)
 
 
 def run_ceilings(cases: Mapping[str, CaseFacts], elsewhere: Iterable[Ceiling] = ()) -> list[Ceiling]:
@@ -65,7 +71,7 @@ def run_ceilings(cases: Mapping[str, CaseFacts], elsewhere: Iterable[Ceiling] = 
         return []
     candidates = [*measured_ceilings(cases), *_borrowed(facts, elsewhere)]
     by_key = {ceiling.key: ceiling for ceiling in reversed(candidates)}
-    order = [(COMPUTE, kind) for kind in reversed(COMPUTE_TYPES)] + [(MEMORY, None)]
+    order = [(COMPUTE, kind) for kind in reversed(COMPUTE_TYPES)] + [(MEMORY, None), (L2, None)]
     return [by_key[key] for key in order if key in by_key]
 
 
@@ -94,22 +100,40 @@ def measured_ceilings(cases: Mapping[str, CaseFacts]) -> list[Ceiling]:
 
     Compute, for each type with a ceiling case: the best rate of that case and of every product of the type, alone or as
     its whole forward, because a single large product may be throttled. Memory: the rate of the ceiling's copy, which is
-    much larger than any L2 cache.
+    much larger than any L2 cache. L2 cache: that of the copy that fits there, if it is above that of memory.
     """
     good = [facts for facts in cases.values() if facts.status == "ok"]
-    matmuls = [facts for facts in good if facts.workload == YARDSTICK and facts.variant == "matmul"]
-    copy = next((f for f in good if f.workload == YARDSTICK and f.variant != "matmul"), None)
-    rates = [rate for facts in good for rate in _product_rates(facts)] if matmuls else []
+    yardsticks = [facts for facts in good if facts.workload == YARDSTICK]
+    matmuls = [facts for facts in yardsticks if facts.variant in (PRODUCT, PRODUCT_FP8)]
+    copy = next((facts for facts in yardsticks if facts.variant == COPY), None)
+    named = [facts for facts in good if facts.variant != PRODUCT_FP8] if matmuls else []
+    rates = [rate for facts in named for rate in _product_rates(facts)]
     ceilings = []
-    rates += [Rate(forward_type(f), per_second(dense_flops(f), f.device_time_us) or 0.0, f) for f in matmuls]
-    for kind in dict.fromkeys(forward_type(facts) for facts in matmuls):
+    rates += [Rate(_measured_type(f), per_second(dense_flops(f), f.device_time_us) or 0.0, f) for f in matmuls]
+    for kind in dict.fromkeys(_measured_type(facts) for facts in matmuls):
         best = max((rate for rate in rates if rate.kind == kind), key=lambda rate: rate.per_s)
         if kind and best.per_s:
             ceilings.append(_ceiling(COMPUTE, best.per_s, best.facts, kind, case=best.facts.case, kernel=best.kernel))
     of_copy = per_second(compulsory_bytes(copy), copy.device_time_us) if copy else None
     if copy and of_copy:
         ceilings.append(_ceiling(MEMORY, of_copy, copy, None, case=copy.case))
+    in_cache = next((facts for facts in yardsticks if facts.variant == L2_COPY), None)
+    of_cache = _copied_per_s(in_cache) if in_cache else None
+    if in_cache and of_cache and of_cache > (of_copy or 0.0):
+        largest = in_cache.l2_bytes or compulsory_bytes(in_cache)
+        ceilings.append(replace(_ceiling(L2, of_cache, in_cache, None, case=in_cache.case), largest_bytes=largest))
     return ceilings
+
+
+def _measured_type(matmul: CaseFacts) -> str | None:
+    """The compute type whose ceiling a product measures; the kernel's name need not state fp8."""
+    return "fp8" if matmul.variant == PRODUCT_FP8 else forward_type(matmul)
+
+
+def _copied_per_s(facts: CaseFacts) -> float | None:
+    """Bytes read and written a second by the copies of a forward, without the gaps between them."""
+    costs = kernel_costs(facts)
+    return per_second(sum(cost.bytes for cost in costs), sum(cost.time_us for cost in costs))
 
 
 @dataclass(frozen=True)
@@ -135,7 +159,9 @@ def _ceiling(
     source: str | None = None, origin: str = MEASURED,
 ) -> Ceiling:  # fmt: skip
     sheet = DATA_SHEETS.get(facts.device or "")
-    stated = sheet.flops_per_s.get(kind) if sheet and kind else sheet.bytes_per_s if sheet else None
+    stated = sheet.flops_per_s.get(kind) if sheet and kind else None
+    if sheet and quantity == MEMORY:
+        stated = sheet.bytes_per_s
     return Ceiling(
         run=facts.run,
         quantity=quantity,

@@ -10,7 +10,7 @@ from kernelbook.cases import Activity, CaseFacts
 from kernelbook.judge.clock import bound_of, bounds_by_process
 from kernelbook.judge.cost_model.gemm import MULTIPLIES, compulsory_bytes, forward_type, useful_flops
 from kernelbook.judge.cost_model.kernel_costs import KernelCost, kernel_costs
-from kernelbook.judge.cost_model.roof import LEAST_ROOF_US, MOST_SHARE, Ceilings, per_second, time_at
+from kernelbook.judge.cost_model.roof import L2, LEAST_ROOF_US, MOST_SHARE, Ceilings, per_second, time_at
 from kernelbook.kernel_names import UNKNOWN, same_type
 from kernelbook.text.units import duration, error
 
@@ -115,8 +115,8 @@ class ForwardCost:
 
     ``compute_type``: see `gemm.forward_type`. ``share_of_compute``: FLOP/s over its ceiling. ``share_of_memory``:
     compulsory bytes per second over the memory ceiling; None above it, because bytes then came from the L2 cache.
-    ``floor_us``: the larger of FLOPs over the compute ceiling and compulsory bytes over the memory ceiling; the former
-    alone if bytes came from the L2 cache; None below LEAST_ROOF_US.
+    ``floor_us``: the larger of FLOPs over the compute ceiling and compulsory bytes over the memory ceiling, or over
+    that of the L2 cache if bytes came from there; without an L2 ceiling the former alone; None below LEAST_ROOF_US.
 
     ``limiter``: overhead if the device waits for the CPU; compute or memory if the device time is within twice the
     floor. Above that, two factors lead from the floor to the device time: from the floor to the least time for the
@@ -170,7 +170,8 @@ def forward_cost(facts: CaseFacts, ceilings: Ceilings) -> ForwardCost:
     best = ceilings.compute(kind)
     complete = ceilings.bytes_per_s and (best or not flops)
     compute_us = time_at(flops, best) if complete else None
-    memory_us = time_at(least, ceilings.bytes_per_s) if complete and not cached else None
+    traffic_per_s, side = ceilings.traffic(least, time_us)
+    memory_us = time_at(least, traffic_per_s) if complete and (side == L2 or not cached) else None
     longest = max(compute_us or 0.0, memory_us or 0.0)
     floor = longest if longest >= LEAST_ROOF_US else None
     limiter = _limiter(facts, compute_us, memory_us, kernels, ceilings)
@@ -237,4 +238,4 @@ def _limiter(
 def _least_us(cost: KernelCost, ceilings: Ceilings) -> float:
     """Least time of a kernel in µs; without a ceiling for its FLOPs, that of its bytes."""
     computed = time_at(cost.flops, ceilings.compute(cost.compute_type))
-    return max(time_at(cost.bytes, ceilings.bytes_per_s) or 0.0, computed or 0.0)
+    return max(time_at(cost.bytes, ceilings.traffic(cost.bytes, cost.time_us)[0]) or 0.0, computed or 0.0)

@@ -74,7 +74,7 @@ def _gemm(facts: CaseFacts, pair: Launched, ceilings: Ceilings) -> GemmCost | No
     batch, m, n, k = size
     per_s = per_second(traffic.flops, kernel.duration_us)
     kind = compute_type(traffic.kind, kernel.decoded)
-    roof = roof_of(traffic.flops, traffic.bytes, ceilings, kind)
+    roof = roof_of(traffic.flops, traffic.bytes, kernel.duration_us, ceilings, kind)
     tiles = _tiles(kernel, batch, m, n)
     blocks = math.prod(kernel.grid) if kernel.grid else None
     return GemmCost(

@@ -19,10 +19,10 @@ class KernelCost:
 
     ``time_us``: the median over all forwards. ``bytes``: whole tensors, each input read once, each output written
     once; of a memcpy read and written. ``share_of_memory``: bytes a second over the memory ceiling. ``share_of_roof``:
-    what it achieved over the lesser of the compute ceiling and intensity x memory ceiling; without FLOPs the same as
-    share_of_memory. Both are None above 1.05, where bytes came from the L2 cache, and where the roof is below what any
-    kernel takes; the latter also for a product in another element type than that of the compute ceiling.
-    ``roof``: memory or compute, the side that is lower. ``least_us``: the time at that ceiling.
+    what it achieved over the lesser of the compute ceiling and intensity x the ceiling of its traffic: that of memory,
+    or of the L2 cache for bytes that fit there and moved faster than memory can. Both are None above 1.05, and where
+    the roof is below what any kernel takes; share_of_roof also for a product in a type without a compute ceiling.
+    ``roof``: one of `roof.SIDES`, the lowest one. ``least_us``: the time at that ceiling.
     """
 
     position: int
@@ -80,7 +80,7 @@ def _cost(activity: Activity, traffic: Traffic, ceilings: Ceilings) -> KernelCos
     time_us = activity.duration_us
     moved, computed = per_second(traffic.bytes, time_us), per_second(traffic.flops, time_us)
     kind = compute_type(traffic.kind, activity.decoded) if traffic.flops else None
-    roof = roof_of(traffic.flops, traffic.bytes, ceilings, kind)
+    roof = roof_of(traffic.flops, traffic.bytes, time_us, ceilings, kind)
     return KernelCost(
         position=activity.position,
         label=activity.label,

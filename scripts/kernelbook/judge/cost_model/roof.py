@@ -14,25 +14,45 @@ from kernelbook.kernel_names.model import element
 
 #: Below this, in µs, a roof says nothing: the shortest kernels recorded, which set four bytes, take 0.7 µs on an H200.
 LEAST_ROOF_US = 1.0
-#: A share above this means that the ceiling does not apply: the bytes came from the L2 cache. Between 1 and this, a
+#: A share above this means that the ceiling does not apply: the bytes came from a cache. Between 1 and this, a
 #: kernel reads more than it writes, which memory does faster than the copy that measured the ceiling: its share is 1.
 MOST_SHARE = 1.05
 #: Types with a ceiling of their own, slowest first; fp32 is that of the CUDA cores.
 COMPUTE_TYPES = ("fp64", "fp32", "tf32", "16-bit", "fp8")
+#: What sets a roof.
+SIDES = COMPUTE, MEMORY, L2 = ("compute", "memory", "L2 cache")
 #: torch's names of element types -> the profiler's.
 PROFILER_KINDS = {"bfloat16": "c10::BFloat16", "float16": "c10::Half", "float32": "float", "float64": "double"}
 
 
 @dataclass(frozen=True)
 class Ceilings:
-    """The best rates of a device: compute type -> FLOP/s, and bytes/s of its memory; missing if unknown."""
+    """The best rates of a device: compute type -> FLOP/s, and bytes/s of its memory and L2 cache; missing if unknown.
+
+    ``l2_bytes``: the largest working set to which the rate of the L2 cache applies.
+    """
 
     flops_per_s: Mapping[str, float] = field(default_factory=dict)
     bytes_per_s: float | None = None
+    l2_bytes_per_s: float | None = None
+    l2_bytes: int | None = None
 
     def compute(self, kind: str | None) -> float | None:
         """FLOP/s of products of a compute type."""
         return self.flops_per_s.get(kind or "")
+
+    def traffic(self, moved: int | None, time_us: float | None) -> tuple[float | None, str]:
+        """The bytes/s that limit work which moved these bytes in this time, and their side: MEMORY or L2.
+
+        It is the L2 cache if the bytes fit in it and moved faster than memory can move them.
+        """
+        rate = per_second(moved, time_us)
+        if rate and self.bytes_per_s and rate > MOST_SHARE * self.bytes_per_s and self._fits_l2(moved):
+            return self.l2_bytes_per_s, L2
+        return self.bytes_per_s, MEMORY
+
+    def _fits_l2(self, moved: int | None) -> bool:
+        return bool(self.l2_bytes_per_s and moved and self.l2_bytes and moved <= self.l2_bytes)
 
 
 def compute_type(dtype: str | None, kernel: KernelName | None = None) -> str | None:
@@ -52,7 +72,7 @@ def compute_type(dtype: str | None, kernel: KernelName | None = None) -> str | N
 
 @dataclass(frozen=True)
 class Roof:
-    """The least time for some work, and what sets it: compute or memory."""
+    """The least time for some work, and what sets it: one of SIDES."""
 
     time_us: float
     side: str
@@ -79,12 +99,16 @@ def per_second(amount: float | None, time_us: float | None) -> float | None:
     return amount / (time_us * 1e-6) if amount and time_us else None
 
 
-def roof_of(flops: int | None, moved: int | None, ceilings: Ceilings, kind: str | None = None) -> Roof | None:
+def roof_of(
+    flops: int | None, moved: int | None, time_us: float | None, ceilings: Ceilings, kind: str | None = None
+) -> Roof | None:
     """The roof of work with these FLOPs and bytes; None without a ceiling that it needs.
 
-    ``kind``: the compute type of the FLOPs.
+    ``time_us``: what the work took, which shows whether its bytes came from the L2 cache. ``kind``: the compute type of
+    the FLOPs.
     """
-    compute, memory = time_at(flops, ceilings.compute(kind)), time_at(moved, ceilings.bytes_per_s)
+    bytes_per_s, side = ceilings.traffic(moved, time_us)
+    compute, memory = time_at(flops, ceilings.compute(kind)), time_at(moved, bytes_per_s)
     if (flops and compute is None) or memory is None:
         return None
-    return Roof(compute, "compute") if compute is not None and compute > memory else Roof(memory, "memory")
+    return Roof(compute, COMPUTE) if compute is not None and compute > memory else Roof(memory, side)
