@@ -64,6 +64,7 @@ lint: setup-dev
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(VENV)/bin/snakefmt --check Snakefile workflow
+	$(PY) -m mypy
 	PYTHONPATH=scripts $(VENV)/bin/lint-imports
 	$(PY) -m snakemake --lint
 

@@ -99,9 +99,10 @@ def attention(context: Context, batch: int = 8, heads: int = 16, seq: int = 1024
         **dict.fromkeys(SDPA_VARIANTS, lambda: sdpa),
     }
     q, k, v = (context.random(batch, heads, seq, head_dim) for _ in range(3))
-    inputs = (q, k, v)
+    inputs: tuple[torch.Tensor, ...] = (q, k, v)
     if context.variant in ("naive", "inplace"):
         inputs += (torch.ones(seq, seq, dtype=torch.bool, device=context.device).triu(1),)
+    backend = SDPA_VARIANTS.get(context.variant)
     return Workload(
         context.choose(builders)(),
         inputs,
@@ -109,6 +110,6 @@ def attention(context: Context, batch: int = 8, heads: int = 16, seq: int = 1024
         flops=4 * batch * heads * seq * seq * head_dim,
         # query i needs the first i of the keys, (seq + 1) / 2 on average
         useful_flops=2 * batch * heads * seq * (seq + 1) * head_dim,
-        pinned=pin(SDPA_VARIANTS[context.variant]) if SDPA_VARIANTS.get(context.variant) else None,
+        pinned=pin(backend) if backend else None,
         facts=lambda: {"sdpa_backends": survey(q, k, v)},
     )

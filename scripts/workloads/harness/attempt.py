@@ -67,8 +67,9 @@ def attempt(case: dict[str, Any], setting: Setting, card: str | None, look: Call
     lines: collections.deque[str] = collections.deque(maxlen=LOG_LINES)
     reader = threading.Thread(target=_read_log, args=(child.stdout, lines), daemon=True)
     reader.start()
-    expired = False
+    expired, failure = False, None
     try:
+        assert child.stdin is not None  # it was started with a pipe
         with contextlib.suppress(BrokenPipeError), child.stdin as stdin:
             stdin.write(json.dumps(case).encode() + b"\n")
             stdin.flush()
@@ -110,8 +111,9 @@ def _start(case: dict[str, Any], setting: Setting, card: str | None) -> subproce
 def _phases(record: dict[str, Any], began: float, ended: float) -> dict[str, float]:
     """Seconds of the child's phases with its start and its end; of the whole where it left none (a crash at once)."""
     inside, first = record.get("seconds"), record.get("began")
-    numbers = [first, *inside.values()] if isinstance(inside, dict) else [None]
-    if not all(isinstance(number, (int, float)) for number in numbers):
+    if not isinstance(inside, dict) or not isinstance(first, (int, float)):
+        return {"process": round(ended - began, 3)}
+    if not all(isinstance(number, (int, float)) for number in inside.values()):
         return {"process": round(ended - began, 3)}
     last = first + sum(inside.values())
     return {"start of the process": round(first - began, 3), **inside, "end of the process": round(ended - last, 3)}

@@ -55,6 +55,8 @@ def _from_file(path: Path) -> ModuleType:
         raise ValueError(f'there is no file "{path}": the path of a workload is relative to the folder you start in')
     # Under a name of its own in sys.modules, so that the file may define dataclasses and be pickled.
     spec = importlib.util.spec_from_file_location(f"workload_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f'"{path}" is no Python file: its name must end in .py')
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     sys.path.insert(0, str(path.parent.resolve()))

@@ -53,13 +53,13 @@ def describe(averages: Sequence[dict[str, Any]], messages: Sequence[str]) -> dic
     utils, frames = sys.modules.get("torch._dynamo.utils"), sys.modules.get("torch._dynamo.convert_frame")
     counters = getattr(utils, "counters", None)
     compilations = getattr(frames, "FRAME_COMPILE_COUNTER", None)
-    breaks: dict[str, int] | None = None if counters is None else {}
+    breaks: dict[str, int] = {}
     for reason, count in dict(counters["graph_break"]).items() if counters is not None else ():
         line = _one_line(str(reason).split("\n  Hint")[0])
         breaks[line] = breaks.get(line, 0) + count
     return {
         "graphs": None if counters is None else counters["stats"].get("unique_graphs", 0),
-        "graph_breaks": breaks,
+        "graph_breaks": None if counters is None else breaks,
         "recompiles": None if compilations is None else sum(count - 1 for count in compilations.values() if count > 1),
         "regions": sum(row["count"] for row in averages if row["name"].startswith(REGION)),
         "log": list(messages),

@@ -77,7 +77,7 @@ def describe_environment(device: torch.device | None) -> dict[str, Any]:
         "cuda": torch.version.cuda or torch.version.hip,
         "cudnn": str(cudnn) if cudnn else None,
         "driver": gpu.driver_version() if on_gpu or device is None else None,
-        "gpu_id": _gpu_id(device) if on_gpu else None,
+        "gpu_id": _gpu_id(device) if device is not None and on_gpu else None,
         "triton": _version("triton") or _version("pytorch-triton"),
         "platform": " ".join(filter(None, [platform.system(), platform.machine(), libc])),
         "cpu": _cpu_name(),

@@ -165,10 +165,13 @@ def from_signal(number: int, stage: str | None, log: list[str]) -> Failure:
         known = _by_rule("\n".join(log[-30:]), f"the process aborted, {name}", f" during {stage or 'its start'}")
         if known:
             return known
-    remedy = {
-        signal.SIGKILL: "the machine may have run out of memory (see dmesg); give the job more, or use smaller params",
-        signal.SIGSEGV: "the log's last lines show where; report it to the library they name",
-    }.get(number, "the log's last lines show where")
+    remedies = {
+        int(
+            signal.SIGKILL
+        ): "the machine may have run out of memory (see dmesg); give the job more, or use smaller params",
+        int(signal.SIGSEGV): "the log's last lines show where; report it to the library they name",
+    }
+    remedy = remedies.get(number, "the log's last lines show where")
     return Failure("failed", f"the process was ended by {name} during {stage or 'its start'}", remedy, retry=True)
 
 

@@ -111,7 +111,7 @@ class Scrubber:
             "tmp": tempfile.gettempdir(),
             **folders,
         }
-        known = {}
+        known: dict[str, str] = {}
         for word, folder in places.items():
             for form in (str(folder), os.path.realpath(str(folder))) if folder else ():
                 if len(form) > 2:
