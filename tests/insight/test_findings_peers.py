@@ -98,9 +98,9 @@ def test_all_that_one_case_is_faster_than_are_one_row(recorded_facts: Facts, rec
     least = on_device(recorded_h200, "sdpa-auto-eager")
     assert finding.time_us == pytest.approx(on_device(recorded_h200, finding.case) - least)
     assert finding.text.startswith(
-        f"7 cases take more device time than sdpa-auto-eager ({duration(least)}, error against float64 0.0020) for the "
-        "same work. They are sdpa-math-eager "
+        f"sdpa-math-eager takes more device time than sdpa-auto-eager ({duration(least)}, error against float64 "
+        "0.0020) for the same work: 45.8 x (error 0.0016). 6 more cases are slower, too: "
     )
     for slower, error in (("sdpa-math-eager", "0.0016"), ("attention-inplace-eager", "0.0036")):
-        assert f"{slower} {on_device(recorded_h200, slower) / least:.1f} x (error {error})" in finding.text
+        assert f"{on_device(recorded_h200, slower) / least:.1f} x (error {error})" in finding.text
     assert len(finding.text) < 600  # what the page shows of it

@@ -52,7 +52,7 @@ def test_six_against_five_is_told_with_the_five(insight: Insight) -> None:
     "part",
     [
         "attention-inplace-eager against attention-naive-eager: removed: Memcpy DtoD, ",
-        "linear-compile leaves the kernel of linear-eager as it is.",
+        "linear-compile runs the same kernel as linear-eager.",
         "mlp-compile two kernels (gelu, mul) into triton_poi_fused__unsafe_view_gelu_mul_0",
         "mlp-liger against mlp-eager: fused: two kernels (gelu, mul) into _geglu_tanh_forward_kernel",
     ],
@@ -95,19 +95,19 @@ def test_the_quickest_of_a_workload_is_named_with_those_after_it(insight: Insigh
     }
     first, twin, *_, last = sorted(times, key=lambda case: times[case])
     assert line.startswith(f"attention: of {len(cases)} cases, {first} takes the least device time, ")
-    assert f"time, {times[first]:.1f} µs, with the kernel of {twin}; " in line  # auto takes cuDNN's
+    assert f"time, {times[first]:.1f} µs, with the same kernel as {twin}; " in line  # auto takes cuDNN's
     assert f"{last} takes the most, {times[last] / 1000:.2f} ms" in line
 
 
-def test_the_quickest_on_the_device_may_be_held_up_by_the_cpu(insight: Insight, recorded_h200: Path) -> None:
+def test_the_quickest_on_the_device_may_wait_for_the_cpu(insight: Insight, recorded_h200: Path) -> None:
     (line,) = [line for line in insight.words if line.startswith("mlp: ")]
     times = {case: forward_times(recorded_h200, case) for case in ("mlp-liger", "mlp-eager", "mlp-compile")}
     assert max(times["mlp-eager"]) < min(times["mlp-liger"]) < max(times["mlp-compile"])
     liger, eager = (f"{median(times[case]):.0f} µs" for case in ("mlp-liger", "mlp-eager"))
     assert "mlp-liger takes the least device time" in line
     assert line.endswith(
-        f" Unprofiled, a forward of mlp-liger takes longer than one of mlp-eager, {liger} against {eager}: "
-        "the CPU holds mlp-liger up."
+        f" Unprofiled, a forward of mlp-liger takes longer than one of mlp-eager, {liger} against {eager}, "
+        "because its device waits for the CPU."
     )
 
 
@@ -117,11 +117,11 @@ def forward_times(recorded: Path, case: str) -> list[float]:
     return [median(json.loads(path.read_text())["forward_times_us"]) for path in read]
 
 
-def test_the_quickest_held_up_but_the_quickest_by_the_clock_too_is_beside_no_other(recorded_facts: Facts) -> None:
+def test_without_a_quicker_forward_no_other_case_is_named(recorded_facts: Facts) -> None:
     liger = recorded_facts["mlp-liger"]  # its slowest process takes 286 µs
     others = [replace(recorded_facts[case], processes=()) for case in ("mlp-eager", "mlp-compile")]
     (line,) = judge_edition({facts.key: facts for facts in (liger, *others)}, {}).words[:1]
-    assert line.endswith(" The CPU holds mlp-liger up: a forward of it takes 277 µs unprofiled.")
+    assert line.endswith(" In mlp-liger the device waits for the CPU: a forward of it takes 277 µs unprofiled.")
 
 
 def test_several_runs_are_counted_each_by_itself_and_last(recorded_facts: Facts) -> None:

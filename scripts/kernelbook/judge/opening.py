@@ -76,12 +76,13 @@ def _ranking(group: Sequence[CaseFacts]) -> str:
     best, others = ordered[0], ordered[1:]
     twins = [facts.case for facts in others if _names(facts) == _names(best)]
     rest = [facts for facts in others if facts.case not in twins]
-    also = f", with {_the_kernels(best.kernels)} of {' and '.join(twins)}" if twins else ""
+    kernels = "kernel" if best.kernels == 1 else "kernels"
+    also = f", with the same {kernels} as {' and '.join(twins)}" if twins else ""
     name = (best.workload or "").rpartition("/")[2]
     parts = [f"{name}: of {len(group)} cases, {best.case} takes the least device time, {_time(best)}{also}"]
     parts += [f"then {rest[0].case}, {_time(rest[0])}"] if rest else []
     parts += [f"{rest[-1].case} takes the most, {_time(rest[-1])}"] if len(rest) > 1 else []
-    return "; ".join(parts) + f".{_held_up(best, others)}"
+    return "; ".join(parts) + f".{_waits_for_cpu(best, others)}"
 
 
 def _time(facts: CaseFacts) -> str:
@@ -92,7 +93,7 @@ def _names(facts: CaseFacts) -> list[str]:
     return [activity.name for activity in facts.activities if activity.category == "kernel"]
 
 
-def _held_up(facts: CaseFacts, others: Sequence[CaseFacts]) -> str:
+def _waits_for_cpu(facts: CaseFacts, others: Sequence[CaseFacts]) -> str:
     """A sentence if most processes of the fastest case wait for the CPU, so that users do not see its device time.
 
     Names the case with the shortest unprofiled forward if all its processes are faster.
@@ -107,10 +108,10 @@ def _held_up(facts: CaseFacts, others: Sequence[CaseFacts]) -> str:
     first = min(quicker, key=lambda other: other.forward_time_us or 0.0, default=None)
     if first is None:
         takes = f"a forward of it takes {duration(facts.forward_time_us)} unprofiled"
-        return f" The CPU holds {facts.case} up{where}: {takes}."
+        return f" In {facts.case} the device waits for the CPU{where}: {takes}."
     times = f"{duration(facts.forward_time_us)} against {duration(first.forward_time_us)}"
     takes = f"a forward of {facts.case} takes longer than one of {first.case}, {times}"
-    return f" Unprofiled, {takes}: the CPU holds {facts.case} up{where}."
+    return f" Unprofiled, {takes}, because its device waits for the CPU{where}."
 
 
 def _forward_times(facts: CaseFacts) -> list[float]:
@@ -137,8 +138,8 @@ def _compared(material: OpeningMaterial, run: str) -> list[str]:
         elif largest:
             fused.append(f"{c.b.case} against {c.a.case}: {_short_step_text(largest, c)}")
         if by_compile and c.steps and all(step.kind in ("same", "changed") for step in c.steps):
-            same.append(f"{c.b.case} leaves {_the_kernels(c.b.kernels)} of {c.a.case} as {_it_is(c.b.kernels)}.")
-    together = [f"torch.compile fuses, against eager: {'; '.join(compiled)}."] if compiled else []
+            same.append(f"{c.b.case} runs the same {'kernel' if c.b.kernels == 1 else 'kernels'} as {c.a.case}.")
+    together = [f"torch.compile fuses: {'; '.join(compiled)}."] if compiled else []
     return [*removed[:1], *together, *fused[:1], *same[:1]]
 
 
@@ -156,14 +157,6 @@ def _few(words: tuple[str, ...]) -> tuple[str, ...]:
         return words
     kept = kinds[: MOST_KINDS - 1]
     return (*(word for word in words if word in kept), f"{len(kinds) - len(kept)} more kinds")
-
-
-def _the_kernels(count: int | None) -> str:
-    return "the kernel" if count == 1 else f"the {count} kernels"
-
-
-def _it_is(count: int | None) -> str:
-    return "it is" if count == 1 else "they are"
 
 
 def _beside(material: OpeningMaterial, run: str) -> list[str]:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from kernelbook.cases import YARDSTICK, CaseFacts
 from kernelbook.judge.cost_model import useful_flops
 from kernelbook.judge.findings.costs import TimeRange, device_span, forward_span, maker, part, severity
-from kernelbook.judge.findings.rules import DEVICE, RECOVERABLE, Finding, Scene, in_cases, rule
-from kernelbook.text.units import duration, error, significant
+from kernelbook.judge.findings.rules import DEVICE, RECOVERABLE, Finding, Scene, rule
+from kernelbook.text.units import duration, error, plural, significant
 
 #: Smaller losses, as a share of the forward, are not reported as a cost.
 LEAST_LOSS = 0.02
@@ -129,10 +129,13 @@ def _beats(peer: CaseFacts, facts: CaseFacts) -> bool:
 
 
 def _one_row(group: Sequence[Finding]) -> str:
-    """Summary of all cases that are slower than one peer, the slowest first."""
-    slowest_first = sorted(group, key=lambda finding: -(finding.time_us or 0.0))
-    each = ", ".join(f"{finding.case} {finding.subject}" for finding in slowest_first)
-    return f"{in_cases(group)} take more device time than {group[0].theme} for the same work. They are {each}."
+    """The slowest case against the peer, then the other cases that are slower than it."""
+    slowest, *others = sorted(group, key=lambda finding: -(finding.time_us or 0.0))
+    more = ", ".join(f"{finding.case} {finding.subject}" for finding in others)
+    return (
+        f"{slowest.case} takes more device time than {group[0].theme} for the same work: {slowest.subject}. "
+        f"{plural(len(others), 'more case')} {'is' if len(others) == 1 else 'are'} slower, too: {more}."
+    )
 
 
 @rule(
