@@ -3,7 +3,7 @@
 The ratio is that of median unprofiled forward times. Its interval is a percentile bootstrap (Efron and Tibshirani,
 1993) over processes, and over forwards within each process. The test is that of Mann and Whitney over the medians of
 processes, because forwards of one process are not independent. A change counts with p < 0.002 and a size of 3 % or
-more.
+more; if the whole interval is within 3 %, the times are about equal. Too few processes for the test vote (`votes`).
 """
 
 from __future__ import annotations
@@ -18,24 +18,38 @@ from kernelbook.cases import Activity, Call, CaseFacts, comparability
 from kernelbook.judge.alignment import OpStep, Step, align, align_ops, rest_us
 from kernelbook.judge.fusions import base_op
 from kernelbook.judge.tensor_sizes import conversions, tensor_sizes
+from kernelbook.judge.votes import (
+    ABOUT_EQUAL,
+    ABOUT_EQUAL_BELOW,
+    FASTER,
+    PROCESSES_DIFFER,
+    SLOWER,
+    by_process,
+    vote,
+)
 from kernelbook.kernel_names import UNKNOWN, same_type
 from kernelbook.text.units import at_border, duration, plural
 
 MIN_PROCESSES = 7
 P_BELOW = 0.002
-LEAST_EFFECT = 0.03
 BOOTSTRAPS = 2000
+NO_DIFFERENCE, NOT_TESTED = "no difference shown", "not tested"
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """Forward time of b over that of a: ratio of medians, 95 % interval, and the result of the test."""
+    """Forward time of b over that of a: ratio of medians, 95 % interval, and the result of the test.
+
+    verdict: slower, faster, about equal, processes differ, no difference shown, or not tested (one process on a side).
+    ``split``: how the processes vote if they differ.
+    """
 
     ratio: float
     low: float | None
     high: float | None
     p_value: float | None
-    verdict: str  # slower, faster, no difference shown, not tested
+    verdict: str
+    split: str = ""
 
 
 def ratio_of(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> Ratio | None:
@@ -47,14 +61,19 @@ def ratio_of(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> Ratio | None:
         return None
     centre = _median_of(b) / _median_of(a)
     low, high = _interval(a, b)
+    medians = [float(np.median(x)) for x in a], [float(np.median(x)) for x in b]
     if min(len(a), len(b)) < MIN_PROCESSES:
-        return Ratio(centre, low, high, None, "not tested")
+        voted = vote(medians[1], medians[0]) if min(len(a), len(b)) > 1 else None
+        return Ratio(centre, low, high, None, voted.verdict if voted else NOT_TESTED, voted.split if voted else "")
     from scipy import stats  # takes a second to import; few editions have enough processes
 
-    medians = [float(np.median(x)) for x in a], [float(np.median(x)) for x in b]
     p_value = float(stats.mannwhitneyu(*medians, alternative="two-sided").pvalue)
-    significant = p_value < P_BELOW and abs(centre - 1) >= LEAST_EFFECT
-    verdict = ("slower" if centre > 1 else "faster") if significant else "no difference shown"
+    if low is not None and high is not None and max(abs(low - 1), abs(high - 1)) < ABOUT_EQUAL_BELOW:
+        verdict = ABOUT_EQUAL
+    elif p_value < P_BELOW and abs(centre - 1) >= ABOUT_EQUAL_BELOW:
+        verdict = SLOWER if centre > 1 else FASTER
+    else:
+        verdict = NO_DIFFERENCE
     return Ratio(centre, low, high, p_value, verdict)
 
 
@@ -86,12 +105,13 @@ def _resampled(processes: Sequence[np.ndarray], random: np.random.Generator) -> 
 def ratio_text(ratio: Ratio) -> str:
     """A sentence with the ratio and the conclusion; it has an interval only if both sides have enough processes."""
     text = f"Unprofiled forward time: {ratio.ratio:.3f} x"
-    if ratio.verdict == "not tested":
-        return f"{text}; not tested: under {MIN_PROCESSES} processes a side."
+    if ratio.verdict == NOT_TESTED:
+        return f"{text}; not tested: one process on a side."
+    if ratio.p_value is None:
+        by_vote = {ABOUT_EQUAL: ABOUT_EQUAL, PROCESSES_DIFFER: f"{PROCESSES_DIFFER}, {ratio.split}"}
+        return f"{text}, {by_vote.get(ratio.verdict, f'{ratio.verdict} in all pairs of processes')}."
     if ratio.low is not None:
         text += f" (95 % interval {ratio.low:.3f} to {ratio.high:.3f})"
-    if ratio.verdict == "no difference shown":
-        return f"{text}; no difference shown (p = {ratio.p_value:.3g})."
     return f"{text}: {ratio.verdict} (p = {ratio.p_value:.2g})."
 
 
@@ -205,7 +225,11 @@ def _costliest(steps: Sequence[Step], whole_us: float | None) -> list[str]:
 def _device_ratio(a: CaseFacts, b: CaseFacts, ratio: float | None) -> str:
     longer = _longer_us(a, b)
     apart = f" ({_apart(longer)})" if abs(longer) >= LEAST_DIFFERENCE_US else ""
-    return "" if ratio is None else f", {ratio:.2f} x the device time{apart}"
+    voted = vote(by_process(b, "device_time_us"), by_process(a, "device_time_us"))
+    if ratio is None or voted is None:
+        return ""
+    verdict = {ABOUT_EQUAL: f", {ABOUT_EQUAL}", PROCESSES_DIFFER: f"; {PROCESSES_DIFFER}, {voted.split}"}
+    return f", {ratio:.2f} x the device time{apart}{verdict.get(voted.verdict, '')}"
 
 
 def _longer_us(a: CaseFacts, b: CaseFacts) -> float:
