@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from kernelbook.cases import CaseFacts
-from kernelbook.config.guesses import COUNTS, FACTORS, MAPS_OF_COUNTS
 from kernelbook.config.loading import ConfigError, load_config
 from kernelbook.judge.expectations import judge, vocabulary
-from kernelbook.judge.expectations.vocabulary import COUNT, FACTOR
+from kernelbook.judge.expectations.vocabulary import COUNT, FIGURE
 from tests.insight.test_expectations import FIVE, LINEAR, NVJET, OTHER_GEMM, facts, verdict
 
 Refused = Callable[[dict[str, dict[str, Any]]], list[str]]
@@ -62,6 +61,10 @@ def refused(root: Path) -> Refused:
         ({"ops_present": []}, f"ops_present: {NAMES}[]"),
         ({"ops_present": "  "}, f'ops_present: {NAMES}"  "'),
         ({"ops_present": ["aten::mm", ""]}, 'ops_present.1: must be a name, got ""'),
+        ({"forward_time_us": 500},
+         'forward_time_us: must be a range such as "10-12.5", or a map of min and max, got 500'),
+        ({"roof_percent": {"nvjet*": "9-5"}},
+         "roof_percent.nvjet*: must not begin above its end, got 9-5: write 5-9"),
         ({"ops_in_order": ["aten::mm >"]},
          'ops_in_order: must name an op on either side of >, got "aten::mm >": add it'),
         ({"gemm_type": "bfloat16"}, 'gemm_type: must be fp64, fp32, tf32, fp16, bf16, fp8 or int8, got "bfloat16"'),
@@ -114,11 +117,24 @@ def test_odd_values_are_read_without_a_stumble(refused: Refused) -> None:
     assert judge("h", {"op_counts": {"min": 3, "max": 1}}, LINEAR, {})[0].verdict == "broken"
 
 
-def test_the_words_with_ranges_are_those_of_the_vocabulary() -> None:
-    schemas = {name: word.schema for name, word in vocabulary().items()}
-    assert {name for name, schema in schemas.items() if schema == COUNT} == set(COUNTS)
-    assert {name for name, s in schemas.items() if s.get("additionalProperties") == COUNT} == set(MAPS_OF_COUNTS)
-    assert {name for name, schema in schemas.items() if schema == FACTOR} == set(FACTORS)
+@pytest.mark.parametrize("word", [name for name, word in vocabulary().items() if word.schema in (COUNT, FIGURE)])
+def test_every_word_with_a_range_refuses_a_reversed_one(refused: Refused, word: str) -> None:
+    assert refused({"here": {word: {"min": 5, "max": 3}}}) == [
+        f"cases.here.expect.{word}: must not begin above its end, got 5-3: write 3-5",
+    ]
+
+
+@pytest.mark.parametrize(("above", "below"), [("slower_forward_than", "faster_forward_than"),
+                                              ("more_memory_than", "less_memory_than")])  # fmt: skip
+def test_every_order_of_cases_is_checked(refused: Refused, above: str, below: str) -> None:
+    assert refused({"here": {above: {"there": 0.5}}}) == [
+        f"cases.here.expect.{above}.there: must be a factor of 1 or more, got 0.5: for less, use {below}",
+    ]
+    quantity = vocabulary()[above].schema["order"]["of"]
+    assert refused({"here": {above: "there"}, "there": {above: "here"}}) == [
+        f"cases.here.expect: no {quantity} can be so: here > there > here: delete one of these guesses",
+    ]
+    assert refused({"here": {above: "there"}, "there": {below: "here"}}) == []
 
 
 @pytest.mark.parametrize(

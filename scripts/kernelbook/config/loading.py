@@ -129,7 +129,7 @@ def load_config(
         settings["visible_devices"] = str(settings["visible_devices"])
     if isinstance(retry := settings.get("retry_failed"), str):
         settings["retry_failed"] = {"true": True, "false": False}.get(retry.lower(), retry)
-    problems = [*misread, *schema_errors(settings, schemas, sources), *guess_errors(settings)]
+    problems = [*misread, *schema_errors(settings, schemas, sources), *guess_errors(settings, schemas)]
     problems += name_errors(settings, _recorded_names(settings, places))
     if places is not None:
         runs, cases = _measured(settings)

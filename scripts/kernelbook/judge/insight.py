@@ -102,10 +102,14 @@ def judge_edition(
     skipped = set(published)
     measured = {key: facts for key, facts in cases.items() if facts.run not in skipped}
     runs = _by_run(measured)
-    judged = tuple(j for f in measured.values() for j in judge(f.case, expect.get(f.case, {}), f, runs[f.run]))
     measured_by_run = {run: measured_ceilings(of_run) for run, of_run in runs.items()}
     used = {run: run_ceilings(of_run, _elsewhere(run, runs, measured_by_run)) for run, of_run in runs.items()}
     ceilings = {run: rates_of(of_run) for run, of_run in used.items()}
+    judged = tuple(
+        judgement
+        for facts in measured.values()
+        for judgement in judge(facts.case, expect.get(facts.case, {}), facts, runs[facts.run], ceilings[facts.run])
+    )
     findings = tuple(finding for run, of_run in runs.items() for finding in find_in_run(of_run, ceilings[run]))
     costs = {key: _cost(f, runs[f.run], ceilings[f.run]) for key, f in measured.items() if f.status == "ok"}
     comparisons = tuple(compare(a, b) for a, b in pairs(runs, expect, headline, baseline_run))

@@ -208,9 +208,12 @@ class _Lead:
 
 def call_kind(call: Call) -> str | None:
     """What kind of idle time a runtime or driver call stands for; None for ops and ranges."""
-    if call.category != "runtime":
-        return None
-    return next((kind for pattern, kind in CALL_KINDS if pattern.search(call.name)), API)
+    return kind_of_name(call.name) if call.category == "runtime" else None
+
+
+def kind_of_name(name: str) -> str:
+    """What kind of idle time a runtime or driver call of this name stands for."""
+    return next((kind for pattern, kind in CALL_KINDS if pattern.search(name)), API)
 
 
 def _device_part(activity: Activity, time_us: float) -> Part:

@@ -12,8 +12,10 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 from kernelbook.cases import CaseFacts
+from kernelbook.judge.cost_model import Ceilings, ceilings_of
 from kernelbook.judge.expectations import (  # noqa: F401 - they define the words
     compare,
+    figures,
     kernel_guesses,
     ops,
 )
@@ -24,6 +26,7 @@ from kernelbook.judge.expectations.vocabulary import (
     NOT_APPLICABLE,
     Judgement,
     Observation,
+    Run,
     Word,
     unknown_word,
     value_text,
@@ -34,14 +37,20 @@ __all__ = ["BROKEN", "CONFIRMED", "NOT_APPLICABLE", "Judgement", "expect_schema"
 
 
 def judge(
-    case_id: str, expect: Mapping[str, Any], facts: CaseFacts, others: Mapping[str, CaseFacts]
+    case_id: str,
+    expect: Mapping[str, Any],
+    facts: CaseFacts,
+    others: Mapping[str, CaseFacts],
+    ceilings: Ceilings | None = None,
 ) -> list[Judgement]:
     """Judge every word of ``expect``, in its order.
 
-    ``others``: the cases of the same run by name. Words about the device are not applicable if the trace has no device
-    activity. Raises ValueError for an unknown word or an invalid value.
+    ``others``: the cases of the same run by name. ``ceilings``: those of its device, by default from its cases. Words
+    about the device are not applicable if the trace has no device activity. Raises ValueError for an unknown word or an
+    invalid value.
     """
     vocabulary_words = vocabulary()
+    run = Run(others, ceilings_of(others) if ceilings is None else ceilings)
     judgements = []
     for name, value in words_for(expect, facts).items():
         where = f"cases.{case_id}.expect"
@@ -50,7 +59,7 @@ def judge(
         if not Draft202012Validator(vocabulary_words[name].schema).is_valid(value):
             raise ValueError(f"{where}.{name}: must be {vocabulary_words[name].schema['must']}, got {value!r}")
         try:
-            observation = _observe(vocabulary_words[name], value, facts, others)
+            observation = _observe(vocabulary_words[name], value, facts, run)
         except ValueError as error:
             raise ValueError(f"{where}.{name}: {error}") from error
         verdict = {True: CONFIRMED, False: BROKEN, None: NOT_APPLICABLE}[observation.held]
@@ -76,7 +85,7 @@ def words_for(expect: Mapping[str, Any], facts: CaseFacts) -> dict[str, Any]:
     return {name: value for name, value in words.items() if value is not None}
 
 
-def _observe(word: Word, value: Any, facts: CaseFacts, others: Mapping[str, CaseFacts]) -> Observation:
+def _observe(word: Word, value: Any, facts: CaseFacts, run: Run) -> Observation:
     if facts.status != "ok":
         what = "is unsupported" if facts.status == "unsupported" else facts.status
         return Observation(None, f"the case {what}", f"the case {what}: {facts.reason or 'no reason given'}")
@@ -85,7 +94,7 @@ def _observe(word: Word, value: Any, facts: CaseFacts, others: Mapping[str, Case
         return Observation(None, "no device activities", f"{where} has no device activities")
     if facts.representative is None:
         return Observation(None, "no forward", "the trace has no forward of this case")
-    return word.look(value, facts, others)
+    return word.look(value, facts, run)
 
 
 def expect_schema() -> dict[str, Any]:

@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from kernelbook.cases import CaseFacts, label
 from kernelbook.cases.comparability import refusal
 from kernelbook.config.spans import span
-from kernelbook.judge.clock import bound_of
+from kernelbook.judge.clock import bound_of, bounds_by_process
 from kernelbook.judge.expectations.kernel_guesses import listed
-from kernelbook.judge.expectations.ops import op_numbers
-from kernelbook.judge.expectations.vocabulary import FACTOR, FORWARDS_DIFFER, NAMES, Observation, agreed, names, word
+from kernelbook.judge.expectations.ops import call_numbers
+from kernelbook.judge.expectations.vocabulary import (
+    FACTOR,
+    FORWARDS_DIFFER,
+    NAMES,
+    Observation,
+    Run,
+    agreed,
+    names,
+    ordered,
+    word,
+)
+from kernelbook.judge.votes import ABOUT_EQUAL, PROCESSES_DIFFER, Vote, by_process, counted, vote
 from kernelbook.text.units import duration
-
-Others = Mapping[str, CaseFacts]
-
 
 NOTHING = "nothing to compare with"
 
 
-def _other(name: str, facts: CaseFacts, others: Others, needs_device: bool = True) -> CaseFacts | Observation:
+def _other(name: str, facts: CaseFacts, run: Run, needs_device: bool = True) -> CaseFacts | Observation:
     """The facts of the other case, or an observation with the reason why it cannot be compared."""
-    other = others.get(name)
+    other = run.cases.get(name)
     if name == facts.case:  # a sweep that names one of its own cases
         return Observation(None, NOTHING, f"{name} is this very case")
     if other is None:
@@ -51,7 +61,7 @@ def _sequence(facts: CaseFacts, family: str | None) -> list[str]:
     return [a.name for a in facts.activities if a.category == "kernel" and family in (None, a.family)]
 
 
-def _same(value: Any, facts: CaseFacts, others: Others, family: str | None) -> Observation:
+def _same(value: Any, facts: CaseFacts, run: Run, family: str | None) -> Observation:
     """Confirmed if one of the named cases runs kernels of the same names, equally often.
 
     Broken if none does. Undecided if none does and some could not be compared.
@@ -62,7 +72,7 @@ def _same(value: Any, facts: CaseFacts, others: Others, family: str | None) -> O
         return Observation(None, f"no {family} kernel" if family else "no kernel", "there is nothing to compare here")
     reasons, missing = [], False
     for name in names(value):
-        other = _other(name, facts, others)
+        other = _other(name, facts, run)
         if isinstance(other, Observation):
             reasons.append(other.evidence)
             missing = True
@@ -80,23 +90,23 @@ def _labels(kernels: list[str]) -> str:
 
 
 @word("same_kernels_as", "Another case that runs the very same kernels; of a list, one of them.", NAMES)
-def same_kernels_as(value: Any, facts: CaseFacts, others: Others) -> Observation:
+def same_kernels_as(value: Any, facts: CaseFacts, run: Run) -> Observation:
     """By full name and count; order and times may differ."""
-    return _same(value, facts, others, None)
+    return _same(value, facts, run, None)
 
 
 @word("same_gemms_as", "Another case that runs the very same GEMM kernels; of a list, one of them.", NAMES)
-def same_gemms_as(value: Any, facts: CaseFacts, others: Others) -> Observation:
+def same_gemms_as(value: Any, facts: CaseFacts, run: Run) -> Observation:
     """By full name and count; order and times may differ."""
-    return _same(value, facts, others, "GEMM")
+    return _same(value, facts, run, "GEMM")
 
 
-def _counts(value: Any, facts: CaseFacts, others: Others, what: str, sign: int) -> Observation:
-    return _all_of([_count(name, facts, others, what, sign) for name in names(value)])
+def _counts(value: Any, facts: CaseFacts, run: Run, what: str, sign: int) -> Observation:
+    return _all_of([_count(name, facts, run, what, sign) for name in names(value)])
 
 
-def _count(name: str, facts: CaseFacts, others: Others, what: str, sign: int) -> Observation:
-    other = _other(name, facts, others, needs_device=what == "kernels")
+def _count(name: str, facts: CaseFacts, run: Run, what: str, sign: int) -> Observation:
+    other = _other(name, facts, run, needs_device=what == "kernels")
     if isinstance(other, Observation):
         return other
     mine, theirs = (_numbers(f, what) for f in (facts, other))
@@ -109,75 +119,132 @@ def _numbers(facts: CaseFacts, what: str) -> list[int]:
     """Numbers of kernels or CPU ops of the forwards, without duplicates."""
     if what == "kernels":
         return sorted({len(forward.kernels) for forward in facts.forwards})
-    return sorted({sum(counts.values()) for counts in op_numbers(facts)})
+    return sorted({sum(counts.values()) for counts in call_numbers(facts)})
 
 
 def _either(numbers: list[int]) -> str:
     return " or ".join(map(str, numbers))
 
 
-def _register_counts() -> None:
-    for what, needs_device in (("kernels", True), ("CPU ops", False)):
-        for more, sign in (("more", 1), ("fewer", -1)):
+@dataclass(frozen=True)
+class Quantity:
+    """A figure in which cases are compared.
 
-            def look(value: Any, facts: CaseFacts, others: Others, what: str = what, sign: int = sign) -> Observation:
-                return _counts(value, facts, others, what, sign)
+    ``column``: its name in the facts. ``text``: a value in words. ``condition``: how it was measured.
+    """
 
-            name = f"{more}_{what.lower().replace(' ', '_')}_than"
-            word(name, f"Another case than which one forward has {more} {what}.", NAMES, needs_device)(look)
-
-
-_register_counts()
-
-
-#: Figure -> its name, and the condition under which it was measured.
-FIGURES = {"device_time_us": ("device time", ""), "cpu_time_us": ("CPU time", " under the profiler")}
+    name: str
+    column: str
+    text: Callable[[float], str]
+    needs_device: bool = True
+    condition: str = ""
+    is_time: bool = True
 
 
-def _times(value: Any, facts: CaseFacts, others: Others, figure: str, slower: bool) -> Observation:
+def mebibytes(size: float) -> str:
+    return f"{size / 2**20:.1f} MiB"
+
+
+DEVICE_TIME = Quantity("device time", "device_time_us", duration)
+CPU_TIME = Quantity("CPU time", "cpu_time_us", duration, needs_device=False, condition=" under the profiler")
+FORWARD_TIME = Quantity("unprofiled forward time", "forward_time_us", duration, needs_device=False)
+PEAK_MEMORY = Quantity("peak memory", "peak_memory_bytes", mebibytes, is_time=False)
+
+
+def _compared(value: Any, facts: CaseFacts, run: Run, quantity: Quantity, above: bool) -> Observation:
     factors = {value: 1} if isinstance(value, str) else value
-    return _all_of([_time(name, factor, facts, others, figure, slower) for name, factor in factors.items()])
+    return _all_of([_factor(name, factor, facts, run, quantity, above) for name, factor in factors.items()])
 
 
-def _time(name: str, factor: Any, facts: CaseFacts, others: Others, figure: str, slower: bool) -> Observation:
+def _factor(name: str, factor: Any, facts: CaseFacts, run: Run, quantity: Quantity, above: bool) -> Observation:
+    """Judged by all pairs of processes: confirmed if the factor holds for each, broken if for none or about equal."""
     limit = span(factor, open_ended=True)
-    other = _other(name, facts, others, needs_device=figure == "device_time_us")
+    votes = _vote(name, facts, run, quantity)
+    if isinstance(votes, Observation):
+        return votes
+    voted, evidence = votes
+    ratios = voted.ratios if above else tuple(1 / ratio for ratio in voted.ratios)
+    if above or not quantity.is_time:
+        text = f"{voted.ratio:.2f} x the {quantity.name}"
+    else:
+        text = f"{1 / voted.ratio:.2f} x as fast"
+    if voted.verdict == ABOUT_EQUAL:
+        return Observation(False, f"{ABOUT_EQUAL} ({text})", f"{ABOUT_EQUAL}, {text}: {evidence}")
+    holds = [limit.holds(ratio) and ratio > 1 for ratio in ratios]
+    held = agreed(holds)
+    if held is None:
+        split = f"the guess holds in {sum(holds)} of {len(holds)} pairs of processes ({voted.split})"
+        return Observation(None, PROCESSES_DIFFER, f"{text}: {evidence}; {split}")
+    return Observation(held, text, f"{text}: {evidence}")
+
+
+def _vote(name: str, facts: CaseFacts, run: Run, quantity: Quantity) -> tuple[Vote, str] | Observation:
+    """The vote of the processes and the two figures in words, or why they cannot be compared."""
+    other = _other(name, facts, run, quantity.needs_device)
     if isinstance(other, Observation):
         return other
-    what, how = FIGURES[figure]
-    mine, theirs = getattr(facts, figure), getattr(other, figure)
-    if not mine or not theirs:
-        return Observation(None, "no time to compare", f"there is no {what} {'of ' + name if mine else 'here'}")
+    mine, theirs = (by_process(f, quantity.column) for f in (facts, other))
+    voted = vote(mine, theirs)
+    if voted is None:
+        where = f"of {name}" if mine else "here"
+        kind = "time" if quantity.is_time else "figure"
+        return Observation(None, f"no {kind} to compare", f"there is no {quantity.name} {where}")
     refused = refusal(facts.setting, other.setting)
     if refused:
         return Observation(None, "not comparable", f"{name}: {refused}")
-    ratio = mine / theirs if slower else theirs / mine
-    text = f"{ratio:.2f} x the {what}" if slower else f"{ratio:.2f} x as fast"
-    evidence = f"{text}: {what}{how} {duration(mine)} here, {duration(theirs)} in {name}"
-    return Observation(limit.holds(ratio) and ratio > 1, text, evidence)
+    here, there = (quantity.text(median(figures)) for figures in (mine, theirs))
+    return voted, f"{quantity.name}{quantity.condition} {here} here, {there} in {name}"
 
 
-@word("slower_than", "Another case than which this one takes more device time, and by which factor.", FACTOR)
-def slower_than(value: Any, facts: CaseFacts, others: Others) -> Observation:
-    """Device time per forward; a single factor is a minimum."""
-    return _times(value, facts, others, "device_time_us", slower=True)
+@word("as_fast_as", "Another case that takes about the same device time (within 3 %); of a list, each of them.", NAMES)
+def as_fast_as(value: Any, facts: CaseFacts, run: Run) -> Observation:
+    """Undecided if the processes differ."""
+    return _all_of([_as_fast(name, facts, run) for name in names(value)])
 
 
-@word("faster_than", "Another case than which this one takes less device time, and by which factor.", FACTOR)
-def faster_than(value: Any, facts: CaseFacts, others: Others) -> Observation:
-    """Device time per forward; a single factor is a minimum."""
-    return _times(value, facts, others, "device_time_us", slower=False)
+def _as_fast(name: str, facts: CaseFacts, run: Run) -> Observation:
+    votes = _vote(name, facts, run, DEVICE_TIME)
+    if isinstance(votes, Observation):
+        return votes
+    voted, evidence = votes
+    if voted.verdict == PROCESSES_DIFFER:
+        return Observation(None, PROCESSES_DIFFER, f"{evidence}; {voted.split}")
+    return Observation(voted.verdict == ABOUT_EQUAL, f"{voted.verdict} ({voted.ratio:.2f} x)", evidence)
 
 
-@word(
-    "more_cpu_time_than",
-    "Another case than which one forward takes more CPU time under the profiler, and by which factor.",
-    FACTOR,
-    needs_device=False,
-)
-def more_cpu_time_than(value: Any, facts: CaseFacts, others: Others) -> Observation:
-    """CPU time per profiled forward; a single factor is a minimum."""
-    return _times(value, facts, others, "cpu_time_us", slower=True)
+def _register_orders() -> None:
+    """Words that say that a case has more or less of something than another."""
+    for name, quantity, above, means in (
+        ("slower_than", DEVICE_TIME, True, "this one takes more device time"),
+        ("faster_than", DEVICE_TIME, False, "this one takes less device time"),
+        ("more_cpu_time_than", CPU_TIME, True, "one forward takes more CPU time under the profiler"),
+        ("slower_forward_than", FORWARD_TIME, True, "an unprofiled forward takes longer"),
+        ("faster_forward_than", FORWARD_TIME, False, "an unprofiled forward takes less time"),
+        ("more_memory_than", PEAK_MEMORY, True, "unprofiled forwards have a higher peak of device memory"),
+        ("less_memory_than", PEAK_MEMORY, False, "unprofiled forwards have a lower peak of device memory"),
+    ):
+
+        def factor(
+            value: Any, facts: CaseFacts, run: Run, quantity: Quantity = quantity, above: bool = above
+        ) -> Observation:
+            return _compared(value, facts, run, quantity, above)
+
+        schema = ordered(FACTOR, quantity.name, above)
+        word(name, f"Another case than which {means}, and by which factor.", schema, quantity.needs_device)(factor)
+    for what, needs_device in (("kernels", True), ("CPU ops", False)):
+        for more, above in (("more", True), ("fewer", False)):
+
+            def count(
+                value: Any, facts: CaseFacts, run: Run, what: str = what, sign: int = 2 * above - 1
+            ) -> Observation:
+                return _counts(value, facts, run, what, sign)
+
+            name = f"{more}_{what.lower().replace(' ', '_')}_than"
+            schema = ordered(NAMES, what, above)
+            word(name, f"Another case than which one forward has {more} {what}.", schema, needs_device)(count)
+
+
+_register_orders()
 
 
 @word(
@@ -185,9 +252,12 @@ def more_cpu_time_than(value: Any, facts: CaseFacts, others: Others) -> Observat
     "What limits an unprofiled forward: launches (the CPU cannot queue work fast enough) or gpu.",
     {"enum": ["launches", "gpu"], "must": "launches or gpu"},
 )
-def bound_by(value: str, facts: CaseFacts, _: Others) -> Observation:
-    """Undecided between the two limits, or without an unprofiled forward time."""
+def bound_by(value: str, facts: CaseFacts, _: Run) -> Observation:
+    """Undecided between the two limits, without an unprofiled forward time, or if the processes differ."""
     verdict, why = bound_of(facts)
+    bounds = [bound for bound in bounds_by_process(facts).values() if bound != "unknown"]
+    if len(set(bounds)) > 1:
+        return Observation(None, PROCESSES_DIFFER, f"{why}; {counted(bounds, 'processes')}")
     return Observation(None if verdict in ("unclear", "unknown") else verdict == value, verdict, why)
 
 
@@ -197,7 +267,7 @@ def bound_by(value: str, facts: CaseFacts, _: Others) -> Observation:
     {"type": "number", "exclusiveMinimum": 0, "must": "a number above 0"},
     needs_device=False,
 )
-def error_below(value: float, facts: CaseFacts, _: Others) -> Observation:
+def error_below(value: float, facts: CaseFacts, _: Run) -> Observation:
     """Undecided if no error was measured."""
     error = facts.relative_error
     if error is None:

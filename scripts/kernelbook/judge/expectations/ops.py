@@ -10,11 +10,8 @@ from typing import Any
 
 from kernelbook.cases import Call, CaseFacts
 from kernelbook.judge.expectations.kernel_guesses import judge_count_map
-from kernelbook.judge.expectations.vocabulary import NAMES, Observation, counts_of, names, word
+from kernelbook.judge.expectations.vocabulary import NAMES, Observation, Run, counts_of, names, word
 from kernelbook.text.units import plural
-
-Others = Mapping[str, CaseFacts]
-
 
 MOST_LISTED = 12
 
@@ -38,13 +35,13 @@ def nearest(pattern: str, facts: CaseFacts) -> str:
     return f" (did you mean {close[0]}?)" if close else ""
 
 
-def op_numbers(facts: CaseFacts) -> list[Counter[str]]:
-    """Op name -> count for each forward; for the representative forward alone if no other is recorded."""
+def call_numbers(facts: CaseFacts, category: str = "op") -> list[Counter[str]]:
+    """Name of a call -> count for each forward; for the representative forward alone if no other is recorded."""
     forwards: dict[tuple[int, int], Counter[str]] = {(f.process, f.index): Counter() for f in facts.forwards}
     if not facts.call_totals:
-        return [Counter(call.name for call in facts.ops)]
+        return [Counter(call.name for call in facts.calls if call.category == category)]
     for total in facts.call_totals:
-        if total.category == "op" and (total.process, total.index) in forwards:
+        if total.category == category and (total.process, total.index) in forwards:
             forwards[total.process, total.index][total.name] += total.count
     return list(forwards.values())
 
@@ -55,7 +52,7 @@ def matching(calls: Sequence[Call], pattern: str) -> list[Call]:
 
 
 @word("ops_present", "Ops (or patterns) that one forward calls, each at least once.", NAMES, needs_device=False)
-def ops_present(value: Any, facts: CaseFacts, _: Others) -> Observation:
+def ops_present(value: Any, facts: CaseFacts, _: Run) -> Observation:
     """Confirmed if each op is called."""
     matches = {pattern: matching(facts.ops, pattern) for pattern in names(value)}
     missing = [pattern for pattern, calls in matches.items() if not calls]
@@ -74,7 +71,7 @@ def _position(call: Call) -> int:
 
 
 @word("ops_absent", "Ops (or patterns) that one forward does not call.", NAMES, needs_device=False)
-def ops_absent(value: Any, facts: CaseFacts, _: Others) -> Observation:
+def ops_absent(value: Any, facts: CaseFacts, _: Run) -> Observation:
     """Confirmed if no op is called."""
     hits = _each_once({pattern: matching(facts.ops, pattern) for pattern in names(value)})
     return Observation(not hits, ", ".join(sorted({call.name for call in hits})) or "none there", list_ops(hits, facts))
@@ -86,7 +83,7 @@ def ops_absent(value: Any, facts: CaseFacts, _: Others) -> Observation:
     NAMES,
     needs_device=False,
 )
-def ops_in_order(value: Any, facts: CaseFacts, _: Others) -> Observation:
+def ops_in_order(value: Any, facts: CaseFacts, _: Run) -> Observation:
     """Confirmed if the ops occur in this order."""
     at = 0
     matched: list[str] = []
@@ -136,17 +133,17 @@ def ancestors(call: Call, by_position: Mapping[int, Call]) -> list[str]:
 
 
 @word("op_counts", "How often one forward calls each op.", counts_of("ops"), needs_device=False)
-def op_counts(value: Mapping[str, Any], facts: CaseFacts, _: Others) -> Observation:
+def op_counts(value: Mapping[str, Any], facts: CaseFacts, _: Run) -> Observation:
     """Confirmed if each count is in its range."""
     forwards = [
         {p: sum(count for name, count in counts.items() if fnmatch.fnmatchcase(name, p)) for p in value}
-        for counts in op_numbers(facts)
+        for counts in call_numbers(facts)
     ]
     return judge_count_map(forwards, value, list_ops(_each_once({p: matching(facts.ops, p) for p in value}), facts))
 
 
 @word("ops_without_kernels", "Ops (or patterns) that are called and start nothing on the device.", NAMES)
-def ops_without_kernels(value: Any, facts: CaseFacts, _: Others) -> Observation:
+def ops_without_kernels(value: Any, facts: CaseFacts, _: Run) -> Observation:
     """Confirmed if each op is called and launches no activity."""
     matches = {p: matching(facts.ops, p) for p in names(value)}
     missing = [p for p, calls in matches.items() if not calls]

@@ -1,7 +1,8 @@
 """The words of a guess: each has a meaning, a schema for its value, and a function that judges it.
 
-A new word is a function with ``@word(...)`` in a module of this package. It receives the configured value, the facts of
-its case and those of all cases of the run, and returns an `Observation`.
+A new word is a function with ``@word(...)`` in a module of this package, and a test. It receives the configured value,
+the facts of its case and its run, and returns an `Observation`. `scripts/reference_docs.py` writes the schema file and
+the reference page; the checks of config.yaml read the schema file.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 from kernelbook.cases import CaseFacts
 from kernelbook.config.spans import as_span, is_ends
+from kernelbook.judge.cost_model import Ceilings
 
 CONFIRMED, BROKEN, NOT_APPLICABLE = "confirmed", "broken", "not applicable"
 CAPABILITIES = ("60", "61", "70", "72", "75", "80", "86", "87", "89", "90", "100", "101", "103", "110", "120", "121")
@@ -60,7 +62,15 @@ def agreed(verdicts: Iterable[bool]) -> bool | None:
     return distinct.pop() if len(distinct) == 1 else None
 
 
-Look = Callable[[Any, CaseFacts, Mapping[str, CaseFacts]], Observation]
+@dataclass(frozen=True)
+class Run:
+    """All cases of the run that is judged, by name, and the ceilings of its device."""
+
+    cases: Mapping[str, CaseFacts]
+    ceilings: Ceilings
+
+
+Look = Callable[[Any, CaseFacts, Run], Observation]
 
 
 @dataclass(frozen=True)
@@ -132,6 +142,17 @@ FACTOR = {
     },
     "must": "the name of another case, or a map of its name and the factor",
 }
+FIGURE = {
+    "type": ["string", "object"],
+    "pattern": r"^[0-9]+(\.[0-9]+)?\s*-\s*[0-9]+(\.[0-9]+)?$",
+    "additionalProperties": False,
+    "minProperties": 1,
+    "properties": {
+        "min": {"type": "number", "minimum": 0, "description": "At least this figure."},
+        "max": {"type": "number", "minimum": 0, "description": "At most this figure."},
+    },
+    "must": 'a range such as "10-12.5", or a map of min and max',
+}
 NAMES = {
     "type": ["array", "string"],
     "minItems": 1,
@@ -144,13 +165,30 @@ YES_NO = {"enum": ["yes", "no", True, False], "must": "yes or no"}
 
 def counts_of(kind: str) -> dict[str, Any]:
     """The schema of a map from names to counts."""
+    return _map_of(COUNT, f"a map of {kind} and how many")
+
+
+def figures_of(kind: str) -> dict[str, Any]:
+    """The schema of a map from names to ranges of a figure."""
+    return _map_of(FIGURE, f"a map of {kind} and ranges")
+
+
+def _map_of(inner: Mapping[str, Any], must: str) -> dict[str, Any]:
     return {
         "type": "object",
         "minProperties": 1,
         "propertyNames": {"pattern": r"\S", "must": "a name"},
-        "additionalProperties": COUNT,
-        "must": f"a map of {kind} and how many",
+        "additionalProperties": inner,
+        "must": must,
     }
+
+
+def ordered(schema: Mapping[str, Any], quantity: str, above: bool) -> dict[str, Any]:
+    """The schema of a word by which a case is above (or below) other cases in a quantity.
+
+    The checks of config.yaml read ``order``: factors are at least 1, and no case can be above itself.
+    """
+    return {**schema, "order": {"of": quantity, "above": above}}
 
 
 def names(value: Any) -> tuple[str, ...]:
