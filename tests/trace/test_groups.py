@@ -223,3 +223,17 @@ def test_ranges_that_are_cut_are_no_work_of_their_own(read_bytes):
     reading = read_bytes(text[: text.rindex('"b"')].encode())
     assert reading.incomplete.tolist() == [False, True]
     assert reading.ranges["kind"].to_pylist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "own",
+    ["Optimizer.step#AdamW.step", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "nccl:all_reduce"],
+)
+def test_a_range_that_torch_opens_is_no_forward_unless_it_is_named(read, own):
+    made = Made()
+    for _ in range(2):
+        made.range("step", [("gemm", 5)], length=50).range(own, [("update", 5)], length=400)
+    assert forwards(read(made.events)) == ["step", "step"]
+    assert forwards(read(made.events, own)) == [own, own]
+    alone = Made().range(own, [("update", 5)], length=400)
+    assert forwards(read(alone.events)) == []

@@ -17,6 +17,8 @@ from kernelbook.trace.nesting import NONE, contains, depths, summed_up
 from kernelbook.trace.types import Flags, Ints
 
 _NUMBER = re.compile(r"\d+")
+#: Ranges that torch itself opens, which are parts of a step: the forward is a range of the user's.
+_OF_TORCH = re.compile(r"Optimizer\.\w+#|enumerate\(DataLoader\)#|nccl:|gloo:|mpi:|DistributedDataParallel\.forward")
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ def group_ranges(
     time: per range the time (ns) that orders equally frequent kinds of work.
     doubtful: ranges that may lack work, and so do not define a kind.
     annotation, selected: a name or glob, and the names that it selects. Without an annotation, the forwards are the
-    group whose ranges last longest in total, not counting ranges inside other ranges.
+    group whose ranges last longest in total, not counting ranges inside other ranges and ranges that torch opens.
     """
     codes, name = np.unique(attribution.forest.rows.name[attribution.ranges], return_inverse=True)
     names = [columns.names[code] for code in codes.tolist()]
@@ -148,6 +150,7 @@ def group_ranges(
         for key, each in zip(family_of_name, names, strict=True)
     ]
     level = depths(_enclosing_of_group(attribution, group))
+    own = np.array([_OF_TORCH.match(each) is None for each in names], dtype=bool)
     forward = NONE if annotation is None or not selected else groups.index(annotation)
     return RangeGroups(
         group=group,
@@ -156,7 +159,7 @@ def group_ranges(
         names=[key[1] if members[key] > 1 else single_name[key] for key in families],
         label=[labels[place] for place in name.tolist()],
         kind=_kinds(group, level, list(zip(family.tolist(), work.tolist(), strict=True)), time, doubtful),
-        forward=_longest(attribution, group) if annotation is None else forward,
+        forward=_longest(attribution, group, own[name]) if annotation is None else forward,
         merged=merged,
         apart=apart,
     )
@@ -213,9 +216,12 @@ def _enclosing_of_group(attribution: Attribution, group: Ints) -> Ints:
     return enclosing
 
 
-def _longest(attribution: Attribution, group: Ints) -> int:
-    """The group whose ranges outside all other ranges last longest in total, or NONE without ranges."""
-    outer = attribution.enclosing == NONE
+def _longest(attribution: Attribution, group: Ints, own: Flags) -> int:
+    """The group whose ranges outside all other ranges last longest in total, or NONE without ranges.
+
+    own: per range whether a user opened it.
+    """
+    outer = (attribution.enclosing == NONE) & own
     if not outer.any():
         return NONE
     length = attribution.forest.length[attribution.ranges[outer]]
