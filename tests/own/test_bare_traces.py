@@ -38,7 +38,7 @@ TRACE = json.dumps(
 
 def test_the_forward_is_the_outer_range_that_takes_longest(row_of):
     row = row_of(TRACE)
-    assert (row["annotation"], row["forwards"], row["cpu_time_us"]) == ("step", 2, 41)
+    assert (row["annotation"], row["forwards"], row["cpu_time_us"], row["bare"]) == ("step", 2, 41, True)
 
 
 def test_or_the_one_that_the_configuration_names(row_of):

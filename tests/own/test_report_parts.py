@@ -66,7 +66,7 @@ def test_a_case_that_has_its_forwards_alone_gets_no_list_of_ranges():
 def test_a_bare_trace_has_its_longest_kernels_and_says_how_many_more():
     totals = {"kernels": 40, "memcpys": 1, "memsets": 0, "launches": 41, "unattributed": 2}
     totals |= {"device_time_us": 400.0, "device_busy_us": 390.0}
-    case = {"run": "r", "case": "t", "process": 1, "workload": "trace", "totals": totals}
+    case = {"run": "r", "case": "t", "process": 1, "bare": True, "totals": totals}
     one = {"run": "r", "case": "t", "process": 1, "category": "kernel", "count": 2}
     kernels = [one | {"name": f"k{i}", "total_us": float(i), "median_us": i / 2} for i in range(KERNELS + 3)]
     (file,) = whole_files(tables(cases=[case], kernels=kernels))

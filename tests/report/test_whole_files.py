@@ -38,7 +38,7 @@ def own(tmp_path_factory):
         if row["case"].startswith("bare"):
             known = WHOLE | {"device_time_us": 603558.0, "device_busy_us": 603558.0}
             row |= dict.fromkeys(FORWARD) | {"totals": NONE if row["case"] == "bare-cpu" else known}
-            row |= {"forward_time_us": None}
+            row |= {"forward_time_us": None, "bare": True}
     pq.write_table(pa.Table.from_pylist(rows, schema=CASE_COLUMNS), edition / "cases.parquet")
     render_report(edition, folder / "report", CREATED)
     return folder / "report"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from kernelbook.cases.facts import (
     RESTLESS_FROM,
-    YARDSTICK,
     Activity,
     Call,
     CallTotal,
@@ -26,7 +25,6 @@ __all__ = [
     "CASE_COLUMNS",
     "FAILED_PROCESSES",
     "RESTLESS_FROM",
-    "YARDSTICK",
     "Activity",
     "Call",
     "CallTotal",

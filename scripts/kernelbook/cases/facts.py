@@ -14,8 +14,6 @@ from kernelbook.cases.medians import median_durations_us, median_of_processes, s
 from kernelbook.cases.process import CaseColumns, Note, Process
 from kernelbook.kernel_names import KernelName, decode_activity
 
-#: The workload whose cases measure what a device can do: others are measured by them.
-YARDSTICK = "ceiling"
 #: Ratio of the 95th to the 5th percentile of forward times above which other work on the machine must have interfered.
 RESTLESS_FROM = 5.0
 

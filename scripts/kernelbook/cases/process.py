@@ -23,6 +23,8 @@ Count = Annotated[int, Meta(ge=0, le=2**60)]
 Microseconds = Annotated[float, Meta(ge=0, le=1e15)]
 Number = Annotated[float, Meta(ge=-1e15, le=1e15)]
 Share = Annotated[float, Meta(ge=0)]
+#: Variants of the workload `ceiling` -> the rate that they measure.
+CEILINGS = {"matmul": "compute", "matmul-fp8": "compute", "copy": "memory", "copy-l2": "L2 cache"}
 Status = Literal["ok", "failed", "unsupported"]
 
 #: A reason of nvidia-smi for a clock below the highest: the GPU had nothing to do.
@@ -248,6 +250,7 @@ class CaseColumns(CaseMeasured):
     variant: Annotated[str | None, doc("Which implementation.")] = None
     mode: Annotated[str | None, doc("eager or compile.")] = None
     dtype: Annotated[str | None, doc("Element type of inputs and weights.")] = None
+    bare: Annotated[bool | None, doc("Whether there is nothing but its trace: no measurement states the rest.")] = None
     params: Annotated[
         Mapping[str, Any],
         doc("Parameter -> value as JSON (`64`, `true`); a text stands without quotes. Empty where unknown."),
@@ -288,6 +291,16 @@ class CaseColumns(CaseMeasured):
     def key(self) -> tuple[str, str]:
         """(run, case)."""
         return self.run, self.case
+
+    @property
+    def ceiling(self) -> str | None:
+        """Which rate of the device the case measures, by which other cases are judged; None of other workloads."""
+        return CEILINGS.get(self.variant or "") if self.workload == "ceiling" else None
+
+    @property
+    def measures_fp8(self) -> bool:
+        """Whether the case is the ceiling of fp8 products; the name of their kernel need not state the type."""
+        return self.ceiling is not None and self.variant == "matmul-fp8"
 
     @property
     def setting(self) -> Setting:

@@ -85,7 +85,7 @@ def _compared_with_themselves(settings: Mapping[str, Any]) -> list[str]:
     return [
         f"cases.{case}.expect: compares the case with itself: name another case"
         for case, spec in cases.items()
-        if case in _referenced_cases(_map(_map(spec).get("expect")))
+        if case in compared_cases(_map(_map(spec).get("expect")))
     ]
 
 
@@ -117,7 +117,7 @@ def _unknown_names(settings: Mapping[str, Any], recorded: Sequence[str]) -> list
         if "recorded" not in _map(spec)
     ]
     references += [
-        (f"cases.{case}.expect", "case", cases, _referenced_cases(_map(_map(spec).get("expect"))))
+        (f"cases.{case}.expect", "case", cases, compared_cases(_map(_map(spec).get("expect"))))
         for case, spec in specs.items()
     ]
     references.append(("report.headline", "case", cases, report.get("headline")))
@@ -150,7 +150,7 @@ def _map(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _referenced_cases(expect: Mapping[str, Any]) -> list[str]:
+def compared_cases(expect: Mapping[str, Any]) -> list[str]:
     """Cases that an expectation compares with: the values of `..._as` and the keys of `..._than`."""
     names = []
     for word, value in expect.items():
@@ -159,7 +159,7 @@ def _referenced_cases(expect: Mapping[str, Any]) -> list[str]:
         elif word.endswith("_than"):
             names += [value] if isinstance(value, str) else list(value) if isinstance(value, Mapping | list) else []
         elif isinstance(value, Mapping):
-            names += _referenced_cases(value)
+            names += compared_cases(value)
     return [name for name in names if isinstance(name, str)]
 
 

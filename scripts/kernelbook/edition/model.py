@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kernelbook.cases import YARDSTICK, CaseFacts
+from kernelbook.cases import CaseFacts
 from kernelbook.judge.clock import Clock
 from kernelbook.judge.cost_model import Ceiling, ForwardCost, GemmCost, KernelCost
 from kernelbook.judge.expectations import Judgement
@@ -106,9 +106,9 @@ class Edition:
         keys = ((run, (run.run, spec.case)) for spec in self.cases if spec.workload == workload for run in self.runs)
         return [(self.case_runs[places[key]], run, places[key]) for run, key in keys if key in places]
 
-    def yardsticks(self) -> frozenset[str]:
+    def ceiling_cases(self) -> frozenset[str]:
         """Names of the cases that measure the device's ceilings; findings about them are not reported."""
-        return frozenset(case.case for case in self.cases if case.workload == YARDSTICK)
+        return frozenset(case.case for case in self.case_runs if case.ceiling)
 
     def label_of(self, case: str) -> str:
         """What the headline calls a case: its label, or its name."""

@@ -81,7 +81,9 @@ def _bare(origin: Origin, spec: Mapping[str, Any], windows: Sequence[Path]) -> d
             yield TraceWarning("windows", len(windows), text)
 
     warnings = tuple(Note(**warning) for warning in spec.get("warnings", []))
-    return _traced(origin, replace(_configured(origin, spec), warnings=warnings), windows[0], notes, windows[1:])
+    return _traced(
+        origin, replace(_configured(origin, spec), bare=True, warnings=warnings), windows[0], notes, windows[1:]
+    )
 
 
 def _notes(measurement: Measurement) -> tuple[Note, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from kernelbook.cases import CaseFacts
+from kernelbook.config.names import compared_cases
 from kernelbook.judge.clock import Clock, clock_of
 from kernelbook.judge.comparisons import Comparison, compare
 from kernelbook.judge.cost_model import (
@@ -175,7 +176,7 @@ def pairs(
             add(of_run.get(headline[1]), of_run.get(headline[0]))
         for case, facts in of_run.items():
             add(Scene(facts, of_run).eager_twin(), facts)
-            for other in _compared_cases(words_for(expect.get(case, {}), facts)):
+            for other in compared_cases(words_for(expect.get(case, {}), facts)):
                 add(of_run.get(other), facts)
     baseline = baseline_run if baseline_run in runs else next(iter(runs), "")
     for run, of_run in runs.items():
@@ -183,12 +184,3 @@ def pairs(
             if run != baseline:
                 add(runs[baseline].get(case), facts)
     return list(selected.values())
-
-
-def _compared_cases(words: Mapping[str, Any]) -> list[str]:
-    """Names of the cases that the words compare with."""
-    cases: list[str] = []
-    for word, value in words.items():
-        if word.endswith(("_as", "_than")):
-            cases += [value] if isinstance(value, str) else [str(name) for name in value]
-    return cases

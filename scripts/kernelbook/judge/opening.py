@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kernelbook.cases import YARDSTICK, CaseFacts
+from kernelbook.cases import CaseFacts
 from kernelbook.cases.comparability import refusal
 from kernelbook.judge.alignment import Step
 from kernelbook.judge.clock import bounds_by_process
@@ -60,7 +60,7 @@ def _quickest(cases: Mapping[str, CaseFacts]) -> list[str]:
     """For each workload with several implementations: the one with the least device time, and the next ones."""
     groups: dict[str, list[list[CaseFacts]]] = {}
     for facts in cases.values():
-        if facts.workload and facts.workload != YARDSTICK and facts.device_time_us and facts.kernels:
+        if facts.workload and not facts.ceiling and facts.device_time_us and facts.kernels:
             alike = groups.setdefault(facts.workload, [])
             group = next((each for each in alike if refusal(each[0].setting, facts.setting) is None), None)
             if group is None:

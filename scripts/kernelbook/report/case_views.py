@@ -13,7 +13,7 @@ from kernelbook.charts.drawing import Chart
 from kernelbook.edition.model import ConfiguredCase, Edition, Run
 from kernelbook.judge.clock import Clock
 from kernelbook.judge.cost_model import ForwardCost, GemmCost
-from kernelbook.judge.expectations import Judgement
+from kernelbook.judge.expectations import Judgement, vocabulary
 from kernelbook.judge.findings import Finding
 from kernelbook.judge.sdpa_backends import Answer
 from kernelbook.report import forward_times, phrases, strips, sweeps
@@ -60,8 +60,9 @@ class GuessLine:
 
     @property
     def guessed(self) -> str:
-        """The expected value, with the `no` of an _absent word: `no aten::linear`."""
-        return f"no {self.expected}" if self.word.endswith("_absent") else self.expected
+        """The expected value, after `no` where the word forbids it: `no aten::linear`."""
+        word = vocabulary().get(self.word)
+        return f"no {self.expected}" if word and word.forbids else self.expected
 
 
 @dataclass(frozen=True)

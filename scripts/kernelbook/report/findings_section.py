@@ -51,8 +51,8 @@ def by_weight(findings: Iterable[Finding], limit: int) -> tuple[Weighed, ...]:
 
 def own_findings(edition: Edition) -> tuple[Finding, ...]:
     """Findings about what is profiled, without those about the cases that measure ceilings."""
-    yardsticks = edition.yardsticks()
-    return tuple(finding for finding in edition.findings if finding.case not in yardsticks)
+    ceilings = edition.ceiling_cases()
+    return tuple(finding for finding in edition.findings if finding.case not in ceilings)
 
 
 def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -153,7 +153,7 @@ class LongKernel:
 
 def longest(edition: Edition, limit: int = 3) -> tuple[LongKernel, ...]:
     """The longest device activity of each case of the first run that has any, the longest first."""
-    rows = [row for row in edition.case_runs if row.activities and row.case not in edition.yardsticks()]
+    rows = [row for row in edition.case_runs if row.activities and not row.ceiling]
     kernels = []
     for row in rows:
         if row.run == rows[0].run:

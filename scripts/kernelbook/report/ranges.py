@@ -118,7 +118,7 @@ def whole_files(tables: Mapping[str, pa.Table]) -> tuple[WholeFile, ...]:
 
 
 def _bare(tables: Mapping[str, pa.Table]) -> list[Row]:
-    return [row for row in tables["cases"].to_pylist() if row.get("workload") == "trace"]
+    return [row for row in tables["cases"].to_pylist() if row.get("bare")]
 
 
 def _line(key: Key, rows: list[Row], group: Group, kind: int, kinds: int) -> RangeLine:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kernelbook.cases import YARDSTICK, CaseFacts
+from kernelbook.cases import CaseFacts
 from kernelbook.judge.cost_model.data_sheets import DATA_SHEETS, RECORDED
 from kernelbook.judge.cost_model.gemm import compulsory_bytes, dense_flops, forward_type, gemm_costs, product_types
 from kernelbook.judge.cost_model.kernel_costs import kernel_costs
 from kernelbook.judge.cost_model.roof import COMPUTE, COMPUTE_TYPES, L2, MEMORY, Ceilings, per_second
 
-#: Variants of the ceiling workload: products and a copy between tensors that fit in the L2 cache.
-PRODUCT, PRODUCT_FP8, L2_COPY, COPY = "matmul", "matmul-fp8", "copy-l2", "copy"
 #: Origin of a ceiling, best first.
 ORIGINS = MEASURED, OTHER_RUN, RECORDED_RUN, DATA_SHEET = ("measured", "other run", "recorded run", "data sheet")
 
@@ -103,10 +101,9 @@ def measured_ceilings(cases: Mapping[str, CaseFacts]) -> list[Ceiling]:
     much larger than any L2 cache. L2 cache: that of the copy that fits there, if it is above that of memory.
     """
     good = [facts for facts in cases.values() if facts.status == "ok"]
-    yardsticks = [facts for facts in good if facts.workload == YARDSTICK]
-    matmuls = [facts for facts in yardsticks if facts.variant in (PRODUCT, PRODUCT_FP8)]
-    copy = next((facts for facts in yardsticks if facts.variant == COPY), None)
-    named = [facts for facts in good if facts.variant != PRODUCT_FP8] if matmuls else []
+    matmuls = [facts for facts in good if facts.ceiling == COMPUTE]
+    copy = next((facts for facts in good if facts.ceiling == MEMORY), None)
+    named = [facts for facts in good if not facts.measures_fp8] if matmuls else []
     rates = [rate for facts in named for rate in _product_rates(facts)]
     ceilings = []
     rates += [Rate(_measured_type(f), per_second(dense_flops(f), f.device_time_us) or 0.0, f) for f in matmuls]
@@ -117,7 +114,7 @@ def measured_ceilings(cases: Mapping[str, CaseFacts]) -> list[Ceiling]:
     of_copy = per_second(compulsory_bytes(copy), copy.device_time_us) if copy else None
     if copy and of_copy:
         ceilings.append(_ceiling(MEMORY, of_copy, copy, None, case=copy.case))
-    in_cache = next((facts for facts in yardsticks if facts.variant == L2_COPY), None)
+    in_cache = next((facts for facts in good if facts.ceiling == L2), None)
     of_cache = _copied_per_s(in_cache) if in_cache else None
     if in_cache and of_cache and of_cache > (of_copy or 0.0):
         largest = in_cache.l2_bytes or compulsory_bytes(in_cache)
@@ -127,7 +124,7 @@ def measured_ceilings(cases: Mapping[str, CaseFacts]) -> list[Ceiling]:
 
 def _measured_type(matmul: CaseFacts) -> str | None:
     """The compute type whose ceiling a product measures; the kernel's name need not state fp8."""
-    return "fp8" if matmul.variant == PRODUCT_FP8 else forward_type(matmul)
+    return "fp8" if matmul.measures_fp8 else forward_type(matmul)
 
 
 def _copied_per_s(facts: CaseFacts) -> float | None:

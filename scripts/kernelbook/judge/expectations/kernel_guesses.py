@@ -190,7 +190,12 @@ def _first_missing(patterns: Sequence[str], kernels: Sequence[Activity]) -> str 
     return None
 
 
-@word("activity_names_absent", "Patterns (* and ?) of which none may match a device activity of one forward.", NAMES)
+@word(
+    "activity_names_absent",
+    "Patterns (* and ?) of which none may match a device activity of one forward.",
+    NAMES,
+    forbids=True,
+)
 def activity_names_absent(value: Any, facts: CaseFacts, _: Run) -> Observation:
     """Confirmed if no pattern matches."""
     hits = [a for a in facts.activities if any(fnmatch.fnmatchcase(a.name, p) for p in names(value))]

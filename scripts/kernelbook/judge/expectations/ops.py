@@ -70,7 +70,7 @@ def _position(call: Call) -> int:
     return call.position
 
 
-@word("ops_absent", "Ops (or patterns) that one forward does not call.", NAMES, needs_device=False)
+@word("ops_absent", "Ops (or patterns) that one forward does not call.", NAMES, needs_device=False, forbids=True)
 def ops_absent(value: Any, facts: CaseFacts, _: Run) -> Observation:
     """Confirmed if no op is called."""
     hits = _each_once({pattern: matching(facts.ops, pattern) for pattern in names(value)})

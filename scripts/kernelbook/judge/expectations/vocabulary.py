@@ -75,23 +75,29 @@ Look = Callable[[Any, CaseFacts, Run], Observation]
 
 @dataclass(frozen=True)
 class Word:
-    """A word: name, meaning, JSON schema of its value, and whether it needs device activities."""
+    """A word: name, meaning, JSON schema of its value, and whether it needs device activities.
+
+    ``forbids``: whether its value names what must not be there.
+    """
 
     name: str
     means: str
     schema: Mapping[str, Any]
     needs_device: bool
+    forbids: bool
     look: Look = field(repr=False)
 
 
 _WORDS: dict[str, Word] = {}
 
 
-def word(name: str, means: str, schema: Mapping[str, Any], needs_device: bool = True) -> Callable[[Look], Look]:
+def word(
+    name: str, means: str, schema: Mapping[str, Any], needs_device: bool = True, forbids: bool = False
+) -> Callable[[Look], Look]:
     """Register the decorated function as the word ``name``."""
 
     def register(look: Look) -> Look:
-        _WORDS[name] = Word(name, means, schema, needs_device, look)
+        _WORDS[name] = Word(name, means, schema, needs_device, forbids, look)
         return look
 
     return register

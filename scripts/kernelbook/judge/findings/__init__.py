@@ -28,7 +28,6 @@ from kernelbook.judge.findings.rules import (
     Scene,
     rules,
     together,
-    yardstick_cases,
 )
 
 __all__ = ["SEVERITIES", "Finding", "Rule", "find", "find_in_run", "rules"]
@@ -57,6 +56,6 @@ def find_in_run(cases: Mapping[str, CaseFacts], ceilings: Ceilings | None = None
     """
     ceilings = ceilings or ceilings_of(cases)
     findings = [finding for facts in cases.values() for finding in find(facts, cases, ceilings)]
-    merged = together(findings, yardstick_cases(cases.values()))
+    merged = together(findings, (facts.case for facts in cases.values() if facts.ceiling))
     order = {case: number for number, case in enumerate(cases)}
     return sorted(merged, key=lambda f: (order[f.case], f.rank))

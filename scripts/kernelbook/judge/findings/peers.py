@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kernelbook.cases import YARDSTICK, CaseFacts
+from kernelbook.cases import CaseFacts
 from kernelbook.judge.cost_model import useful_flops
 from kernelbook.judge.findings.costs import TimeRange, device_span, forward_span, maker, part, severity
 from kernelbook.judge.findings.rules import DEVICE, RECOVERABLE, Finding, Scene, rule
@@ -61,8 +61,6 @@ FASTER_FROM = 1.5
 MOST_ERROR = 2.0
 #: Differences of work, as a share, up to which two cases compute the same.
 SAME_INPUT, SAME_FLOPS = 0.1, 0.01
-#: Workloads whose cases need not do the same work: unknown, ceilings, bare traces.
-UNLIKE = (None, YARDSTICK, "trace")
 
 
 @dataclass(frozen=True)
@@ -87,13 +85,14 @@ class Faster:
 def faster_peer(scene: Scene) -> Faster | None:
     """The peer with the least device time; None unless its device time is lower in all processes, and its forward too.
 
-    Only peers that compute the same: similar error against float64, equal output bytes.
+    Only peers that compute the same: similar error against float64, equal output bytes. Cases of an unknown workload,
+    bare traces and ceilings need not do the same work.
     """
-    own = scene.facts.device_time_us
-    if not own or not scene.facts.on_device or scene.facts.workload in UNLIKE:
+    facts, own = scene.facts, scene.facts.device_time_us
+    if not own or not facts.on_device or facts.workload is None or facts.bare or facts.ceiling:
         return None
-    alike = [peer for peer in scene.peers() if _computes_the_same(peer, scene.facts)]
-    better = [peer for peer in alike if peer.device_time_us and _beats(peer, scene.facts)]
+    alike = [peer for peer in scene.peers() if _computes_the_same(peer, facts)]
+    better = [peer for peer in alike if peer.device_time_us and _beats(peer, facts)]
     best = min(better, key=lambda peer: peer.device_time_us or 0.0, default=None)
     return Faster(best, own, best.device_time_us or 0.0) if best else None
 

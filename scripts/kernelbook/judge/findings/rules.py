@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from kernelbook.cases import YARDSTICK, Activity, CaseFacts
+from kernelbook.cases import Activity, CaseFacts
 from kernelbook.cases.comparability import refusal
 from kernelbook.judge.cost_model import Ceilings, ceilings_of, kernel_costs
 from kernelbook.judge.time_split import TimeSplit, time_split
@@ -153,24 +153,24 @@ def rules() -> Mapping[str, Rule]:
     return dict(_RULES)
 
 
-def together(findings: Sequence[Finding], yardsticks: Iterable[str] = ()) -> list[Finding]:
+def together(findings: Sequence[Finding], ceilings: Iterable[str] = ()) -> list[Finding]:
     """Merge the findings of one run that have the same rule and theme, in order of the first of each.
 
-    A merged finding belongs to the case with the highest cost, or the first; a yardstick only if there is no other. It
+    A merged finding belongs to the case with the highest cost, or the first; a ceiling only if there is no other. It
     has the time of that case, without a range over its processes.
     """
     groups: dict[tuple[str, str | int], list[Finding]] = {}
     for number, finding in enumerate(findings):
         groups.setdefault((finding.rule, number if finding.theme is None else finding.theme), []).append(finding)
-    return [one for group in groups.values() for one in _merge(group, set(yardsticks))]
+    return [one for group in groups.values() for one in _merge(group, set(ceilings))]
 
 
-def _merge(group: Sequence[Finding], yardsticks: set[str]) -> list[Finding]:
+def _merge(group: Sequence[Finding], ceilings: set[str]) -> list[Finding]:
     summary = rules()[group[0].rule].summary
     cases = list(dict.fromkeys(finding.case for finding in group))
     if len(cases) == 1 or summary is None:
         return list(group)
-    head = min(group, key=lambda finding: (finding.case in yardsticks, -(finding.time_us or 0.0)))
+    head = min(group, key=lambda finding: (finding.case in ceilings, -(finding.time_us or 0.0)))
     merged = replace(head, text=summary(group), evidence=_evidence(group), cases=tuple(cases))
     return [replace(merged, positions=(), time_low_us=None, time_high_us=None)]
 
@@ -179,11 +179,6 @@ def _evidence(group: Sequence[Finding]) -> str:
     return "; ".join(
         f"{f.case}: {f.evidence}" if f.time_us is None else f"{f.case} {duration(f.time_us)}" for f in group
     )
-
-
-def yardstick_cases(cases: Iterable[CaseFacts]) -> list[str]:
-    """Names of the cases that measure ceilings."""
-    return [facts.case for facts in cases if facts.workload == YARDSTICK]
 
 
 # --- words for the texts ---------------------------------------------------------------------------------------------
