@@ -8,8 +8,11 @@ from itertools import pairwise
 
 import pytest
 
+from kernelbook.judge.time_line import LATENCY, LAUNCH, OP, PYTHON, WORK
+from kernelbook.judge.time_split import time_split
 from kernelbook.trace import read_trace
 from tests.helpers import ROOT
+from tests.insight.insight_recorded import facts_of_folder
 
 RECORDED = ROOT / "resources/recorded/h200-torch2.11"
 DOCS = ROOT / "docs"
@@ -136,3 +139,13 @@ def test_forward_times_that_the_tutorial_tells():
     assert f"{liger:.0f} µs, against {eager:.0f} µs in eager mode and {compiled:.0f} µs compiled" in text
     math, inplace = (figures(case)[1] for case in ("sdpa-math-eager", "attention-inplace-eager"))
     assert f"takes {math / inplace:.1f} times as long as four lines of Python" in text
+
+
+def test_where_the_time_of_linear_eager_goes():
+    facts = facts_of_folder("h200", RECORDED)["linear-eager"]
+    split = time_split(facts)
+    parts = {kind: split.of_kind(kind) for kind in (OP, PYTHON, LAUNCH, LATENCY, WORK)}
+    text = (DOCS / "explanation/time-split.md").read_text(encoding="utf-8")
+    assert f"{split.time_us:.1f} µs: {parts[OP]:.0f} µs in ops, {parts[PYTHON]:.0f} µs in Python between them" in text
+    assert f"{parts[LAUNCH]:.0f} µs in the launch, {parts[LATENCY]:.0f} µs to start the kernel" in text
+    assert f"{parts[WORK]:.1f} µs for the kernel" in text

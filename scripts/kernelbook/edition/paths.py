@@ -23,6 +23,7 @@ TABLES = (
     "findings",
     "comparisons",
     "costs",
+    "time_split",
     "ceilings",
     "clock",
     "trust",
