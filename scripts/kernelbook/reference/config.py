@@ -25,6 +25,13 @@ GUESSES = """# Guesses
 The words under `expect:` of a case, each judged against the trace: confirmed, broken, or not applicable (on a CPU,
 for instance, there are no kernels to count). A word without a value is not judged.
 
+A count must hold in every forward, a figure in every process, a comparison of times or memory in every pair of
+processes of the two cases. If only some agree, the guess is not applicable, and the judgement says how many. Times
+within 3 % are about equal: neither slower nor faster.
+
+A guess that a name is absent (`ops_absent`, `activity_names_absent`, `op_counts` of 0) also holds for a misspelled
+name. If the name occurs nowhere in the run, the judgement suggests a similar name that does.
+
 """
 
 

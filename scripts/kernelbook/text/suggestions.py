@@ -22,13 +22,20 @@ SYNONYMS = (
 def near_miss(word: Any, known: Iterable[str]) -> str:
     """Remedy for an unknown name: its synonym, the most similar name, or the list of all names."""
     names = sorted(str(name) for name in known)
-    spelled = {name.lower(): name for name in names}
-    same = [name for group in SYNONYMS if str(word).lower() in group for name in names if name in group]
-    close = (
-        same
-        or difflib.get_close_matches(str(word), names, n=1)
-        or [spelled[name] for name in difflib.get_close_matches(str(word).lower(), spelled, n=1)]
-    )
-    if close:
-        return f"did you mean {close[0]!r}?"
+    similar = closest(str(word), names)
+    if similar is not None:
+        return f"did you mean {similar!r}?"
     return f"there is: {', '.join(names)}" if names else "there is none"
+
+
+def closest(word: str, names: Iterable[str]) -> str | None:
+    """The synonym of a word among the names, else the most similar name in any case; None if none is similar."""
+    ordered = sorted(names)
+    spelled = {name.lower(): name for name in ordered}
+    same = [name for group in SYNONYMS if word.lower() in group for name in ordered if name in group]
+    similar = (
+        same
+        or difflib.get_close_matches(word, ordered, n=1)
+        or [spelled[name] for name in difflib.get_close_matches(word.lower(), spelled, n=1)]
+    )
+    return similar[0] if similar else None

@@ -9,6 +9,7 @@ from typing import Any
 
 from kernelbook.cases import Activity, CaseFacts
 from kernelbook.config.spans import span
+from kernelbook.judge.expectations.misspelled import activity_notes
 from kernelbook.judge.expectations.vocabulary import (
     COUNT,
     FORWARDS_DIFFER,
@@ -196,11 +197,12 @@ def _first_missing(patterns: Sequence[str], kernels: Sequence[Activity]) -> str 
     NAMES,
     forbids=True,
 )
-def activity_names_absent(value: Any, facts: CaseFacts, _: Run) -> Observation:
-    """Confirmed if no pattern matches."""
+def activity_names_absent(value: Any, facts: CaseFacts, run: Run) -> Observation:
+    """Confirmed if no pattern matches; a name that occurs nowhere in the run gets a note."""
     hits = [a for a in facts.activities if any(fnmatch.fnmatchcase(a.name, p) for p in names(value))]
     looked = f"none of {plural(len(facts.activities), 'device activity', 'device activities')}"
-    return Observation(not hits, listed(hits), listed(hits) if hits else looked)
+    evidence = "; ".join([listed(hits) if hits else looked, *activity_notes(names(value), facts, run)])
+    return Observation(not hits, listed(hits), evidence)
 
 
 @word("launch_api", "The call, or calls, by which every kernel of one forward is launched.", NAMES)

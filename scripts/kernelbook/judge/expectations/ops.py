@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,7 +9,9 @@ from typing import Any
 
 from kernelbook.cases import Call, CaseFacts
 from kernelbook.judge.expectations.kernel_guesses import judge_count_map
+from kernelbook.judge.expectations.misspelled import op_notes
 from kernelbook.judge.expectations.vocabulary import NAMES, Observation, Run, counts_of, names, word
+from kernelbook.text.suggestions import closest
 from kernelbook.text.units import plural
 
 MOST_LISTED = 12
@@ -31,8 +32,8 @@ def list_ops(calls: Sequence[Call], facts: CaseFacts, limit: int = MOST_LISTED) 
 
 def nearest(pattern: str, facts: CaseFacts) -> str:
     """`` (did you mean aten::addmm?)`` for a pattern without a match; empty if no op of the forward is similar."""
-    close = difflib.get_close_matches(pattern, dict.fromkeys(call.name for call in facts.ops), n=1)
-    return f" (did you mean {close[0]}?)" if close else ""
+    similar = closest(pattern, {call.name for call in facts.ops})
+    return f" (did you mean {similar}?)" if similar else ""
 
 
 def call_numbers(facts: CaseFacts, category: str = "op") -> list[Counter[str]]:
@@ -71,10 +72,11 @@ def _position(call: Call) -> int:
 
 
 @word("ops_absent", "Ops (or patterns) that one forward does not call.", NAMES, needs_device=False, forbids=True)
-def ops_absent(value: Any, facts: CaseFacts, _: Run) -> Observation:
-    """Confirmed if no op is called."""
+def ops_absent(value: Any, facts: CaseFacts, run: Run) -> Observation:
+    """Confirmed if no op is called; a name that occurs nowhere in the run gets a note."""
     hits = _each_once({pattern: matching(facts.ops, pattern) for pattern in names(value)})
-    return Observation(not hits, ", ".join(sorted({call.name for call in hits})) or "none there", list_ops(hits, facts))
+    evidence = "; ".join([list_ops(hits, facts), *op_notes(names(value), facts, run)])
+    return Observation(not hits, ", ".join(sorted({call.name for call in hits})) or "none there", evidence)
 
 
 @word(
@@ -133,13 +135,14 @@ def ancestors(call: Call, by_position: Mapping[int, Call]) -> list[str]:
 
 
 @word("op_counts", "How often one forward calls each op.", counts_of("ops"), needs_device=False)
-def op_counts(value: Mapping[str, Any], facts: CaseFacts, _: Run) -> Observation:
-    """Confirmed if each count is in its range."""
+def op_counts(value: Mapping[str, Any], facts: CaseFacts, run: Run) -> Observation:
+    """Confirmed if each count is in its range; a name that occurs nowhere in the run gets a note."""
     forwards = [
         {p: sum(count for name, count in counts.items() if fnmatch.fnmatchcase(name, p)) for p in value}
         for counts in call_numbers(facts)
     ]
-    return judge_count_map(forwards, value, list_ops(_each_once({p: matching(facts.ops, p) for p in value}), facts))
+    calls = list_ops(_each_once({p: matching(facts.ops, p) for p in value}), facts)
+    return judge_count_map(forwards, value, "; ".join([calls, *op_notes(value, facts, run)]))
 
 
 @word("ops_without_kernels", "Ops (or patterns) that are called and start nothing on the device.", NAMES)

@@ -7,7 +7,6 @@ the reference page; the checks of config.yaml read the schema file.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from kernelbook.cases import CaseFacts
 from kernelbook.config.spans import as_span, is_ends
 from kernelbook.judge.cost_model import Ceilings
+from kernelbook.text.suggestions import near_miss
 
 CONFIRMED, BROKEN, NOT_APPLICABLE = "confirmed", "broken", "not applicable"
 CAPABILITIES = ("60", "61", "70", "72", "75", "80", "86", "87", "89", "90", "100", "101", "103", "110", "120", "121")
@@ -110,10 +110,7 @@ def vocabulary() -> Mapping[str, Word]:
 
 def unknown_word(name: str, where: str) -> str:
     """The error for an unknown word."""
-    words = [*_WORDS, *DEVICE_KEYS]
-    close = difflib.get_close_matches(name, words, n=1)
-    remedy = f"did you mean {close[0]!r}?" if close else f"there is: {', '.join(sorted(words))}"
-    return f"{where}: unknown word {name!r}: {remedy}"
+    return f"{where}: unknown word {name!r}: {near_miss(name, [*_WORDS, *DEVICE_KEYS])}"
 
 
 # --- the forms that values take -------------------------------------------------------------------------------------
