@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import detect_changes
-from kernelbook.history.night_events import Event, NightVerdict, event_of, exit_status
+from kernelbook.history.night_events import NightEvent, NightVerdict, event_of, exit_status
 from kernelbook.history.schema import table_of
 from kernelbook.history.store import Store
 from kernelbook.history.verdicts import Rules, judge, rules_of
@@ -49,7 +49,7 @@ def nights(tmp_path: Path) -> Nights:
     return Nights(tmp_path)
 
 
-def events(judgements: list[NightVerdict]) -> list[Event]:
+def events(judgements: list[NightVerdict]) -> list[NightEvent]:
     return [event for judgement in judgements for event in judgement.events]
 
 

@@ -14,7 +14,7 @@ import yaml
 
 from kernelbook.cases import Process
 from kernelbook.config.loading import load_config
-from kernelbook.history.record import Recorded, RecordError, night_tables
+from kernelbook.history.record import KeptEdition, RecordError, night_tables
 from kernelbook.history.schema import SCHEMA, VERSION_KEY, series_id, settings_of, short_id, table_of
 from kernelbook.history.series import make_series
 from kernelbook.history.store import Store
@@ -151,10 +151,10 @@ def test_what_was_told_of_an_older_series_is_not_told_again(tmp_path: Path) -> N
     ] == []
 
 
-def edition(cases: list[dict], specs: list[dict]) -> Recorded:
+def edition(cases: list[dict], specs: list[dict]) -> KeptEdition:
     about = {"edition": "2026-01-01", "runs": [{"run": "host", "kind": "host"}], "left_out": [], "cases": specs}
     processes = [Process("host", device="NVIDIA H200", kernels=1, **case) for case in cases]
-    return Recorded(about, processes, {}, {})
+    return KeptEdition(about, processes, {}, {})
 
 
 def test_settings_are_recorded_as_configured() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from kernelbook.history import detect
 from kernelbook.history.detect import MIN_SEGMENT, despike, level_changes, suspect_z
-from kernelbook.history.night_events import Event
+from kernelbook.history.night_events import NightEvent
 from kernelbook.history.store import History
 from kernelbook.history.verdicts import judge
 from tests.nights.made_nights import editions, night
@@ -122,7 +122,7 @@ def test_through_the_whole_judging_each_step_is_told_once_at_its_night_and_stead
     dates = editions(40)
     tables: list[pa.Table] = []
     judged: dict[str, dict] = {}
-    told: list[Event] = []
+    told: list[NightEvent] = []
     for at, date in enumerate(dates):
 
         def change(run: str, case: str, at: int = at) -> dict:

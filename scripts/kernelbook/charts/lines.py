@@ -21,7 +21,7 @@ DECADES_FOR_LOG = 1.0
 
 
 @dataclass(frozen=True)
-class Line:
+class Curve:
     """Points of one series, shapes (n,); NaN is missing. The line is interrupted before the positions `breaks`.
 
     levels: (first position, last position, value). css: classes of its line and dots.
@@ -85,7 +85,7 @@ def across(x: float, first: float, last: float) -> float:
 
 
 def lines_drawing(
-    lines: Sequence[Line], scale: Scale, ends: tuple[float, float], label: str, marks: Sequence[Mark] = ()
+    lines: Sequence[Curve], scale: Scale, ends: tuple[float, float], label: str, marks: Sequence[Mark] = ()
 ) -> Markup:
     """All lines on one scale; the horizontal axis goes from `ends[0]` to `ends[1]`."""
     parts = [path("grid", "".join(f"M0 {scale.down(step):.1f}H1000" for step in scale.steps))]
@@ -98,7 +98,7 @@ def lines_drawing(
     return stretched(parts, label)
 
 
-def _line(line: Line, scale: Scale, ends: tuple[float, float], dotted: bool) -> list[str]:
+def _line(line: Curve, scale: Scale, ends: tuple[float, float], dotted: bool) -> list[str]:
     xs = [across(float(x), *ends) for x in line.x]
     points = {at: (xs[at], scale.down(float(line.y[at]))) for at in np.flatnonzero(np.isfinite(line.y)).tolist()}
     joined = "".join(

@@ -13,7 +13,7 @@ from jsonschema.exceptions import ValidationError
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
-from kernelbook.config.origins import Source, written_value
+from kernelbook.config.origins import ConfigSource, written_value
 from kernelbook.config.yaml_text import YamlError, read_yaml
 from kernelbook.text.suggestions import near_miss
 
@@ -66,7 +66,7 @@ def refuse_bad_yaml(*paths: str | Path) -> None:
             raise SystemExit("\n".join([*(f"{path}: {fact}" for fact in problems), "Nothing was run."]))
 
 
-def schema_errors(raw: Mapping[str, Any], schemas: Path, sources: Sequence[Source] = ()) -> list[str]:
+def schema_errors(raw: Mapping[str, Any], schemas: Path, sources: Sequence[ConfigSource] = ()) -> list[str]:
     """Every violation of the schema, one line each, in the order of the file.
 
     sources: where values are looked up as they were written.
@@ -90,7 +90,7 @@ class _Violation(NamedTuple):
     message: str
 
 
-def _lines(error: ValidationError, sources: Sequence[Source]) -> list[str]:
+def _lines(error: ValidationError, sources: Sequence[ConfigSource]) -> list[str]:
     where = ".".join(str(part) for part in error.absolute_path) or "the top level"
     schema = error.schema if isinstance(error.schema, Mapping) else {}
     it = _Violation(error.instance, str(error.validator), error.validator_value, schema, error.message)

@@ -16,7 +16,7 @@ from typing import Any
 from kernelbook.config.errors import ConfigError, schema_errors
 from kernelbook.config.guesses import guess_errors
 from kernelbook.config.names import all_cases, name_errors, sweep_name
-from kernelbook.config.origins import Source, source_of
+from kernelbook.config.origins import ConfigSource, source_of
 from kernelbook.config.spelling import misread_names
 from kernelbook.config.yaml_text import value_errors
 from kernelbook.sources.workload_check import workload_errors
@@ -110,7 +110,7 @@ def _named(specs: Sequence[Any], name: str) -> Any:
 
 
 def load_config(
-    raw: Mapping[str, Any], schemas: Path, sources: Sequence[Source] = (), places: Places | None = None
+    raw: Mapping[str, Any], schemas: Path, sources: Sequence[ConfigSource] = (), places: Places | None = None
 ) -> Config:
     """Check `raw` against the schemas in the folder `schemas`, apply the selections and return it typed.
 

@@ -17,7 +17,7 @@ TOP = "the top level"
 _UNKNOWN = re.compile(r"unknown key (['\"])(?P<key>.*?)\1")
 
 
-class Source(NamedTuple):
+class ConfigSource(NamedTuple):
     """A source of settings and its content.
 
     written: the settings with all values and keys as text, as they are written: "2.10" where `settings` has 2.1.
@@ -30,19 +30,19 @@ class Source(NamedTuple):
 
 def read_sources(
     own: Path, named: Iterable[Path], words: Mapping[str, Any], arguments: Iterable[str] = ()
-) -> list[Source]:
+) -> list[ConfigSource]:
     """The sources, later ones overriding earlier ones. Files that hold no mapping are left out.
 
     own: config.yaml of the working folder, which may be missing. named: files of --configfile.
     words: of --config. arguments: these words as they were written, such as `edition=2.10`.
     """
-    files = [Source(_display(path), *_settings(path)) for path in (own, *named)]
+    files = [ConfigSource(_display(path), *_settings(path)) for path in (own, *named)]
     pairs = (argument.partition("=")[::2] for argument in arguments)
     written = {key: _as_written(value.strip("'\"")) for key, value in pairs}
-    return [source for source in (*files, Source(WORDS, words, written)) if source.settings]
+    return [source for source in (*files, ConfigSource(WORDS, words, written)) if source.settings]
 
 
-def written_value(sources: Sequence[Source], *path: str | int) -> str | None:
+def written_value(sources: Sequence[ConfigSource], *path: str | int) -> str | None:
     """The text of the value at a path of keys, from the last source that has it."""
     for source in reversed(sources):
         value = source.written
@@ -56,14 +56,14 @@ def written_value(sources: Sequence[Source], *path: str | int) -> str | None:
     return None
 
 
-def written_key(sources: Sequence[Source], section: str, key: Any) -> str | None:
+def written_key(sources: Sequence[ConfigSource], section: str, key: Any) -> str | None:
     """The text of a key that YAML does not read as text."""
     sections = [source.written.get(section) for source in reversed(sources) if isinstance(source.written, Mapping)]
     names = (name for keys in sections if isinstance(keys, Mapping) for name in keys if isinstance(name, str))
     return next((name for name in names if (type(key), key) == (type(read := yaml.safe_load(name)), read)), None)
 
 
-def source_of(problem: str, sources: Sequence[Source], otherwise: str = "config.yaml") -> str:
+def source_of(problem: str, sources: Sequence[ConfigSource], otherwise: str = "config.yaml") -> str:
     """Name of the source that a problem (`path: fact`) is in: the last one that has most of its path."""
     path, _, fact = problem.partition(": ")
     unknown = _UNKNOWN.match(fact)

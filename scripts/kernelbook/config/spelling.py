@@ -10,14 +10,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kernelbook.config.origins import Source, written_key, written_value
+from kernelbook.config.origins import ConfigSource, written_key, written_value
 from kernelbook.text.suggestions import near_miss
 
 NAME = re.compile(r"[a-z][a-z0-9.-]*")
 SELECTIONS = {"only_runs": "runs", "only_cases": "cases"}
 
 
-def misread_names(settings: Mapping[str, Any], sources: Sequence[Source]) -> tuple[list[str], dict[str, Any]]:
+def misread_names(settings: Mapping[str, Any], sources: Sequence[ConfigSource]) -> tuple[list[str], dict[str, Any]]:
     """(one line per name that is not text, the settings without these names)."""
     valid = dict(settings)
     problems = list(_edition(valid, sources))
@@ -30,7 +30,7 @@ def misread_names(settings: Mapping[str, Any], sources: Sequence[Source]) -> tup
     return problems, valid
 
 
-def _edition(valid: dict[str, Any], sources: Sequence[Source]) -> Iterator[str]:
+def _edition(valid: dict[str, Any], sources: Sequence[ConfigSource]) -> Iterator[str]:
     if "edition" in valid and not _is_text(valid["edition"]):
         value = valid.pop("edition")
         if value is None:
@@ -42,7 +42,7 @@ def _edition(valid: dict[str, Any], sources: Sequence[Source]) -> Iterator[str]:
         yield f"edition: arrives as {_kind(value)} {_plain(value)}, and a name is text: {remedy}"
 
 
-def _keys(section: str, names: Mapping[Any, Any], sources: Sequence[Source]) -> Iterator[str]:
+def _keys(section: str, names: Mapping[Any, Any], sources: Sequence[ConfigSource]) -> Iterator[str]:
     for key in names:
         if not isinstance(key, str):
             written = written_key(sources, section, key) or _plain(key)
@@ -50,7 +50,7 @@ def _keys(section: str, names: Mapping[Any, Any], sources: Sequence[Source]) -> 
             yield f"{section}: the name {written} arrives as {_kind(key)}, and a name is text: write {spelling}"
 
 
-def _selection(selection: str, valid: dict[str, Any], names: Any, sources: Sequence[Source]) -> Iterator[str]:
+def _selection(selection: str, valid: dict[str, Any], names: Any, sources: Sequence[ConfigSource]) -> Iterator[str]:
     """Mistakes in only_runs or only_cases. Without mistakes, the selection in `valid` becomes a list of names."""
     value = valid.pop(selection, [])
     if value is None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kernelbook.history import causes
-from kernelbook.history.night_events import Event, Failed
+from kernelbook.history.night_events import Failed, NightEvent
 from kernelbook.history.series import Histories, Series
 from kernelbook.text.formatting import visible
 
@@ -25,7 +25,7 @@ PASSING_WARNINGS = frozenset({"slow_first", "uneven", "several_kinds", "shared_g
 KEY_WORDS = ("device", "driver", "params", "dtype", "settings", "workload", "variant", "mode")
 
 
-def identity_events(histories: Histories, names: Names, first: int, effect_nights: int) -> Iterator[Event]:
+def identity_events(histories: Histories, names: Names, first: int, effect_nights: int) -> Iterator[NightEvent]:
     """Changes of what a case runs, against the night before in its series, from night `first`; one event per night."""
     for series in histories.series:
         for at in range(1, len(series.nights)):
@@ -35,7 +35,9 @@ def identity_events(histories: Histories, names: Names, first: int, effect_night
                     yield event
 
 
-def _identity_event(histories: Histories, series: Series, at: int, names: Names, effect_nights: int) -> Event | None:
+def _identity_event(
+    histories: Histories, series: Series, at: int, names: Names, effect_nights: int
+) -> NightEvent | None:
     changed = [name for name in ("kernels_id", "launches", "ops_id", "warnings") if _differs(series, name, at)]
     if not changed:
         return None
@@ -61,7 +63,7 @@ def _identity_event(histories: Histories, series: Series, at: int, names: Names,
     past, now = series.before(metric, at, effect_nights), float(series.values[metric][at])
     usual = float(np.median(past)) if len(past) and np.isfinite(now) else None
     effect = now / usual - 1 if usual else None
-    return Event(
+    return NightEvent(
         kind=kind,
         night=histories.nights[series.nights[at]],
         run=series.run,
@@ -105,7 +107,7 @@ def _identity_text(why: Sequence[str], effect: float | None) -> str:
     return f"{why[0]}{more}{effect_text}"
 
 
-def series_events(histories: Histories, first: int) -> list[Event]:
+def series_events(histories: Histories, first: int) -> list[NightEvent]:
     """Series that began at night `first` or later for a case that had another: one event per run, night and
     difference.
     """
@@ -122,10 +124,12 @@ def _key_changes(old: Series, new: Series) -> tuple[str, ...]:
     return tuple(f"{word} {a or 'n/a'} → {b or 'n/a'}" for word, a, b in pairs if a != b)
 
 
-def _series_event(histories: Histories, run: str, at: int, changes: tuple[str, ...], group: Sequence[Series]) -> Event:
+def _series_event(
+    histories: Histories, run: str, at: int, changes: tuple[str, ...], group: Sequence[Series]
+) -> NightEvent:
     case = group[0].case if len(group) == 1 else None
     many = "its series starts" if case else f"{len(group)} series start"
-    return Event(
+    return NightEvent(
         kind="series",
         night=histories.nights[at],
         run=run,
@@ -163,7 +167,7 @@ def _reason(row: Row) -> str:
     return visible(row["reason"] or "no reason given")
 
 
-def failure_events(table: pa.Table, nights: Sequence[str], first: int) -> list[Event]:
+def failure_events(table: pa.Table, nights: Sequence[str], first: int) -> list[NightEvent]:
     """Cases and runs that fail and did not fail the night before, for nights from position `first`."""
     recent = nights[max(0, first - 1) :]
     rows = defaultdict(list)
@@ -176,14 +180,14 @@ def failure_events(table: pa.Table, nights: Sequence[str], first: int) -> list[E
         if first == 0 or at > 0:
             earlier = failed_by_night[recent[at - 1]] if at else {}
             events += [
-                Event("failure", night, item.run, item.case, None, f"failed: {item.reason}")
+                NightEvent("failure", night, item.run, item.case, None, f"failed: {item.reason}")
                 for key, item in failed_by_night[night].items()
                 if key not in earlier
             ]
     return events
 
 
-def gap_events(nights: Sequence[str], first: int) -> list[Event]:
+def gap_events(nights: Sequence[str], first: int) -> list[NightEvent]:
     """Missing nights, by the usual interval (the median of the last 15), reported at the next night."""
     dates = [date.fromisoformat(night[:10]) for night in nights]
     events = []
@@ -195,5 +199,5 @@ def gap_events(nights: Sequence[str], first: int) -> list[Event]:
         if len(past) >= 3 and distance > 1.5 * rhythm:
             missing = round(distance / rhythm) - 1
             text = f"{missing} night{'s' if missing > 1 else ''} missing after {nights[at - 1]}"
-            events.append(Event("gap", nights[at], None, None, None, text))
+            events.append(NightEvent("gap", nights[at], None, None, None, text))
     return events

@@ -15,7 +15,7 @@ ALERTS = ("time", "kernels", "launches", "ops")
 
 
 @dataclass(frozen=True)
-class Event:
+class NightEvent:
     """One change. `night`: the first edition with the change; times in µs; `change`: relative (0.05: 5 % more time)."""
 
     kind: str
@@ -52,11 +52,11 @@ class Event:
         return {"id": self.id, "direction": self.direction, **asdict(self), "causes": list(self.causes)}
 
 
-def event_of(record: Mapping[str, Any]) -> Event:
+def event_of(record: Mapping[str, Any]) -> NightEvent:
     """An event from its JSON; unknown keys (of later versions) are ignored, missing ones are None."""
     fields: dict[str, Any] = dict.fromkeys(("kind", "night", "run", "case", "series", "text"))
-    fields |= {name: value for name, value in record.items() if name in Event.__dataclass_fields__}
-    return Event(**fields | {"causes": tuple(fields.get("causes") or ())})
+    fields |= {name: value for name, value in record.items() if name in NightEvent.__dataclass_fields__}
+    return NightEvent(**fields | {"causes": tuple(fields.get("causes") or ())})
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class NightVerdict:
     """The result of judging one night."""
 
     edition: str
-    events: tuple[Event, ...]
+    events: tuple[NightEvent, ...]
     suspects: tuple[Suspect, ...]
     failed: tuple[Failed, ...]
     insufficient: int  # series of this night with too little history to judge time
@@ -95,7 +95,7 @@ class NightVerdict:
     alert_kinds: tuple[str, ...] = field(default=ALERTS)
 
     @property
-    def alerts(self) -> tuple[Event, ...]:
+    def alerts(self) -> tuple[NightEvent, ...]:
         """Events that set the exit status to changed."""
         return tuple(event for event in self.events if event.kind in self.alert_kinds)
 
@@ -125,6 +125,6 @@ def exit_status(*, changed: bool, failed: bool) -> int:
     return {(False, False): 0, (True, False): 3, (False, True): 4, (True, True): 5}[changed, failed]
 
 
-def remembered(judged: Mapping[str, Mapping[str, Any]], before: Sequence[str]) -> tuple[Event, ...]:
+def remembered(judged: Mapping[str, Mapping[str, Any]], before: Sequence[str]) -> tuple[NightEvent, ...]:
     """The events that the nights `before` reported."""
     return tuple(event_of(item) for night in before if night in judged for item in judged[night]["events"])

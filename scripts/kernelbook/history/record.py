@@ -30,7 +30,7 @@ class RecordError(ValueError):
 
 
 @dataclass(frozen=True)
-class Recorded:
+class KeptEdition:
     """The parts of an edition that the history keeps. `about`: edition.json. `processes`: the table `cases`.
 
     `kernels`: kernel names of each process's representative forward, in order of launch. `ops`: op names in order of
@@ -43,7 +43,7 @@ class Recorded:
     ops: Names
 
 
-def read_edition(folder: Path) -> Recorded:
+def read_edition(folder: Path) -> KeptEdition:
     """Read results/<edition>/edition. Raises RecordError if it is missing or damaged."""
     try:
         files = read_files(folder, TABLES)
@@ -51,7 +51,7 @@ def read_edition(folder: Path) -> Recorded:
     except (OSError, ValueError, LookupError, pa.ArrowException) as error:
         raise RecordError(f"{folder}: is no readable edition ({error}): make its report first") from error
     processes = [process for case in cases.values() for process in case.processes]
-    return Recorded(files.about, processes, dict(_kernels(cases.values())), dict(_ops(cases.values())))
+    return KeptEdition(files.about, processes, dict(_kernels(cases.values())), dict(_ops(cases.values())))
 
 
 def _kernels(cases: Iterable[CaseFacts]) -> Iterator[tuple[Key, tuple[str, ...]]]:
@@ -68,7 +68,7 @@ def _ops(cases: Iterable[CaseFacts]) -> Iterator[tuple[Key, tuple[str, ...]]]:
             yield (*case.key, case.chosen[0]), tuple(op.name for op in case.ops)
 
 
-def night_tables(edition: Recorded, lines: Mapping[str, str] | None = None) -> dict[str, pa.Table]:
+def night_tables(edition: KeptEdition, lines: Mapping[str, str] | None = None) -> dict[str, pa.Table]:
     """Run -> table for the history, for each measured run; `lines`: run -> name that its series continue under.
 
     A run that was left out is one row without a case. Raises RecordError if the edition is not a night or measured
@@ -107,7 +107,7 @@ def _refuse_shared_series(rows: Iterable[Mapping[str, Any]]) -> None:
             )
 
 
-def _row(process: Process, edition: Recorded, spec: Mapping[str, Any]) -> dict[str, Any]:
+def _row(process: Process, edition: KeptEdition, spec: Mapping[str, Any]) -> dict[str, Any]:
     """spec: the case as configured."""
     key = (*process.key, process.process)
     row = {name: getattr(process, name, None) for name in SCHEMA.names}  # `kernels` is a count there

@@ -11,7 +11,7 @@ import numpy as np
 from kernelbook.history import exact
 from kernelbook.history.causes import percent, time_causes
 from kernelbook.history.detect import MIN_SEGMENT, LevelChange, level_changes, suspect_z
-from kernelbook.history.night_events import ALERTS, Event, NightVerdict, Suspect, remembered
+from kernelbook.history.night_events import ALERTS, NightEvent, NightVerdict, Suspect, remembered
 from kernelbook.history.series import METRICS, Histories, Series, make_series
 from kernelbook.history.store import Damaged, History
 
@@ -86,14 +86,14 @@ def judge(
     )
 
 
-def _with_present_series(event: Event, history: History) -> Event:
+def _with_present_series(event: NightEvent, history: History) -> NightEvent:
     """An event of an older schema with the series id that its series has now."""
     if event.series is None or event.case is None:
         return event
     return replace(event, series=history.renamed.get((event.series, event.case), event.series))
 
 
-def _exact(history: History, histories: Histories, names: exact.Names, first: int, rules: Rules) -> list[Event]:
+def _exact(history: History, histories: Histories, names: exact.Names, first: int, rules: Rules) -> list[NightEvent]:
     return [
         *exact.identity_events(histories, names, first, rules.suspect_nights),
         *exact.series_events(histories, first),
@@ -102,15 +102,15 @@ def _exact(history: History, histories: Histories, names: exact.Names, first: in
     ]
 
 
-def _order(event: Event) -> tuple[str, str, str, str]:
+def _order(event: NightEvent) -> tuple[str, str, str, str]:
     return event.night, event.run or "", event.case or "", event.kind
 
 
 def _without_flapping(
-    fresh: Sequence[Event], reported: Sequence[Event], order: Mapping[str, int], rules: Rules
-) -> tuple[list[Event], tuple[Suspect, ...]]:
+    fresh: Sequence[NightEvent], reported: Sequence[NightEvent], order: Mapping[str, int], rules: Rules
+) -> tuple[list[NightEvent], tuple[Suspect, ...]]:
     """Kernels that alternate alert twice within the window; later alternations are suspects of their night."""
-    kept: list[Event] = []
+    kept: list[NightEvent] = []
     flapping = []
     for event in sorted(fresh, key=lambda event: order[event.night]):
         begin = order[event.night] - rules.alert_window
@@ -125,8 +125,8 @@ def _without_flapping(
 
 
 def _without_wavering(
-    fresh: Sequence[Event], reported: Sequence[Event], order: Mapping[str, int], rules: Rules
-) -> tuple[list[Event], tuple[Suspect, ...]]:
+    fresh: Sequence[NightEvent], reported: Sequence[NightEvent], order: Mapping[str, int], rules: Rules
+) -> tuple[list[NightEvent], tuple[Suspect, ...]]:
     """Times that return to an earlier level alert twice a month, then become suspects; new levels alert."""
     kept, wavering = [], []
     for event in fresh:
@@ -143,7 +143,7 @@ def _without_wavering(
     return kept, tuple(wavering)
 
 
-def _alternating(event: Event, change: float | None) -> Suspect:
+def _alternating(event: NightEvent, change: float | None) -> Suspect:
     return Suspect(event.run, event.case, event.series, f"goes back and forth: {event.text}", change)
 
 
@@ -168,9 +168,9 @@ def metric_changes(series: Series, metric: str, rules: Rules) -> list[tuple[int,
 
 
 def _time_events(
-    histories: Histories, reported: Sequence[Event], order: Mapping[str, int], first: int, rules: Rules
-) -> list[Event]:
-    by_series: dict[str, list[Event]] = {}
+    histories: Histories, reported: Sequence[NightEvent], order: Mapping[str, int], first: int, rules: Rules
+) -> list[NightEvent]:
+    by_series: dict[str, list[NightEvent]] = {}
     for event in reported:
         if event.series and event.case:
             by_series.setdefault(event.series, []).append(event)
@@ -190,7 +190,7 @@ def _time_events(
     return events
 
 
-def _stands_for(event: Event, metric: str, change: LevelChange, distance: int, rules: Rules) -> bool:
+def _stands_for(event: NightEvent, metric: str, change: LevelChange, distance: int, rules: Rules) -> bool:
     """Whether a reported event is this step, in the other metric or placed `distance` nights off."""
     if event.change is None or (event.change > 0) != (change.change > 0):
         return False
@@ -204,9 +204,9 @@ def _stands_for(event: Event, metric: str, change: LevelChange, distance: int, r
     return distance <= rules.alert_window and _near(change.after, event.after, rules.min_change)
 
 
-def _time_event(histories: Histories, series: Series, at: int, metric: str, change: LevelChange) -> Event:
+def _time_event(histories: Histories, series: Series, at: int, metric: str, change: LevelChange) -> NightEvent:
     way = "slower" if change.change > 0 else "faster"
-    return Event(
+    return NightEvent(
         kind="time",
         night=histories.nights[series.nights[at]],
         run=series.run,

@@ -68,7 +68,7 @@ class Wait:
 
 
 @dataclass(frozen=True)
-class Part:
+class Stretch:
     """A stretch of time with one cause."""
 
     kind: str
@@ -102,7 +102,7 @@ class TimeLine:
         self.done = {p.activity.correlation: p.end for p in self.placed if p.activity.correlation is not None}
         self.launch_threads = {c.correlation: c.thread or 0 for c in facts.calls if c.correlation is not None}
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[Stretch]:
         """The whole time line, in order."""
         lead = _Lead(call for call in self.calls if call_kind(call) == SYNCHRONIZATION)
         cursor = 0.0
@@ -129,36 +129,36 @@ class TimeLine:
         waits = (Wait(name, kind, op, sum(times), len(times)) for (name, kind, op), times in sums.items())
         return tuple(sorted(waits, key=lambda wait: -wait.time_us))
 
-    def _idle(self, start: float, end: float, following: Activity | None, lead: _Lead) -> Iterator[Part]:
+    def _idle(self, start: float, end: float, following: Activity | None, lead: _Lead) -> Iterator[Stretch]:
         """Idle time before an activity, None at the end of the forward."""
         launched = end
         if following is not None and following.launch_start_us is not None:
             launched = following.launch_start_us - self.origin + (following.launch_duration_us or 0.0)
         for left, right, elsewhere in _cut(start, end, self.busy_elsewhere):
             if elsewhere:
-                yield Part(EARLIER, "kernels of other forwards", None, right - left)
+                yield Stretch(EARLIER, "kernels of other forwards", None, right - left)
                 continue
             middle = min(max(launched, left), right)
             if middle > left:
                 yield from self._cpu(left, middle, following, lead)
             if right > middle and following is not None:
-                yield Part(LATENCY, following.label, following.op, right - middle, None)
+                yield Stretch(LATENCY, following.label, following.op, right - middle, None)
 
-    def _cpu(self, start: float, end: float, following: Activity | None, lead: _Lead) -> Iterator[Part]:
+    def _cpu(self, start: float, end: float, following: Activity | None, lead: _Lead) -> Iterator[Stretch]:
         """Idle time in which the next launch has not returned: first what earlier waits explain, then CPU events."""
         for call, time_us in lead.explain(start, end):
-            yield Part(SYNCHRONIZATION, call.name, self._op_of(call), time_us)
+            yield Stretch(SYNCHRONIZATION, call.name, self._op_of(call), time_us)
             start += time_us
         launch = following.correlation if following else None
         thread = 0 if launch is None else self.launch_threads.get(launch, 0)
         for left, right, event in _between(self.threads.get(thread, []), start, end):
             yield self._cpu_part(event, right - left)
 
-    def _cpu_part(self, call: Call | None, time_us: float) -> Part:
+    def _cpu_part(self, call: Call | None, time_us: float) -> Stretch:
         if call is None:
             kind = UNEXPLAINED if not self.calls else PYTHON
-            return Part(kind, "Python between ops" if self.calls else "no CPU events were recorded", None, time_us)
-        return Part(self._kind_of(call), call.name, self._op_of(call), time_us)
+            return Stretch(kind, "Python between ops" if self.calls else "no CPU events were recorded", None, time_us)
+        return Stretch(self._kind_of(call), call.name, self._op_of(call), time_us)
 
     def _call_kind(self, call: Call) -> str | None:
         """As `call_kind`; a copy or memset that returns before the device has done it is a launch."""
@@ -216,13 +216,13 @@ def kind_of_name(name: str) -> str:
     return next((kind for pattern, kind in CALL_KINDS if pattern.search(name)), API)
 
 
-def _device_part(activity: Activity, time_us: float) -> Part:
+def _device_part(activity: Activity, time_us: float) -> Stretch:
     kind = WORK
     if activity.category == "memcpy":
         kind = COPY
     elif activity.family == "communication":
         kind = COLLECTIVE
-    return Part(kind, activity.label, activity.op, time_us, activity)
+    return Stretch(kind, activity.label, activity.op, time_us, activity)
 
 
 def _placed(forward: Forward, origin: float) -> Iterator[_Placed]:

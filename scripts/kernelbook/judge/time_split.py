@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kernelbook.cases import CaseFacts
 from kernelbook.judge.cost_model import KernelCost
 from kernelbook.judge.cost_model.roof import L2, MEMORY
-from kernelbook.judge.time_line import EARLIER, IDLE_KINDS, UNEXPLAINED, WORK, Part, TimeLine, Wait
+from kernelbook.judge.time_line import EARLIER, IDLE_KINDS, UNEXPLAINED, WORK, Stretch, TimeLine, Wait
 
 UNPROFILED, TRACE = "unprofiled forward", "trace"
 
@@ -81,7 +81,7 @@ def time_split(facts: CaseFacts, costs: Iterable[KernelCost] = ()) -> TimeSplit 
     return TimeSplit(facts.run, facts.case, source, time_us, causes, line.waits())
 
 
-def _scaled(parts: Sequence[Part], facts: CaseFacts, time_us: float) -> list[Part]:
+def _scaled(parts: Sequence[Stretch], facts: CaseFacts, time_us: float) -> list[Stretch]:
     """The parts with device work and idle time as in an unprofiled forward; what is left is unexplained."""
     work = [part for part in parts if part.activity is not None]
     idle = [part for part in parts if part.activity is None and part.kind != EARLIER]
@@ -92,17 +92,17 @@ def _scaled(parts: Sequence[Part], facts: CaseFacts, time_us: float) -> list[Par
     if idle_in_trace:
         scaled += [_resized(part, left / idle_in_trace) for part in idle if left]
     elif left:
-        scaled.append(Part(UNEXPLAINED, "idle in unprofiled forwards, not in the trace", None, left))
+        scaled.append(Stretch(UNEXPLAINED, "idle in unprofiled forwards, not in the trace", None, left))
     return scaled
 
 
-def _resized(part: Part, factor: float) -> Part:
-    return Part(part.kind, part.name, part.op, part.time_us * factor, part.activity)
+def _resized(part: Stretch, factor: float) -> Stretch:
+    return Stretch(part.kind, part.name, part.op, part.time_us * factor, part.activity)
 
 
-def _grouped(parts: Iterable[Part], costs: Mapping[int, KernelCost]) -> tuple[Cause, ...]:
+def _grouped(parts: Iterable[Stretch], costs: Mapping[int, KernelCost]) -> tuple[Cause, ...]:
     """Parts of one kind, name and op together, longest first."""
-    groups: dict[tuple[str, str, str | None], list[Part]] = {}
+    groups: dict[tuple[str, str, str | None], list[Stretch]] = {}
     for part in parts:
         cost = costs.get(part.activity.position) if part.activity and part.kind == WORK else None
         kind = (cost and cost.roof) or part.kind

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from kernelbook.cases import CaseFacts
 from kernelbook.charts.drawing import Chart, Key, Label, Panel, Tick, stretched
-from kernelbook.charts.lines import Line, Scale, bars, from_zero, lines_drawing
+from kernelbook.charts.lines import Curve, Scale, bars, from_zero, lines_drawing
 from kernelbook.edition.model import ConfiguredCase, Edition, Run
 from kernelbook.text import formatting
 
@@ -82,7 +82,7 @@ def chart(sweep: Sweep) -> Chart | None:
 def _times(sweep: Sweep, scale: Scale) -> Markup:
     places = np.arange(len(sweep.values), dtype=float)
     lines = [
-        Line(
+        Curve(
             places, np.array([time or np.nan for time in run.times(name)], dtype=float), css=f"run-{i % COLOURS}{dash}"
         )
         for i, run in enumerate(sweep.runs)

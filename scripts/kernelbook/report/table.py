@@ -76,7 +76,7 @@ def cell(text: str | Part | None, *more: str | Part | None, value: str | float |
 
 
 @dataclass(frozen=True)
-class Column(Generic[Row]):
+class TableColumn(Generic[Row]):
     """One column. `cell` takes a row. `page_only`: left out of report.md.
 
     unit: of the raw values, "" where they have none; None for text, which is exported as text.
@@ -97,7 +97,9 @@ class Column(Generic[Row]):
         return "r" in self.css.split()
 
 
-def words(title: str, get: Callable[[Row], Any], limit: int = 0, css: str = "", page_only: bool = False) -> Column[Row]:
+def words(
+    title: str, get: Callable[[Row], Any], limit: int = 0, css: str = "", page_only: bool = False
+) -> TableColumn[Row]:
     """A column of text; longer values are clipped to `limit` characters."""
 
     def of_row(row: Row) -> Cell:
@@ -106,27 +108,27 @@ def words(title: str, get: Callable[[Row], Any], limit: int = 0, css: str = "", 
             return cell(value)
         return cell(None if value is None else formatting.clip(value, limit) if limit else str(value))
 
-    return Column(title, of_row, css=css, page_only=page_only)
+    return TableColumn(title, of_row, css=css, page_only=page_only)
 
 
 def figure(
     title: str, get: Callable[[Row], Any], show: Callable[[Any], str] = str, unit: str = "", page_only: bool = False
-) -> Column[Row]:
+) -> TableColumn[Row]:
     """A column of numbers, formatted by `show` and exported raw, in `unit`."""
 
     def of_row(row: Row) -> Cell:
         value = get(row)
         return cell(None if value is None else show(value), value=value)
 
-    return Column(title, of_row, unit, "r num", page_only)
+    return TableColumn(title, of_row, unit, "r num", page_only)
 
 
-def time(title: str, get: Callable[[Row], float | None], page_only: bool = False) -> Column[Row]:
+def time(title: str, get: Callable[[Row], float | None], page_only: bool = False) -> TableColumn[Row]:
     """A column of times in µs."""
     return figure(title, get, formatting.duration, "µs", page_only)
 
 
-def share(title: str, get: Callable[[Row], float | None], page_only: bool = False) -> Column[Row]:
+def share(title: str, get: Callable[[Row], float | None], page_only: bool = False) -> TableColumn[Row]:
     """A column of shares, 0 to 1."""
     return figure(title, get, formatting.share, "", page_only)
 
@@ -155,7 +157,7 @@ class Table:
 
     name: str
     caption: str
-    columns: tuple[Column[Any], ...]
+    columns: tuple[TableColumn[Any], ...]
     lines: tuple[Line, ...]
     css: str = ""
     row_heads: bool = False
@@ -164,7 +166,7 @@ class Table:
     tools: bool = True
 
 
-def table(name: str, caption: str, columns: Sequence[Column[Row]], rows: Iterable[Row], css: str = "") -> Table:
+def table(name: str, caption: str, columns: Sequence[TableColumn[Row]], rows: Iterable[Row], css: str = "") -> Table:
     """A table with a line for each row."""
     lines = tuple(Line(tuple(column.cell(row) for column in columns)) for row in rows)
     return Table(name, caption, tuple(columns), lines, css)
@@ -192,7 +194,7 @@ def html(table: Table) -> Markup:
     )
 
 
-def _head(column: Column[Any]) -> Markup:
+def _head(column: TableColumn[Any]) -> Markup:
     css = "r" if column.right else ""
     unit = Markup("") if column.unit is None else Markup(' data-unit="{}"').format(column.unit)
     note = formatting.visible(column.note)
@@ -200,7 +202,7 @@ def _head(column: Column[Any]) -> Markup:
     return Markup("<th{}{}>{}{}</th>").format(_attribute("class", css), unit, formatting.visible(column.title), small)
 
 
-def _html_line(line: Line, columns: Sequence[Column[Any]], row_heads: bool) -> Markup:
+def _html_line(line: Line, columns: Sequence[TableColumn[Any]], row_heads: bool) -> Markup:
     rows = [Markup("<tr{}{}>").format(_attribute("class", line.css), _attribute("id", line.anchor))]
     for place, each in enumerate(line.cells):
         css = each.css or ("" if line.across else columns[place].css)

@@ -28,7 +28,7 @@ WRITING_CALLS = frozenset({"save", "savez", "write_text", "write_bytes", "touch"
 
 
 @dataclass(frozen=True)
-class Source:
+class NamesInFile:
     """Names in a Python file: modules, relative ones with leading dots, and texts that may be names of files."""
 
     modules: frozenset[str] = frozenset()
@@ -133,10 +133,10 @@ def _installed(top: str) -> list[Path]:
     return [Path(place).parent for place in places if not os.path.realpath(place).startswith(libraries)]
 
 
-def source_of(file: Path, in_functions: bool = True) -> Source:
+def source_of(file: Path, in_functions: bool = True) -> NamesInFile:
     """The names in a Python file; empty for any other file."""
     module = parsed(file)
-    return _names_in(file, module[0], in_functions) if module else Source()
+    return _names_in(file, module[0], in_functions) if module else NamesInFile()
 
 
 def parsed(file: Path) -> tuple[str, ast.Module] | None:
@@ -161,7 +161,7 @@ def _tree(file: Path, stamp: str) -> ast.Module | None:
 
 
 @cache
-def _names_in(file: Path, stamp: str, in_functions: bool) -> Source:
+def _names_in(file: Path, stamp: str, in_functions: bool) -> NamesInFile:
     modules: set[str] = set()
     texts: set[str] = set()
     tree = _tree(file, stamp) or ast.Module([], [])
@@ -183,7 +183,7 @@ def _names_in(file: Path, stamp: str, in_functions: bool) -> Source:
             modules |= _imported_by_call(node)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             texts.add(node.value)
-    return Source(frozenset(modules), frozenset(texts))
+    return NamesInFile(frozenset(modules), frozenset(texts))
 
 
 def _called(node: ast.Call) -> str:

@@ -24,7 +24,7 @@ _PATIENCE_S = 2.0
 
 
 @dataclass(frozen=True)
-class Job:
+class FileToRead:
     """A file to read.
 
     optional: it was found in a folder, so it is skipped if it is not a trace. output: folder for its tables.
@@ -43,13 +43,15 @@ class Failure:
     skippable: bool
 
 
-def find_jobs(paths: Sequence[Path], output: Path | None) -> list[Job]:
+def find_jobs(paths: Sequence[Path], output: Path | None) -> list[FileToRead]:
     """One job per file; folders stand for every *.json and *.json.gz below them. Each job has an output of its own."""
     files: list[tuple[Path, bool]] = []
     for path in paths:
         files += [(file, True) for file in trace_files(path)] if path.is_dir() else [(path, False)]
     used: set[str] = set()
-    return [Job(path, optional, output / _unused_name(path, used) if output else None) for path, optional in files]
+    return [
+        FileToRead(path, optional, output / _unused_name(path, used) if output else None) for path, optional in files
+    ]
 
 
 def _unused_name(path: Path, used: set[str]) -> str:
@@ -63,7 +65,7 @@ def _unused_name(path: Path, used: set[str]) -> str:
     return name
 
 
-def run_job(job: Job, annotation: str | None) -> Summary | Failure:
+def run_job(job: FileToRead, annotation: str | None) -> Summary | Failure:
     """Read one trace, and write its tables if the job has an output."""
     try:
         reading = read_trace(job.path, annotation)
@@ -97,7 +99,7 @@ def relate(summaries: Sequence[Summary]) -> list[Summary]:
 
 
 def run_jobs(
-    jobs: Sequence[Job], annotation: str | None, progress: Callable[[int], None] | None = None
+    jobs: Sequence[FileToRead], annotation: str | None, progress: Callable[[int], None] | None = None
 ) -> Iterator[Summary | Failure]:
     """Yield the results in the order of the jobs.
 
@@ -123,7 +125,7 @@ def _processes(workers: int) -> Executor:
 
 
 def _outcome(
-    job: Job, annotation: str | None, future: Future[Summary | Failure], alone: bool = False
+    job: FileToRead, annotation: str | None, future: Future[Summary | Failure], alone: bool = False
 ) -> Summary | Failure:
     """The result of a job. A killed worker or a bug is a failure of that one file."""
     error = future.exception()

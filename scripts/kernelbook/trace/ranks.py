@@ -69,7 +69,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Process:
+class RankProcess:
     """The windows of one process, in order of time."""
 
     windows: tuple[Window, ...]
@@ -88,7 +88,7 @@ class Job:
     """The processes of one job, in order of rank. `key`: what their paths have in common."""
 
     key: str
-    processes: tuple[Process, ...]
+    processes: tuple[RankProcess, ...]
 
     @property
     def order(self) -> tuple[str, int, Path]:
@@ -101,7 +101,7 @@ class Job:
         same_rank = len({process.rank for process in self.processes}) == 1
         return [_job([process]) for process in self.processes] if same_rank else [self]
 
-    def warnings(self, process: Process) -> list[TraceWarning]:
+    def warnings(self, process: RankProcess) -> list[TraceWarning]:
         """Ranks that are missing, and further processes with the rank of this one."""
         ranks = [each.rank for each in self.processes]
         warnings = _missing_ranks(ranks, [each.first.world_size or 0 for each in self.processes])
@@ -114,7 +114,7 @@ class Job:
 def jobs_of(files: Sequence[TraceFile]) -> list[Job]:
     """The jobs of these traces, by key and time. A trace that belongs to no other is a job of its own."""
     jobs: list[Job] = []
-    facts: tuple[Callable[[Process], Hashable], ...] = (
+    facts: tuple[Callable[[RankProcess], Hashable], ...] = (
         lambda process: process.first.world_size,
         _process_groups,
         lambda process: process.first.file.device,
@@ -198,17 +198,17 @@ def _rank_number(value: object) -> int | None:
     return None if number is None or number < 0 else number
 
 
-def _processes(windows: Iterable[Window]) -> list[Process]:
+def _processes(windows: Iterable[Window]) -> list[RankProcess]:
     """The windows by process: those of one differ in the time that torch wrote into their names."""
 
     def identity(window: Window) -> Hashable:
         key = window.key, window.worker, window.rank, window.world_size
         return key if window.written is not None else window.place
 
-    return [Process(tuple(sorted(group, key=lambda w: w.written or 0))) for group in _grouped(windows, identity)]
+    return [RankProcess(tuple(sorted(group, key=lambda w: w.written or 0))) for group in _grouped(windows, identity)]
 
 
-def _job_key(process: Process) -> Hashable:
+def _job_key(process: RankProcess) -> Hashable:
     """Equal for processes that may be of one job; unique for a process without a rank."""
     first = process.first
     if process.rank is not None and (first.named_rank is not None or first.host is not None):
@@ -218,7 +218,7 @@ def _job_key(process: Process) -> Hashable:
     return first.place
 
 
-def _process_groups(process: Process) -> Hashable | None:
+def _process_groups(process: RankProcess) -> Hashable | None:
     """The process groups of the whole job, which every rank lists."""
     listed = (process.first.file.distributed or {}).get("pg_config")
     if not isinstance(listed, list):
@@ -228,13 +228,13 @@ def _process_groups(process: Process) -> Hashable | None:
     return repr(sorted((str(group.get("pg_desc")), str(group.get("ranks"))) for group in groups))
 
 
-def _split_by(members: list[Process], fact: Callable[[Process], Hashable]) -> list[list[Process]]:
+def _split_by(members: list[RankProcess], fact: Callable[[RankProcess], Hashable]) -> list[list[RankProcess]]:
     """Split where the fact differs. None does not differ as long as all others agree."""
     values = {value for process in members if (value := fact(process)) is not None}
     return _grouped(members, fact) if len(values) > 1 else [members]
 
 
-def _without_duplicates(members: list[Process]) -> list[list[Process]]:
+def _without_duplicates(members: list[RankProcess]) -> list[list[RankProcess]]:
     """Split a set with several processes of one rank: by time, or else by host where that makes a job complete."""
     if not _has_duplicates(members):
         return [members]
@@ -247,9 +247,9 @@ def _without_duplicates(members: list[Process]) -> list[list[Process]]:
     return parts if complete and not any(map(_has_duplicates, parts)) else [members]
 
 
-def _by_time(members: list[Process]) -> list[list[Process]]:
+def _by_time(members: list[RankProcess]) -> list[list[RankProcess]]:
     """Start a new part where a rank appears again after a pause."""
-    parts: list[list[Process]] = [[]]
+    parts: list[list[RankProcess]] = [[]]
     for process in sorted(members, key=lambda each: each.first.written or 0):
         part = parts[-1]
         again = process.rank in {other.rank for other in part}
@@ -259,11 +259,11 @@ def _by_time(members: list[Process]) -> list[list[Process]]:
     return parts
 
 
-def _has_duplicates(members: Sequence[Process]) -> bool:
+def _has_duplicates(members: Sequence[RankProcess]) -> bool:
     return len({process.rank for process in members}) < len(members)
 
 
-def _job(members: Sequence[Process]) -> Job:
+def _job(members: Sequence[RankProcess]) -> Job:
     ordered = sorted(members, key=lambda each: (each.rank or 0, each.first.written or 0, each.first.file.path))
     return Job(_common_key([process.first.key for process in ordered]), tuple(ordered))
 

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from typing import Any
 from xml.etree import ElementTree as Xml
 
-from kernelbook.history.night_events import Event
+from kernelbook.history.night_events import NightEvent
 from kernelbook.history.site.views import Book, Night
 
 ATOM = "http://www.w3.org/2005/Atom"
@@ -39,7 +39,7 @@ def atom_feed(book: Book, title: str, published: str, url: str | None) -> str:
     return Xml.tostring(feed, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _reported_at(book: Book, event: Event, default: str) -> str:
+def _reported_at(book: Book, event: NightEvent, default: str) -> str:
     return book.judged.get(event.found, {}).get("judged_utc") or default
 
 

@@ -11,9 +11,9 @@ from itertools import pairwise
 import numpy as np
 
 from kernelbook.charts.drawing import Chart, Label, Panel, Tick
-from kernelbook.charts.lines import Line, Mark, across, around, lines_drawing, number, sparkline
+from kernelbook.charts.lines import Curve, Mark, across, around, lines_drawing, number, sparkline
 from kernelbook.history.causes import shorten
-from kernelbook.history.night_events import Event
+from kernelbook.history.night_events import NightEvent
 from kernelbook.history.series import METRICS, Series
 from kernelbook.history.site.views import Book, against_last_nights, run_facts, signed, tone_of, trend_link
 from kernelbook.history.verdicts import metric_changes
@@ -60,7 +60,7 @@ class Trend:
 
 def trends(book: Book) -> Iterator[Trend]:
     """Every case of every line."""
-    by_case: dict[tuple[str, str], list[Event]] = defaultdict(list)
+    by_case: dict[tuple[str, str], list[NightEvent]] = defaultdict(list)
     for event in reversed(book.events):
         by_case[event.run or "", event.case or ""].append(event)
     for group in book.histories.by_subject.values():
@@ -69,7 +69,7 @@ def trends(book: Book) -> Iterator[Trend]:
         yield _trend(book, group, events)
 
 
-def _trend(book: Book, group: Sequence[Series], events: Sequence[Event]) -> Trend:
+def _trend(book: Book, group: Sequence[Series], events: Sequence[NightEvent]) -> Trend:
     last = group[-1]
     nights = book.history.nights
     entries, versions = _entries(book, events), _versions(group, nights)
@@ -100,7 +100,7 @@ def _trend(book: Book, group: Sequence[Series], events: Sequence[Event]) -> Tren
     )
 
 
-def _chart(title: str, lines: Sequence[Line], marks: Sequence[Mark], label: str) -> list[Chart]:
+def _chart(title: str, lines: Sequence[Curve], marks: Sequence[Mark], label: str) -> list[Chart]:
     """The chart of all lines on one scale; none where no line has a value."""
     lines = [line for line in lines if np.isfinite(line.y).any()]
     if not lines:
@@ -117,7 +117,7 @@ def _chart(title: str, lines: Sequence[Line], marks: Sequence[Mark], label: str)
     return [Chart(title, "trend", title, (panel,), dates)]
 
 
-def _line(book: Book, series: Series, metric: str, axis: np.ndarray) -> Line:
+def _line(book: Book, series: Series, metric: str, axis: np.ndarray) -> Curve:
     values = series.values[metric]
     starts = [0, *(at for at, _ in metric_changes(series, metric, book.rules)), len(values)]
     levels = [
@@ -126,10 +126,10 @@ def _line(book: Book, series: Series, metric: str, axis: np.ndarray) -> Line:
         if len(starts) > 2 and np.isfinite(values[a:b]).any()
     ]
     gaps = np.flatnonzero(np.diff(series.nights) > 1) + 1
-    return Line(axis[series.nights], values, tuple(gaps.tolist()), tuple(levels))
+    return Curve(axis[series.nights], values, tuple(gaps.tolist()), tuple(levels))
 
 
-def _entries(book: Book, events: Sequence[Event]) -> list[Entry]:
+def _entries(book: Book, events: Sequence[NightEvent]) -> list[Entry]:
     """The events of a case, oldest night first; events of one night share a letter."""
     ordered = sorted((e for e in events if e.night in book.history.nights), key=lambda event: event.night)
     letters = {night: _letter(at) for at, night in enumerate(dict.fromkeys(event.night for event in ordered))}

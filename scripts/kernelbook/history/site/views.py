@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from kernelbook.history.causes import percent
-from kernelbook.history.night_events import Event, event_of
+from kernelbook.history.night_events import NightEvent, event_of
 from kernelbook.history.series import METRICS, Histories, Series, make_series
 from kernelbook.history.store import History
 from kernelbook.history.verdicts import Rules
@@ -66,7 +66,7 @@ class Night:
 
     edition: str
     judged: Mapping[str, Any]
-    events: tuple[Event, ...]
+    events: tuple[NightEvent, ...]
     runs: tuple[RunTable, ...]
 
     @property
@@ -120,17 +120,17 @@ class Book:
         self.histories: Histories = make_series(history.table, history.nights)
 
     @cached_property
-    def events(self) -> tuple[Event, ...]:
+    def events(self) -> tuple[NightEvent, ...]:
         """All events, newest night first."""
         events = [event_of(item) for night in self.judged.values() for item in night["events"]]
         order = {night: at for at, night in enumerate(self.history.nights)}
         return tuple(sorted(events, key=lambda event: (-order.get(event.found, -1), event.kind, event.case or "")))
 
-    def is_alert(self, event: Event) -> bool:
+    def is_alert(self, event: NightEvent) -> bool:
         """Whether the event set its night's exit status."""
         return event.id in self.judged.get(event.found, {}).get("alerts", ())
 
-    def tone(self, event: Event) -> str:
+    def tone(self, event: NightEvent) -> str:
         """Class of an event: slower, faster, failure, change or note."""
         if event.kind == "failure":
             return "failure"
@@ -138,7 +138,7 @@ class Book:
             return event.direction or "change"
         return "change" if self.is_alert(event) else "note"
 
-    def event_link(self, event: Event) -> str:
+    def event_link(self, event: NightEvent) -> str:
         """The page of an event: the trend of its case, otherwise its night."""
         if event.case and event.run:
             line = self._lines.get(event.run, event.run)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kernelbook.history.night_events import Event, event_of
+from kernelbook.history.night_events import NightEvent, event_of
 
 LINES = 12
 LIMIT_S = 20.0  # for all of it: the start of the process, the name's look-up, the connection and the answer
@@ -33,9 +33,9 @@ def message(judged: Mapping[str, Any], title: str, url: str | None) -> str | Non
     return "\n".join(_escape(line) for line in lines)
 
 
-def _event_lines(events: list[Event]) -> list[str]:
+def _event_lines(events: list[NightEvent]) -> list[str]:
     """One line per change; cases of a run with the same night and cause share it. Failures are listed separately."""
-    groups: dict[tuple[Any, ...], list[Event]] = {}
+    groups: dict[tuple[Any, ...], list[NightEvent]] = {}
     for event in events:
         if event.kind != "failure":
             alone = event.id if event.case is None else None
@@ -44,7 +44,7 @@ def _event_lines(events: list[Event]) -> list[str]:
     return [_event_line(group) for group in groups.values()]
 
 
-def _event_line(group: list[Event]) -> str:
+def _event_line(group: list[NightEvent]) -> str:
     first = group[0]
     if len(group) > 1:
         what = f"{first.direction}: " if first.direction else ""

@@ -26,7 +26,7 @@ from kernelbook.judge.expectations.vocabulary import (
     NOT_APPLICABLE,
     Judgement,
     Observation,
-    Run,
+    RunFacts,
     Word,
     unknown_word,
     value_text,
@@ -50,7 +50,7 @@ def judge(
     invalid value.
     """
     vocabulary_words = vocabulary()
-    run = Run(others, ceilings_of(others) if ceilings is None else ceilings)
+    run = RunFacts(others, ceilings_of(others) if ceilings is None else ceilings)
     judgements = []
     for name, value in words_for(expect, facts).items():
         where = f"cases.{case_id}.expect"
@@ -85,7 +85,7 @@ def words_for(expect: Mapping[str, Any], facts: CaseFacts) -> dict[str, Any]:
     return {name: value for name, value in words.items() if value is not None}
 
 
-def _observe(word: Word, value: Any, facts: CaseFacts, run: Run) -> Observation:
+def _observe(word: Word, value: Any, facts: CaseFacts, run: RunFacts) -> Observation:
     if facts.status != "ok":
         what = "is unsupported" if facts.status == "unsupported" else facts.status
         return Observation(None, f"the case {what}", f"the case {what}: {facts.reason or 'no reason given'}")

@@ -19,7 +19,7 @@ from kernelbook.judge.expectations.vocabulary import (
     FORWARDS_DIFFER,
     NAMES,
     Observation,
-    Run,
+    RunFacts,
     agreed,
     names,
     ordered,
@@ -31,7 +31,7 @@ from kernelbook.text.units import duration
 NOTHING = "nothing to compare with"
 
 
-def _other(name: str, facts: CaseFacts, run: Run, needs_device: bool = True) -> CaseFacts | Observation:
+def _other(name: str, facts: CaseFacts, run: RunFacts, needs_device: bool = True) -> CaseFacts | Observation:
     """The facts of the other case, or an observation with the reason why it cannot be compared."""
     other = run.cases.get(name)
     if name == facts.case:  # a sweep that names one of its own cases
@@ -61,7 +61,7 @@ def _sequence(facts: CaseFacts, family: str | None) -> list[str]:
     return [a.name for a in facts.activities if a.category == "kernel" and family in (None, a.family)]
 
 
-def _same(value: Any, facts: CaseFacts, run: Run, family: str | None) -> Observation:
+def _same(value: Any, facts: CaseFacts, run: RunFacts, family: str | None) -> Observation:
     """Confirmed if one of the named cases runs kernels of the same names, equally often.
 
     Broken if none does. Undecided if none does and some could not be compared.
@@ -90,22 +90,22 @@ def _labels(kernels: list[str]) -> str:
 
 
 @word("same_kernels_as", "Another case that runs the very same kernels; of a list, one of them.", NAMES)
-def same_kernels_as(value: Any, facts: CaseFacts, run: Run) -> Observation:
+def same_kernels_as(value: Any, facts: CaseFacts, run: RunFacts) -> Observation:
     """By full name and count; order and times may differ."""
     return _same(value, facts, run, None)
 
 
 @word("same_gemms_as", "Another case that runs the very same GEMM kernels; of a list, one of them.", NAMES)
-def same_gemms_as(value: Any, facts: CaseFacts, run: Run) -> Observation:
+def same_gemms_as(value: Any, facts: CaseFacts, run: RunFacts) -> Observation:
     """By full name and count; order and times may differ."""
     return _same(value, facts, run, "GEMM")
 
 
-def _counts(value: Any, facts: CaseFacts, run: Run, what: str, sign: int) -> Observation:
+def _counts(value: Any, facts: CaseFacts, run: RunFacts, what: str, sign: int) -> Observation:
     return _all_of([_count(name, facts, run, what, sign) for name in names(value)])
 
 
-def _count(name: str, facts: CaseFacts, run: Run, what: str, sign: int) -> Observation:
+def _count(name: str, facts: CaseFacts, run: RunFacts, what: str, sign: int) -> Observation:
     other = _other(name, facts, run, needs_device=what == "kernels")
     if isinstance(other, Observation):
         return other
@@ -151,12 +151,12 @@ FORWARD_TIME = Quantity("unprofiled forward time", "forward_time_us", duration, 
 PEAK_MEMORY = Quantity("peak memory", "peak_memory_bytes", mebibytes, is_time=False)
 
 
-def _compared(value: Any, facts: CaseFacts, run: Run, quantity: Quantity, above: bool) -> Observation:
+def _compared(value: Any, facts: CaseFacts, run: RunFacts, quantity: Quantity, above: bool) -> Observation:
     factors = {value: 1} if isinstance(value, str) else value
     return _all_of([_factor(name, factor, facts, run, quantity, above) for name, factor in factors.items()])
 
 
-def _factor(name: str, factor: Any, facts: CaseFacts, run: Run, quantity: Quantity, above: bool) -> Observation:
+def _factor(name: str, factor: Any, facts: CaseFacts, run: RunFacts, quantity: Quantity, above: bool) -> Observation:
     """Judged by all pairs of processes: confirmed if the factor holds for each, broken if for none or about equal."""
     limit = span(factor, open_ended=True)
     votes = _vote(name, facts, run, quantity)
@@ -178,7 +178,7 @@ def _factor(name: str, factor: Any, facts: CaseFacts, run: Run, quantity: Quanti
     return Observation(held, text, f"{text}: {evidence}")
 
 
-def _vote(name: str, facts: CaseFacts, run: Run, quantity: Quantity) -> tuple[Vote, str] | Observation:
+def _vote(name: str, facts: CaseFacts, run: RunFacts, quantity: Quantity) -> tuple[Vote, str] | Observation:
     """The vote of the processes and the two figures in words, or why they cannot be compared."""
     other = _other(name, facts, run, quantity.needs_device)
     if isinstance(other, Observation):
@@ -197,12 +197,12 @@ def _vote(name: str, facts: CaseFacts, run: Run, quantity: Quantity) -> tuple[Vo
 
 
 @word("as_fast_as", "Another case that takes about the same device time (within 3 %); of a list, each of them.", NAMES)
-def as_fast_as(value: Any, facts: CaseFacts, run: Run) -> Observation:
+def as_fast_as(value: Any, facts: CaseFacts, run: RunFacts) -> Observation:
     """Undecided if the processes differ."""
     return _all_of([_as_fast(name, facts, run) for name in names(value)])
 
 
-def _as_fast(name: str, facts: CaseFacts, run: Run) -> Observation:
+def _as_fast(name: str, facts: CaseFacts, run: RunFacts) -> Observation:
     votes = _vote(name, facts, run, DEVICE_TIME)
     if isinstance(votes, Observation):
         return votes
@@ -225,7 +225,7 @@ def _register_orders() -> None:
     ):
 
         def factor(
-            value: Any, facts: CaseFacts, run: Run, quantity: Quantity = quantity, above: bool = above
+            value: Any, facts: CaseFacts, run: RunFacts, quantity: Quantity = quantity, above: bool = above
         ) -> Observation:
             return _compared(value, facts, run, quantity, above)
 
@@ -235,7 +235,7 @@ def _register_orders() -> None:
         for more, above in (("more", True), ("fewer", False)):
 
             def count(
-                value: Any, facts: CaseFacts, run: Run, what: str = what, sign: int = 2 * above - 1
+                value: Any, facts: CaseFacts, run: RunFacts, what: str = what, sign: int = 2 * above - 1
             ) -> Observation:
                 return _counts(value, facts, run, what, sign)
 
@@ -252,7 +252,7 @@ _register_orders()
     "What limits an unprofiled forward: launches (the CPU cannot queue work fast enough) or gpu.",
     {"enum": ["launches", "gpu"], "must": "launches or gpu"},
 )
-def bound_by(value: str, facts: CaseFacts, _: Run) -> Observation:
+def bound_by(value: str, facts: CaseFacts, _: RunFacts) -> Observation:
     """Undecided between the two limits, without an unprofiled forward time, or if the processes differ."""
     verdict, why = bound_of(facts)
     bounds = [bound for bound in bounds_by_process(facts).values() if bound != "unknown"]
@@ -267,7 +267,7 @@ def bound_by(value: str, facts: CaseFacts, _: Run) -> Observation:
     {"type": "number", "exclusiveMinimum": 0, "must": "a number above 0"},
     needs_device=False,
 )
-def error_below(value: float, facts: CaseFacts, _: Run) -> Observation:
+def error_below(value: float, facts: CaseFacts, _: RunFacts) -> Observation:
     """Undecided if no error was measured."""
     error = facts.relative_error
     if error is None:

@@ -15,7 +15,7 @@ from kernelbook.judge.cost_model import kernel_costs
 from kernelbook.judge.expectations.compare import FORWARD_TIME, PEAK_MEMORY
 from kernelbook.judge.expectations.kernel_guesses import judge_counts, listed
 from kernelbook.judge.expectations.ops import call_numbers
-from kernelbook.judge.expectations.vocabulary import COUNT, FIGURE, Observation, Run, agreed, figures_of, word
+from kernelbook.judge.expectations.vocabulary import COUNT, FIGURE, Observation, RunFacts, agreed, figures_of, word
 from kernelbook.judge.occupancy import theoretical_occupancy
 from kernelbook.judge.time_line import SYNCHRONIZATION, kind_of_name
 from kernelbook.judge.time_split import time_split
@@ -51,7 +51,7 @@ def judge_figure(values: Sequence[float], expected: Any, text: Callable[[float],
     FIGURE,
     needs_device=False,
 )
-def forward_time_us(value: Any, facts: CaseFacts, _: Run) -> Observation:
+def forward_time_us(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
     """Undecided if no forward was timed without the profiler."""
     times = by_process(facts, FORWARD_TIME.column)
     if not times:
@@ -60,7 +60,7 @@ def forward_time_us(value: Any, facts: CaseFacts, _: Run) -> Observation:
 
 
 @word("peak_memory_mib", "Most device memory allocated while unprofiled forwards ran, in MiB.", FIGURE)
-def peak_memory_mib(value: Any, facts: CaseFacts, _: Run) -> Observation:
+def peak_memory_mib(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
     """Undecided if it was not measured."""
     sizes = by_process(facts, PEAK_MEMORY.column)
     if not sizes:
@@ -74,7 +74,7 @@ def peak_memory_mib(value: Any, facts: CaseFacts, _: Run) -> Observation:
     "Share of an unprofiled forward in which the device is idle, in percent; of the trace if none was timed.",
     FIGURE,
 )
-def idle_percent(value: Any, facts: CaseFacts, _: Run) -> Observation:
+def idle_percent(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
     """By process where forwards were timed; evidence: the longest causes of idle time."""
     split = time_split(facts)
     pairs = [(p.forward_time_us, p.device_busy_us) for p in facts.processes if p.merged]
@@ -93,7 +93,7 @@ def idle_percent(value: Any, facts: CaseFacts, _: Run) -> Observation:
     "Share of the device time of one forward that kernels of collectives (NCCL, RCCL) take, in percent.",
     FIGURE,
 )
-def collective_percent(value: Any, facts: CaseFacts, _: Run) -> Observation:
+def collective_percent(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
     """The median over the forwards of each process; undecided without device time."""
     shares = medians_by_process((f.process, _collective_share(f)) for f in facts.usual_forwards)
     values = [share for share in shares.values() if share is not None]
@@ -117,7 +117,7 @@ def _collective_share(forward: Forward) -> float | None:
     "Share of the roof in percent that each kernel whose name matches achieves: pattern (* and ?) to range.",
     figures_of("patterns of kernel names"),
 )
-def roof_percent(value: Mapping[str, Any], facts: CaseFacts, run: Run) -> Observation:
+def roof_percent(value: Mapping[str, Any], facts: CaseFacts, run: RunFacts) -> Observation:
     """Undecided if no kernel matches, or if the roof of one that matches is unknown."""
     costs = {cost.position: cost for cost in kernel_costs(facts, run.ceilings)}
     shares = {
@@ -133,7 +133,7 @@ def roof_percent(value: Mapping[str, Any], facts: CaseFacts, run: Run) -> Observ
     "Occupancy in percent that the trace reports for each kernel whose name matches: pattern (* and ?) to range.",
     figures_of("patterns of kernel names"),
 )
-def occupancy_percent(value: Mapping[str, Any], facts: CaseFacts, _: Run) -> Observation:
+def occupancy_percent(value: Mapping[str, Any], facts: CaseFacts, _: RunFacts) -> Observation:
     """Undecided if no kernel matches, or if one has none; evidence: beside what its resources would allow."""
     reported = {}
     for kernel in facts.activities:
@@ -175,7 +175,7 @@ def _of_kernels(
     "How many calls of one forward wait for the device: cudaStreamSynchronize, cudaEventSynchronize ...",
     COUNT,
 )
-def synchronizations(value: Any, facts: CaseFacts, _: Run) -> Observation:
+def synchronizations(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
     """Undecided if the trace has no calls of the CUDA runtime; evidence: each with its op and time."""
     forwards = call_numbers(facts, "runtime")
     if not any(forwards):
@@ -188,7 +188,7 @@ def synchronizations(value: Any, facts: CaseFacts, _: Run) -> Observation:
 
 
 @word("copies_to_device", "How many memcpys of one forward go from the host to the device.", COUNT)
-def copies_to_device(value: Any, facts: CaseFacts, _: Run) -> Observation:
+def copies_to_device(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
     """Confirmed if their number is in the range."""
     counts = [sum(_to_device(a.category, a.name) for a in forward.activities) for forward in facts.forwards]
     copies = [a for a in facts.activities if _to_device(a.category, a.name)]
@@ -201,7 +201,7 @@ def _to_device(category: str, name: str) -> bool:
 
 
 @word("graph_breaks", "How many graph breaks torch.compile counted in one process.", COUNT, needs_device=False)
-def graph_breaks(value: Any, facts: CaseFacts, _: Run) -> Observation:
+def graph_breaks(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
     """Undecided if torch.compile reported nothing; evidence: the reasons."""
     reasons = [p.dynamo.graph_breaks for p in facts.processes if p.merged and p.dynamo]
     counted = [each for each in reasons if each is not None]
@@ -210,7 +210,7 @@ def graph_breaks(value: Any, facts: CaseFacts, _: Run) -> Observation:
 
 
 @word("recompilations", "How often torch.compile compiled again in one process.", COUNT, needs_device=False)
-def recompilations(value: Any, facts: CaseFacts, _: Run) -> Observation:
+def recompilations(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
     """Undecided if torch.compile reported nothing."""
     counts = [p.dynamo.recompiles for p in facts.processes if p.merged and p.dynamo]
     return _compiled([count for count in counts if count is not None], value, "recompilations", "")

@@ -17,7 +17,7 @@ from kernelbook.judge.expectations.vocabulary import (
     YES_NO,
     Look,
     Observation,
-    Run,
+    RunFacts,
     agreed,
     counts_of,
     names,
@@ -51,7 +51,7 @@ def judge_counts(counts: Sequence[int], expected: Any, one: str, many: str, evid
 
 
 def _counted(category: str, many: str) -> Look:
-    def look(value: Any, facts: CaseFacts, _: Run) -> Observation:
+    def look(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
         counts = [sum(a.category == category for a in forward.activities) for forward in facts.forwards]
         return judge_counts(
             counts, value, category, many, listed(a for a in facts.activities if a.category == category)
@@ -65,7 +65,7 @@ for _category, _plural in (("kernel", "kernels"), ("memcpy", "memcpys"), ("memse
 
 
 @word("launches", "How many runtime or driver calls of one forward started something on the device.", COUNT)
-def launches(value: Any, facts: CaseFacts, _: Run) -> Observation:
+def launches(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
     """Confirmed if the number of launches is in the range."""
     apis = Counter(activity.launch_api or "unknown" for activity in facts.activities)
     counts = [facts.launches or 0 if f.launches is None else f.launches for f in facts.forwards]
@@ -81,7 +81,7 @@ def _tally(counts: Mapping[str, int]) -> str:
     f"How many kernels of each family one forward runs; families: {', '.join(FAMILIES)}.",
     {**counts_of("kernel families"), "propertyNames": {"enum": list(FAMILIES)}},
 )
-def kernel_families(value: Mapping[str, Any], facts: CaseFacts, _: Run) -> Observation:
+def kernel_families(value: Mapping[str, Any], facts: CaseFacts, _: RunFacts) -> Observation:
     """Confirmed if every listed family has the expected number of kernels; other families are ignored."""
     kernels = [a for a in facts.activities if a.category == "kernel"]
     present = dict.fromkeys(kernel.family for kernel in kernels)
@@ -100,7 +100,7 @@ def judge_count_map(forwards: Sequence[Mapping[str, int]], value: Mapping[str, A
 
 
 @word("tensor_cores", "Whether every GEMM and fused attention kernel runs on tensor cores, by its name.", YES_NO)
-def tensor_cores(value: Any, facts: CaseFacts, _: Run) -> Observation:
+def tensor_cores(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
     """Undecided if a kernel name does not state it."""
     products = [a for a in facts.activities if a.category == "kernel" and a.family in ("GEMM", "attention")]
     if not products:
@@ -134,7 +134,7 @@ def _by_name(stated: set[str], expected: str, evidence: str) -> Observation:
         "must": "fp64, fp32, tf32, fp16, bf16, fp8 or int8",
     },
 )
-def gemm_type(value: str, facts: CaseFacts, _: Run) -> Observation:
+def gemm_type(value: str, facts: CaseFacts, _: RunFacts) -> Observation:
     """Undecided if a kernel name does not state it."""
     gemms = [a for a in facts.activities if a.category == "kernel" and a.family == "GEMM"]
     if not gemms:
@@ -144,7 +144,7 @@ def gemm_type(value: str, facts: CaseFacts, _: Run) -> Observation:
 
 
 @word("different_gemms", "How many different GEMM kernels (by name) one forward uses.", COUNT)
-def different_gemms(value: Any, facts: CaseFacts, _: Run) -> Observation:
+def different_gemms(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
     """Confirmed if the number of distinct names is in the range."""
     counts = [len({a.name for a in forward.of_family("GEMM")}) for forward in facts.forwards]
     gemms = [a for a in facts.activities if a.category == "kernel" and a.family == "GEMM"]
@@ -156,7 +156,7 @@ def different_gemms(value: Any, facts: CaseFacts, _: Run) -> Observation:
     "Patterns (* and ?), each of which must match the name of a kernel, memcpy or memset of one forward.",
     NAMES,
 )
-def activity_names(value: Any, facts: CaseFacts, _: Run) -> Observation:
+def activity_names(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
     """Confirmed if every pattern matches an activity."""
     matches = {p: [a for a in facts.activities if fnmatch.fnmatchcase(a.name, p)] for p in names(value)}
     missing = [p for p, matched in matches.items() if not matched]
@@ -172,7 +172,7 @@ def activity_names(value: Any, facts: CaseFacts, _: Run) -> Observation:
     "Patterns (* and ?) of kernel names in the order in which one forward runs them; others may come between.",
     NAMES,
 )
-def kernels_in_order(value: Any, facts: CaseFacts, _: Run) -> Observation:
+def kernels_in_order(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
     """Confirmed if the kernels run in this order in all forwards, broken if in none; by start on the device."""
     missing = [_first_missing(names(value), forward.kernels) for forward in facts.forwards]
     held = agreed(pattern is None for pattern in missing)
@@ -197,7 +197,7 @@ def _first_missing(patterns: Sequence[str], kernels: Sequence[Activity]) -> str 
     NAMES,
     forbids=True,
 )
-def activity_names_absent(value: Any, facts: CaseFacts, run: Run) -> Observation:
+def activity_names_absent(value: Any, facts: CaseFacts, run: RunFacts) -> Observation:
     """Confirmed if no pattern matches; a name that occurs nowhere in the run gets a note."""
     hits = [a for a in facts.activities if any(fnmatch.fnmatchcase(a.name, p) for p in names(value))]
     looked = f"none of {plural(len(facts.activities), 'device activity', 'device activities')}"
@@ -206,7 +206,7 @@ def activity_names_absent(value: Any, facts: CaseFacts, run: Run) -> Observation
 
 
 @word("launch_api", "The call, or calls, by which every kernel of one forward is launched.", NAMES)
-def launch_api(value: Any, facts: CaseFacts, _: Run) -> Observation:
+def launch_api(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
     """Confirmed if no kernel was launched by another call."""
     apis = Counter(a.launch_api or "unknown" for a in facts.activities if a.category == "kernel")
     return Observation(bool(apis) and set(apis) <= set(names(value)), ", ".join(apis) or "none", _tally(apis))

@@ -7,21 +7,21 @@ import re
 from collections.abc import Iterable, Mapping
 
 from kernelbook.cases import CaseFacts, label
-from kernelbook.judge.expectations.vocabulary import Run
+from kernelbook.judge.expectations.vocabulary import RunFacts
 from kernelbook.text.suggestions import closest
 
 #: Shorter texts are parts of too many names.
 LEAST_LENGTH = 3
 
 
-def op_notes(patterns: Iterable[str], facts: CaseFacts, run: Run) -> list[str]:
+def op_notes(patterns: Iterable[str], facts: CaseFacts, run: RunFacts) -> list[str]:
     """A note for each pattern that no op of the run matches, if the name of one is similar."""
     names = {name: None for case in _cases(facts, run) for name in _op_names(case)}
     plain = {name.rpartition("::")[2]: name for name in names}  # the namespace makes all ops similar
     return list(filter(None, (_op_note(pattern, names, plain) for pattern in patterns)))
 
 
-def activity_notes(patterns: Iterable[str], facts: CaseFacts, run: Run) -> list[str]:
+def activity_notes(patterns: Iterable[str], facts: CaseFacts, run: RunFacts) -> list[str]:
     """A note for each pattern that no device activity of the run matches, if the name of one is similar."""
     activities = {
         (activity.category, activity.name): None
@@ -34,7 +34,7 @@ def activity_notes(patterns: Iterable[str], facts: CaseFacts, run: Run) -> list[
     return list(filter(None, (_activity_note(pattern, labels, words) for pattern in patterns)))
 
 
-def _cases(facts: CaseFacts, run: Run) -> list[CaseFacts]:
+def _cases(facts: CaseFacts, run: RunFacts) -> list[CaseFacts]:
     return [facts, *(case for name, case in run.cases.items() if name != facts.case)]
 
 

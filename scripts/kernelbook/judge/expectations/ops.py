@@ -10,7 +10,7 @@ from typing import Any
 from kernelbook.cases import Call, CaseFacts
 from kernelbook.judge.expectations.kernel_guesses import judge_count_map
 from kernelbook.judge.expectations.misspelled import op_notes
-from kernelbook.judge.expectations.vocabulary import NAMES, Observation, Run, counts_of, names, word
+from kernelbook.judge.expectations.vocabulary import NAMES, Observation, RunFacts, counts_of, names, word
 from kernelbook.text.suggestions import closest
 from kernelbook.text.units import plural
 
@@ -53,7 +53,7 @@ def matching(calls: Sequence[Call], pattern: str) -> list[Call]:
 
 
 @word("ops_present", "Ops (or patterns) that one forward calls, each at least once.", NAMES, needs_device=False)
-def ops_present(value: Any, facts: CaseFacts, _: Run) -> Observation:
+def ops_present(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
     """Confirmed if each op is called."""
     matches = {pattern: matching(facts.ops, pattern) for pattern in names(value)}
     missing = [pattern for pattern, calls in matches.items() if not calls]
@@ -72,7 +72,7 @@ def _position(call: Call) -> int:
 
 
 @word("ops_absent", "Ops (or patterns) that one forward does not call.", NAMES, needs_device=False, forbids=True)
-def ops_absent(value: Any, facts: CaseFacts, run: Run) -> Observation:
+def ops_absent(value: Any, facts: CaseFacts, run: RunFacts) -> Observation:
     """Confirmed if no op is called; a name that occurs nowhere in the run gets a note."""
     hits = _each_once({pattern: matching(facts.ops, pattern) for pattern in names(value)})
     evidence = "; ".join([list_ops(hits, facts), *op_notes(names(value), facts, run)])
@@ -85,7 +85,7 @@ def ops_absent(value: Any, facts: CaseFacts, run: Run) -> Observation:
     NAMES,
     needs_device=False,
 )
-def ops_in_order(value: Any, facts: CaseFacts, _: Run) -> Observation:
+def ops_in_order(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
     """Confirmed if the ops occur in this order."""
     at = 0
     matched: list[str] = []
@@ -135,7 +135,7 @@ def ancestors(call: Call, by_position: Mapping[int, Call]) -> list[str]:
 
 
 @word("op_counts", "How often one forward calls each op.", counts_of("ops"), needs_device=False)
-def op_counts(value: Mapping[str, Any], facts: CaseFacts, run: Run) -> Observation:
+def op_counts(value: Mapping[str, Any], facts: CaseFacts, run: RunFacts) -> Observation:
     """Confirmed if each count is in its range; a name that occurs nowhere in the run gets a note."""
     forwards = [
         {p: sum(count for name, count in counts.items() if fnmatch.fnmatchcase(name, p)) for p in value}
@@ -146,7 +146,7 @@ def op_counts(value: Mapping[str, Any], facts: CaseFacts, run: Run) -> Observati
 
 
 @word("ops_without_kernels", "Ops (or patterns) that are called and start nothing on the device.", NAMES)
-def ops_without_kernels(value: Any, facts: CaseFacts, _: Run) -> Observation:
+def ops_without_kernels(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
     """Confirmed if each op is called and launches no activity."""
     matches = {p: matching(facts.ops, p) for p in names(value)}
     missing = [p for p, calls in matches.items() if not calls]

@@ -63,14 +63,14 @@ def agreed(verdicts: Iterable[bool]) -> bool | None:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunFacts:
     """All cases of the run that is judged, by name, and the ceilings of its device."""
 
     cases: Mapping[str, CaseFacts]
     ceilings: Ceilings
 
 
-Look = Callable[[Any, CaseFacts, Run], Observation]
+Look = Callable[[Any, CaseFacts, RunFacts], Observation]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from kernelbook.report.case_views import CaseView, CellView, WorkloadView
 from kernelbook.report.families import family_of
 from kernelbook.report.forward_times import Spread
 from kernelbook.report.ranges import KernelLine, RangeLine, WholeFile
-from kernelbook.report.table import Cell, Column, Line, Part, Table, cell, figure, share, table, time, words
+from kernelbook.report.table import Cell, Line, Part, Table, TableColumn, cell, figure, share, table, time, words
 from kernelbook.text import formatting, units
 
 NOISY = Part(
@@ -35,18 +35,18 @@ def _first_call(row: CaseFacts) -> Cell:
     return cell(formatting.duration(row.first_call_us), cache, value=row.first_call_us)
 
 
-_MEMORY: Column[CaseFacts] = figure("peak memory", lambda row: row.peak_memory_bytes, formatting.size, "bytes")
-_ERROR: Column[CaseFacts] = figure("relative error", lambda row: row.relative_error, units.error)
-_ON_RUN: tuple[Column[CaseFacts], ...] = (
+_MEMORY: TableColumn[CaseFacts] = figure("peak memory", lambda row: row.peak_memory_bytes, formatting.size, "bytes")
+_ERROR: TableColumn[CaseFacts] = figure("relative error", lambda row: row.relative_error, units.error)
+_ON_RUN: tuple[TableColumn[CaseFacts], ...] = (
     words("run", lambda row: row.run),
-    Column("one forward", _counts),
+    TableColumn("one forward", _counts),
     time("device time", lambda row: row.device_time_us),
     time("busy", lambda row: row.device_busy_us, page_only=True),
     time("CPU time", lambda row: row.cpu_time_us),
-    Column("forward, median", _forward_time, "µs", "r num"),
+    TableColumn("forward, median", _forward_time, "µs", "r num"),
     time("5 %", lambda row: row.forward_p05_us),
     time("95 %", lambda row: row.forward_p95_us),
-    Column("first call", _first_call, "µs", "r num", page_only=True),
+    TableColumn("first call", _first_call, "µs", "r num", page_only=True),
     _MEMORY,
     _ERROR,
 )
@@ -71,7 +71,7 @@ def on_each_run(case: CaseView, warnings: Callable[[CaseFacts], Iterable[Note]])
     return Table(f"runs-{case.spec.case}", "On each run", _ON_RUN, lines)
 
 
-_SPREAD: tuple[Column[Spread], ...] = (
+_SPREAD: tuple[TableColumn[Spread], ...] = (
     words("case", lambda spread: spread.row.case),
     words("run", lambda spread: spread.run.run),
     figure("samples", lambda spread: len(spread.values)),
@@ -80,7 +80,7 @@ _SPREAD: tuple[Column[Spread], ...] = (
     time("95 %", lambda spread: spread.high),
     time("least", lambda spread: min(spread.values)),
     time("most", lambda spread: max(spread.values)),
-    Column("first", lambda spread: _first_sample(spread), "µs", "r num"),
+    TableColumn("first", lambda spread: _first_sample(spread), "µs", "r num"),
 )
 
 
@@ -101,21 +101,21 @@ def cases_of_workload(work: WorkloadView) -> Table:
         inside = phrases.inside(case.lead.row).strip() if case.lead else ""
         return cell(Part(case.spec.case, "code"), inside or None)
 
-    def of_lead(column: Column[CaseFacts]) -> Column[CaseView]:
+    def of_lead(column: TableColumn[CaseFacts]) -> TableColumn[CaseView]:
         def of_case(case: CaseView) -> Cell:
             return column.cell(case.lead.row) if case.lead else cell(None)
 
-        return Column(column.title, of_case, column.unit, column.css)
+        return TableColumn(column.title, of_case, column.unit, column.css)
 
-    forward: Column[CaseFacts] = Column("forward, unprofiled", _forward_time, "µs", "r num")
+    forward: TableColumn[CaseFacts] = TableColumn("forward, unprofiled", _forward_time, "µs", "r num")
     columns = (_ON_RUN[1], _ON_RUN[2], forward, _ERROR, _MEMORY)
     leads = [case for case in work.cases if case.lead]
-    return table(f"cases-{work.name}", work.title, (Column("case", name), *map(of_lead, columns)), leads)
+    return table(f"cases-{work.name}", work.title, (TableColumn("case", name), *map(of_lead, columns)), leads)
 
 
-_RANGE: tuple[Column[RangeLine], ...] = (
+_RANGE: tuple[TableColumn[RangeLine], ...] = (
     words("run", lambda line: line.run),
-    Column(
+    TableColumn(
         "range",
         lambda line: cell(
             Part(formatting.clip(line.annotation, 80), "code"),
@@ -141,8 +141,8 @@ def ranges(case: CaseView) -> Table:
     return table(f"ranges-{case.spec.case}", "Ranges inside", _RANGE, case.ranges)
 
 
-_IN_FILE: tuple[Column[KernelLine], ...] = (
-    Column("name", lambda line: cell(Part(labels.activity_label(line).short, "code"))),
+_IN_FILE: tuple[TableColumn[KernelLine], ...] = (
+    TableColumn("name", lambda line: cell(Part(labels.activity_label(line).short, "code"))),
     words("what it does", lambda line: labels.activity_label(line).what, 80),
     figure("count", lambda line: line.count),
     time("total", lambda line: line.total_us),
@@ -167,7 +167,7 @@ def whole_file(case: CaseView, file: WholeFile) -> Table:
 
 def against_floor(case: CaseView) -> Table:
     """What each run achieved of its ceilings."""
-    columns: tuple[Column[ForwardCost], ...] = (
+    columns: tuple[TableColumn[ForwardCost], ...] = (
         words("run", lambda cost: cost.run),
         words("limited by", lambda cost: cost.limited_by),
         figure(
@@ -184,7 +184,7 @@ def against_floor(case: CaseView) -> Table:
     return table(f"floor-{case.spec.case}", "Against its floor", columns, case.costs)
 
 
-_PRODUCT: tuple[Column[GemmCost], ...] = (
+_PRODUCT: tuple[TableColumn[GemmCost], ...] = (
     words("run", lambda product: product.run),
     figure("#", lambda product: product.position),
     words("kernel", lambda product: Part(formatting.clip(product.label, 64), "code")),
@@ -228,15 +228,15 @@ def kernels(
             return cell(None)
         return cell(formatting.share(cost.share_of_roof), cost.roof, value=cost.share_of_roof)
 
-    columns: tuple[Column[Activity], ...] = (
+    columns: tuple[TableColumn[Activity], ...] = (
         figure("", lambda activity: activity.position),
         words("kernel", lambda activity: Part(labels.activity_label(activity).short, "code")),
-        Column("what it does", meaning),
+        TableColumn("what it does", meaning),
         words("family", lambda activity: family_of(activity.category, activity.family).label),
         time("time", lambda activity: activity.duration_us),
         share("share", lambda activity: activity.duration_us / total if total else None),
         figure("GB/s", rate, formatting.number),
-        Column("of roof", of_roof, css="r num"),
+        TableColumn("of roof", of_roof, css="r num"),
         words("launched by", lambda activity: Part(activity.op_path, "code") if activity.op_path else None),
     )
     return table(f"kernels-{row.run}-{row.case}", f"Kernels of one forward on {row.run}", columns, row.activities)

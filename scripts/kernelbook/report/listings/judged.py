@@ -8,16 +8,16 @@ from kernelbook.judge.findings import Finding
 from kernelbook.report import phrases
 from kernelbook.report.case_views import CaseView, GuessLine
 from kernelbook.report.findings_section import Weighed
-from kernelbook.report.table import Anchors, Cell, Column, Line, Part, Table, case_link, cell, share, table, words
+from kernelbook.report.table import Anchors, Cell, Line, Part, Table, TableColumn, case_link, cell, share, table, words
 from kernelbook.text import formatting
 
-_GUESS: tuple[Column[GuessLine], ...] = (
+_GUESS: tuple[TableColumn[GuessLine], ...] = (
     words("guess", lambda line: line.title),
     words("guessed", lambda line: line.expected, 120),
     words("seen", lambda line: line.observed, 120),
     words("verdict", lambda line: Part("held", "ok") if line.verdict == "confirmed" else Part("broke", "no")),
     words("runs", lambda line: ", ".join(line.runs)),
-    Column("evidence", lambda line: cell(formatting.listed(line.evidence)), css="wide muted"),
+    TableColumn("evidence", lambda line: cell(formatting.listed(line.evidence)), css="wide muted"),
 )
 
 
@@ -31,7 +31,7 @@ def guesses(case: CaseView) -> Table:
 
 def broken(lines: Sequence[GuessLine], anchors: Anchors) -> Table:
     """Broken guesses of all cases."""
-    case: Column[GuessLine] = words("case", lambda line: case_link(line.case, anchors))
+    case: TableColumn[GuessLine] = words("case", lambda line: case_link(line.case, anchors))
     return table("broken-guesses", "Broken guesses", (case, *(c for c in _GUESS if c.title != "verdict")), lines)
 
 
@@ -48,17 +48,17 @@ def _cost(finding: Finding) -> Cell:
     return cell(phrases.cost(finding), Part(finding.of, "muted") if finding.of else None, value=finding.time_us)
 
 
-_RUN: Column[Finding] = words("run", lambda finding: finding.run)
-_KIND: Column[Finding] = words("kind", lambda finding: finding.kind)
-_COST: Column[Finding] = Column("time", _cost, "µs", "r num")
-_SHARE: Column[Finding] = share("share", lambda finding: finding.share)
-_REMEDY: Column[Finding] = words("remedy", lambda finding: finding.remedy, 600, "wide")
+_RUN: TableColumn[Finding] = words("run", lambda finding: finding.run)
+_KIND: TableColumn[Finding] = words("kind", lambda finding: finding.kind)
+_COST: TableColumn[Finding] = TableColumn("time", _cost, "µs", "r num")
+_SHARE: TableColumn[Finding] = share("share", lambda finding: finding.share)
+_REMEDY: TableColumn[Finding] = words("remedy", lambda finding: finding.remedy, 600, "wide")
 
 
 def findings_of_case(case: CaseView) -> Table:
     """The findings of a case, with the evidence."""
-    weight: Column[Finding] = words("weight", lambda finding: finding.severity)
-    columns = (_RUN, weight, _KIND, _COST, _SHARE, Column("finding", _finding_with_evidence, css="wide"), _REMEDY)
+    weight: TableColumn[Finding] = words("weight", lambda finding: finding.severity)
+    columns = (_RUN, weight, _KIND, _COST, _SHARE, TableColumn("finding", _finding_with_evidence, css="wide"), _REMEDY)
     return table(f"findings-{case.spec.case}", "Findings", columns, case.findings, "stacked")
 
 
@@ -69,6 +69,14 @@ def findings_of_weight(weighed: Weighed, anchors: Anchors) -> Table:
         more, names = len(finding.cases) - 1, ", ".join(finding.cases)
         return cell(case_link(finding.case, anchors), Part(f"and {more} more", "muted", names) if more > 0 else None)
 
-    columns = (_COST, _SHARE, _KIND, Column("case", case), _RUN, Column("finding", _finding, css="wide"), _REMEDY)
+    columns = (
+        _COST,
+        _SHARE,
+        _KIND,
+        TableColumn("case", case),
+        _RUN,
+        TableColumn("finding", _finding, css="wide"),
+        _REMEDY,
+    )
     name = f"findings-{weighed.weight or 'unknown'}"
     return table(name, weighed.title, columns, weighed.findings, "stacked findings-table")

@@ -16,10 +16,10 @@ from kernelbook.report.first_screen import Headline
 from kernelbook.report.table import (
     Anchors,
     Cell,
-    Column,
     Line,
     Part,
     Table,
+    TableColumn,
     case_link,
     cell,
     figure,
@@ -47,7 +47,7 @@ def published(work: WorkloadView) -> Table:
         ours, theirs = pair[1].row.kernels, pair[2].kernels
         return None if ours is None or theirs is None else yes_no(ours == theirs)
 
-    columns: tuple[Column[_Pair], ...] = (
+    columns: tuple[TableColumn[_Pair], ...] = (
         words("case", lambda pair: Part(pair[0].spec.case, href=pair[0].anchor)),
         words("run", lambda pair: pair[1].run.run),
         figure("kernels", lambda pair: pair[1].row.kernels),
@@ -63,8 +63,8 @@ def published(work: WorkloadView) -> Table:
 
 def matrix(cases: Sequence[CaseView], runs: Sequence[Run]) -> Table:
     """Kernels per forward and device time of every case on every run; the page adds the ratio to a chosen run."""
-    columns: list[Column[Any]] = [Column("case", cell)]
-    columns += [Column(run.run, cell, note=run.device or run.kind) for run in runs]
+    columns: list[TableColumn[Any]] = [TableColumn("case", cell)]
+    columns += [TableColumn(run.run, cell, note=run.device or run.kind) for run in runs]
     lines = (
         Line((cell(Part(case.spec.case, href=case.anchor)), *(_in_matrix(case, each) for each in case.cells)))
         for case in cases
@@ -101,7 +101,7 @@ def _in_matrix(case: CaseView, each: CellView | None) -> Cell:
 
 def headline_price(head: Headline, names: Sequence[str]) -> Table:
     """Accuracy and memory of the two headline cases; `names`: of the slower and the faster."""
-    columns: tuple[Column[tuple[str, CaseFacts]], ...] = (
+    columns: tuple[TableColumn[tuple[str, CaseFacts]], ...] = (
         words("case", lambda pair: pair[0]),
         figure("relative error", lambda pair: pair[1].relative_error, units.error),
         figure("peak memory", lambda pair: pair[1].peak_memory_bytes, formatting.size, "bytes"),
@@ -117,7 +117,7 @@ def _cases(row: Answer) -> Part:
     return Part(names if len(row.cases) < 3 else formatting.plural(len(row.cases), "case"), title=names)
 
 
-_BACKEND: tuple[Column[Answer], ...] = (
+_BACKEND: tuple[TableColumn[Answer], ...] = (
     words("run", lambda row: row.run),
     words("backend", lambda row: row.backend),
     words("usable", lambda row: yes_no(row.usable)),
@@ -139,12 +139,12 @@ def trusted(rows: Sequence[Trust], anchors: Anchors) -> Table:
         names: tuple[str, ...] | None = getattr(row, name)
         return None if names is None else formatting.clip(", ".join(names) or "none", 80)
 
-    columns: tuple[Column[Trust], ...] = (
+    columns: tuple[TableColumn[Trust], ...] = (
         words("case", lambda row: case_link(row.case, anchors)),
         words("run", lambda row: row.run),
-        Column("processes", lambda row: cell(trust_section.processes(row), value=row.processes), css="r num"),
+        TableColumn("processes", lambda row: cell(trust_section.processes(row), value=row.processes), css="r num"),
         share("device spread", lambda row: row.device_spread),
-        Column(
+        TableColumn(
             "forward spread", lambda row: cell(trust_section.forward_spread(row), value=row.forward_spread), css="r num"
         ),
         share("CPU spread", lambda row: row.cpu_spread),
@@ -152,10 +152,10 @@ def trusted(rows: Sequence[Trust], anchors: Anchors) -> Table:
         words("bound by", trust_section.bound_by),
         figure("profiler overhead", lambda row: row.overhead_share, trust_section.signed),
         words("warm-up", trust_section.warm_up),
-        Column("SM clock, MHz", lambda row: cell(trust_section.sm_clock(row), value=row.sm_before_mhz)),
+        TableColumn("SM clock, MHz", lambda row: cell(trust_section.sm_clock(row), value=row.sm_before_mhz)),
         words("throttled by", lambda row: listed(row, "clock_reasons")),
         words("others on GPU", lambda row: listed(row, "other_gpu_processes")),
-        Column(
+        TableColumn(
             "first call",
             lambda row: cell(trust_section.first_call(row), value=trust_section.first_call_us(row)),
             "µs",
@@ -175,7 +175,7 @@ def not_measured(edition: Edition, anchors: Anchors) -> Table:
     for row in first_screen.troubles(edition):
         state = Part(row.status, "bad" if row.bad else "flag")
         rows.append((row.run, case_link(row.case, anchors), state, row.reason or no_reason))
-    columns: tuple[Column[tuple[str, Part, Part, str]], ...] = (
+    columns: tuple[TableColumn[tuple[str, Part, Part, str]], ...] = (
         words("run", lambda row: row[0]),
         words("case", lambda row: row[1]),
         words("state", lambda row: row[2]),
@@ -199,5 +199,5 @@ def environment(runs: Sequence[Run], rows: Iterable[tuple[str, tuple[str, ...], 
         mark = Part("≠", "muted", "differs between runs") if differ else None
         return Line((cell(label, mark), *(cell(show(v) if v else None) for v in values)), "differ" if differ else "")
 
-    heads: list[Column[Any]] = [Column("", cell), *(Column(run.run, cell) for run in runs)]
+    heads: list[TableColumn[Any]] = [TableColumn("", cell), *(TableColumn(run.run, cell) for run in runs)]
     return Table("environment", "Environment", tuple(heads), tuple(line(*row) for row in rows), "environment", True)
