@@ -26,7 +26,7 @@ HOSTILE = (
 MARK = "@@here@@"
 #: What no table holds: these fields are skipped whatever they are.
 UNUSED = {"duration_s", "profiled_forwards", "shapes_trace"}
-UNUSED |= {"index", "total_memory_bytes", "multi_processors", "l2_bytes"}  # of the device
+UNUSED |= {"index", "total_memory_bytes", "multi_processors"}  # of the device
 
 
 def places(value, here=()):

@@ -25,6 +25,8 @@ class Activity:
     ``start_us`` and ``launch_start_us`` are on the trace's clock, which starts with the earliest event of the file.
     ``tensor_sizes``: elements of the tensors that its op takes, largest first. ``converts``: of a copy that changes the
     element type, `bf16 to fp32`. Both are known for the representative forward alone, where shapes were recorded.
+    ``source_ops``: the ATen ops that a kernel of torch.compile computes, in the order of its graph, by Inductor's
+    output code; of the representative forward alone.
     """
 
     position: int
@@ -50,6 +52,7 @@ class Activity:
     correlation: int | None = None
     tensor_sizes: tuple[int, ...] = ()
     converts: str | None = None
+    source_ops: tuple[str, ...] = ()
 
     @property
     def decoded(self) -> KernelName:

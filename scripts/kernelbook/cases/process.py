@@ -286,6 +286,10 @@ class CaseColumns(CaseMeasured):
         str | None,
         doc("The trace, relative to the folder that the workflow ran in; of a folder elsewhere only a word is left."),
     ] = None
+    output_code: Annotated[
+        str | None,
+        doc("The code that Inductor generated for a compiled case (.py.gz), as trace_path; empty where none was kept."),
+    ] = None
 
     @property
     def key(self) -> tuple[str, str]:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from kernelbook.cases import CASE_COLUMNS, CaseFacts, Process, call_totals, case_facts
 from kernelbook.cases.records import records_of, table_of
 from kernelbook.edition.paths import SCHEMA, EditionFiles
+from kernelbook.judge.inductor_code import source_ops
 from kernelbook.judge.insight import Insight, judge_edition
 from kernelbook.judge.sdpa_backends import backends_table
 from kernelbook.judge.tensor_sizes import conversions, tensor_sizes
@@ -155,12 +156,15 @@ def _samples(processes: Iterable[Process]) -> pa.Table:
 def _with_representatives(tables: Mapping[str, pa.Table], cases: Mapping[Key, CaseFacts]) -> dict[str, pa.Table]:
     """`activities` with what is known of the representative forwards, and the rows of those forwards in `calls`.
 
-    Columns added: representative, and for the representative forward alone median_duration_us, tensor_sizes, converts.
+    Columns added: representative, and for the representative forward alone median_duration_us, tensor_sizes, converts,
+    source_ops.
     """
     chosen = {(*key, *case.chosen) for key, case in cases.items() if case.chosen}
     activities = tables["activities"]
     places = [*zip(*_columns(activities, *FORWARD, "position"), strict=True)]
     operands = _operands(cases)
+    ops = {(*key, *case.chosen, position): ops for key, case in cases.items() if case.chosen
+           for position, ops in source_ops(case).items()}  # fmt: skip
     medians = {(*key, *case.chosen, a.position): a.duration_us for key, case in cases.items() if case.chosen
                for a in case.activities}  # fmt: skip
     values = {
@@ -168,6 +172,7 @@ def _with_representatives(tables: Mapping[str, pa.Table], cases: Mapping[Key, Ca
         "median_duration_us": pa.array([medians.get(place) for place in places], pa.float64()),
         "tensor_sizes": pa.array([operands.get(place, (None, None))[0] for place in places], pa.list_(pa.int64())),
         "converts": pa.array([operands.get(place, (None, None))[1] for place in places], pa.string()),
+        "source_ops": pa.array([ops.get(place) for place in places], pa.list_(pa.string())),
     }
     for name, column in values.items():
         activities = activities.append_column(name, column)

@@ -80,14 +80,15 @@ class Measurement(Measured):
     params_used: dict[str, JsonValue] | None = None
     key_averages: list[dict[str, JsonValue]] = field(default_factory=list)
     trace: FileName | None = None
+    output_code: FileName | None = None
     notes: tuple[str, ...] = ()
 
 
 def load_measurement(path: Path) -> Measurement:
-    """Read <case>/<process>/measurement.json and check that the trace it names is a file of the same recorded folder.
+    """Read <case>/<process>/measurement.json and check that the files it names are of the same recorded folder.
 
-    Raises MeasurementError where the file is missing, damaged or of a later schema, and where it or its trace is not a
-    regular file or lies outside of that folder.
+    Raises MeasurementError where the file is missing, damaged or of a later schema, and where it, its trace or its
+    output code is not a regular file or lies outside of that folder.
     """
     folder = path.absolute().parent.parent.parent
     _check_file(path, folder)
@@ -102,9 +103,10 @@ def load_measurement(path: Path) -> Measurement:
         raise MeasurementError(f"{path}: cannot be read ({error.strerror}): measure the case again") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MeasurementError(f"{path}: is no measurement ({error}): delete it and measure the case again") from error
-    trace = path.with_name(measurement.trace) if measurement.trace else None
-    if trace and os.path.lexists(trace):  # a missing one is reported when it is read
-        _check_file(trace, folder, max_bytes=None)
+    for name in filter(None, (measurement.trace, measurement.output_code)):
+        beside = path.with_name(name)
+        if os.path.lexists(beside):  # a missing trace is reported when it is read
+            _check_file(beside, folder, max_bytes=None)
     return measurement
 
 

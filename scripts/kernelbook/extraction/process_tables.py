@@ -62,7 +62,7 @@ def tables_of(
         measurement = load_measurement(measured)
     except MeasurementError as error:
         return failed_tables(origin, spec, str(error))
-    measured_row = _measured(origin, spec, measurement)
+    measured_row = replace(_measured(origin, spec, measurement), output_code=_output_code(measured, measurement))
     refused = refusal(origin.status, _known_environment(measured_row.environment))
     if refused:
         return _tables(origin, replace(measured_row, status="failed", reason=refused, warnings=()), None)
@@ -170,6 +170,15 @@ def _measured(origin: Origin, spec: Mapping[str, Any], measurement: Measurement)
         "image_digest": origin.status.get("image_digest"),
     }
     return Process(origin.run, origin.case, process=origin.process, **columns)
+
+
+def _output_code(measured: Path, measurement: Measurement) -> str | None:
+    """The file of the output code beside the measurement; None where there is none, or its path is no text."""
+    file = measured.with_name(measurement.output_code) if measurement.output_code else None
+    if file is None or not file.is_file():
+        return None
+    path = file.as_posix()
+    return path if path == path.encode("utf-8", "ignore").decode("utf-8") else None
 
 
 def _known_environment(environment: Environment | None) -> dict[str, Any]:

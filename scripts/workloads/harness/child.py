@@ -101,7 +101,7 @@ def _run(
     notebook: Notebook,
 ) -> None:
     """The order of measuring: see the stages. A cold case profiles first."""
-    from workloads.harness import building, compile_cache, dynamo, judging, timing
+    from workloads.harness import building, compile_cache, dynamo, judging, output_code, timing
 
     record = notebook.record
     compiled = case["mode"] == "compile"
@@ -137,6 +137,8 @@ def _run(
             _profile(case, step, device, output, scrub, notebook)
     if compiled:
         record["dynamo"] = dynamo.describe(record["key_averages"], logged)
+        target = output / "output_code.py.gz"
+        record["output_code"] = notebook.attempt("output code", lambda: output_code.keep(target, scrub))
         for warning in dynamo.judge(case, record):
             notebook.warn(*warning)
     _shapes(case, step, device, output, scrub, notebook)

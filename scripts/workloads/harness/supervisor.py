@@ -42,6 +42,7 @@ BLANK: dict[str, Any] = {
     "profiled_forwards": None,
     "trace": None,
     "shapes_trace": None,
+    "output_code": None,
     "clocks": {"before": None, "after": None},
     "dynamo": None,
     "sdpa_backends": None,
@@ -50,7 +51,8 @@ BLANK: dict[str, Any] = {
 }
 
 
-TRACES = {"trace": "trace.json.gz", "shapes_trace": "shapes.json.gz"}
+#: Key of measurement.json -> the file beside it that it names.
+FILES = {"trace": "trace.json.gz", "shapes_trace": "shapes.json.gz", "output_code": "output_code.py.gz"}
 
 
 TEXTS = ("dynamo", "warnings", "notes")  # written for people, hence without the names of this machine
@@ -95,7 +97,7 @@ def supervise(given: dict[str, Any], case: dict[str, Any], setting: Setting) -> 
     output.mkdir(parents=True, exist_ok=True)
     # Made now, since a workload may remove the folder that this starts in.
     scrub = Scrubber(output=output, cache=setting.cache)
-    for name in ("measurement.json", "trace.json.gz", "shapes.json.gz", ".child.json"):
+    for name in ("measurement.json", *FILES.values(), ".child.json"):
         (output / name).unlink(missing_ok=True)
     reserve = output / ".reserve"
     reserve.write_bytes(os.urandom(RESERVE_BYTES))  # room for measurement.json on a disk that fills up meanwhile
@@ -106,7 +108,7 @@ def supervise(given: dict[str, Any], case: dict[str, Any], setting: Setting) -> 
     _restore_folder(output)
     reserve.unlink(missing_ok=True)
     (output / ".child.json").unlink(missing_ok=True)
-    _fail_without_traces(output, result)
+    _fail_without_files(output, result)
     measurement = {
         "schema": 1,
         "case": given,
@@ -118,7 +120,7 @@ def supervise(given: dict[str, Any], case: dict[str, Any], setting: Setting) -> 
         **{key: scrub.within(result.record.get(key, BLANK[key])) for key in TEXTS},
         "other_gpu_processes": result.other_gpu_processes,
     }
-    for key, name in TRACES.items():
+    for key, name in FILES.items():
         if measurement[key] is None:
             (output / name).unlink(missing_ok=True)
     write_json(output / "measurement.json", measurement)
@@ -134,9 +136,9 @@ def _restore_folder(output: Path) -> None:
     output.mkdir(parents=True, exist_ok=True)
 
 
-def _fail_without_traces(output: Path, result: Result) -> None:
-    """Fail a case whose record names a trace that is no longer there."""
-    missing = [name for name in TRACES.values() if name in result.record.values() and not (output / name).is_file()]
+def _fail_without_files(output: Path, result: Result) -> None:
+    """Fail a case whose record names a file that is no longer there."""
+    missing = [name for name in FILES.values() if name in result.record.values() and not (output / name).is_file()]
     if missing and result.failure is None:
         result.failure = failures.from_removed(missing)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gzip
 import os
 import re
 import tempfile
@@ -13,6 +12,8 @@ from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function, schedule
+
+from workloads.harness.files import write_gzip
 
 Step = Callable[[], Any]
 
@@ -62,7 +63,7 @@ def profile_forwards(
 
     def ready(profiler: profile) -> None:
         text = _export(profiler, scrub)
-        _write_gzip(target, text)
+        write_gzip(target, text)
         averages.extend(_average_row(row) for row in profiler.key_averages())
         if device.type == "cuda" and not re.search(r'"cat":\s*"(kernel|gpu_memcpy|gpu_memset)"', text):
             raise ProfilerRefused("torch.profiler gave no device activities although the case ran on a GPU")
@@ -97,20 +98,6 @@ def _export(profiler: profile, scrub: Callable[[str], str]) -> str:
     if not text.rstrip().endswith("}"):
         raise OSError(28, "No space left on device: the trace was cut short", tempfile.gettempdir())
     return text
-
-
-def _write_gzip(target: Path, text: str) -> None:
-    temporary = target.with_name(f".{target.name}")
-    target.parent.mkdir(parents=True, exist_ok=True)  # a workload may have removed it
-    try:
-        # No time stamp and no name inside: the same trace gives the same bytes. Level 6 takes a third of the time of
-        # level 9 for files that are 7 % larger.
-        with open(temporary, "wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
-            packed.write(text.encode("utf-8"))
-        os.replace(temporary, target)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def _average_row(row: Any) -> dict[str, Any]:
