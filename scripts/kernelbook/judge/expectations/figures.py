@@ -83,7 +83,7 @@ def idle_percent(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
         shares = [100 * sum(cause.time_us for cause in split.causes if cause.idle) / split.time_us]
     if not shares or split is None:
         return Observation(None, "not known", "the trace has no times of device activities")
-    causes = [f"{each.kind} {each.name} {duration(each.time_us)}" for each in split.causes if each.idle][:3]
+    causes = [f"{each.name} {duration(each.time_us)}" for each in split.causes if each.idle][:3]
     evidence = f"idle share of the {split.source}" + (f" (longest: {', '.join(causes)})" if causes else "")
     return judge_figure(shares, value, percent, evidence)
 
