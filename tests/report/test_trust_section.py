@@ -252,8 +252,9 @@ def test_the_section_does_not_make_a_phone_scroll_sideways(open_page, told) -> N
 def test_ceilings_are_in_no_ranking() -> None:
     specs = (ConfiguredCase("ceiling-matmul", "ceiling"), ConfiguredCase("linear-eager", "linear"))
     act = Activity(0, "kernel", "k", 0.0, 1000.0)
+    ceiling = {"workload": "ceiling", "variant": "matmul"}
     rows = (
-        CaseFacts("h200", "ceiling-matmul", forwards=(Forward(1, 0, 1.0, activities=(act,)),)),
+        CaseFacts("h200", "ceiling-matmul", forwards=(Forward(1, 0, 1.0, activities=(act,)),), **ceiling),
         CaseFacts("h200", "linear-eager", forwards=(Forward(1, 0, 1.0, activities=(replace(act, duration_us=2.0),)),)),
     )
     found = tuple(
