@@ -18,7 +18,7 @@ from kernelbook.command import run
 from kernelbook.history.site.branch import commit_site
 from kernelbook.history.site.pages import Site, pages
 from kernelbook.history.site.publish import publish, report_sources
-from kernelbook.history.site.views import Book
+from kernelbook.history.site.views import COLUMNS, Book
 from kernelbook.history.site.webhook import message, post
 from kernelbook.history.store import Store, write_json
 from kernelbook.history.verdicts import rules_of
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def publish_all(store: Store, reports: Path, settings: Mapping[str, Any], rules: Mapping[str, Any]) -> None:
     """Build the site and put it in place. Raises PublishError, BranchError or OSError; the old site stays then."""
-    history = store.read()
+    history = store.read(columns=COLUMNS)
     judged, damaged = store.read_events()
     book = Book(history, judged, rules_of(rules))
     site = Path(settings["folder"])

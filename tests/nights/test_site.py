@@ -311,6 +311,55 @@ def test_killed_at_any_moment_publishing_leaves_a_whole_site(tmp_path: Path) -> 
     assert len(seen) > 20
 
 
+def written(site: Path) -> set[str]:
+    """Files of the published version that are not links to the version before."""
+    root = site.resolve()
+    files = [path for path in root.rglob("*") if path.is_file()]
+    return {str(path.relative_to(root)) for path in files if path.stat().st_nlink == 1}
+
+
+def test_publishing_writes_only_what_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    times = (f"2026-02-01T00:00:{second:02}Z" for second in range(60))
+    for module in (publish_site, detect_changes):
+        monkeypatch.setattr(module, "utc_now", lambda: next(times))
+    store, rng = Store(tmp_path / "history"), np.random.default_rng(1)
+    dates = editions(4)
+    for date in dates[:3]:
+        runs = ["host", "old"] if date == dates[0] else ["host"]
+        store.add_night(date, night(date, runs, ["case"], rng))
+        report = tmp_path / "reports" / date
+        report.mkdir(parents=True)
+        (report / "index.html").write_text("report")
+    detect_changes.main(["--history", str(store.folder)])
+    site = publish_in(tmp_path)
+    first = {path.relative_to(site.resolve()) for path in site.resolve().rglob("*") if path.is_file()}
+    assert Path("trends/old/case.html") in first
+    publish_in(tmp_path)
+    assert written(site) == {"index.html"}  # it has the time of publication
+    (tmp_path / "reports" / dates[0] / "index.html").write_text("another report")
+    store.add_night(dates[3], night(dates[3], ["host"], ["case"], rng))
+    detect_changes.main(["--history", str(store.folder)])
+    publish_in(tmp_path)
+    assert written(site) == {
+        "index.html", "latest.html", "latest.json", "feed.xml",
+        f"nights/{dates[0]}/report/index.html",
+        f"nights/{dates[2]}/index.html",  # links to the newer night
+        f"nights/{dates[3]}/index.html", f"nights/{dates[3]}/cases.csv",
+        "trends/index.html", "trends/host/case.html",
+    }  # fmt: skip
+    assert (site / "nights" / dates[0] / "report/index.html").read_text() == "another report"
+
+
+def test_publishing_copies_where_the_file_system_has_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError("no hard links")
+
+    monkeypatch.setattr(os, "link", refuse)
+    for _ in range(2):
+        publish(made_up("0"), {}, tmp_path / "site")
+    assert texts(tmp_path / "site") == {"0"}
+
+
 def test_a_folder_of_somebody_else_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "precious").touch()

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kernelbook.history.schema import SCHEMA, VERSION, VERSION_KEY, table_of
+from kernelbook.history.site.views import COLUMNS
 from kernelbook.history.store import Store
 from tests.helpers import ROOT
 from tests.nights.made_nights import editions, night, row
@@ -55,7 +56,7 @@ def test_what_is_written_is_read_raw_samples_and_all(tmp_path: Path) -> None:
         "host.parquet",
         "stable.parquet",
     ]
-    read = store.read(everything=True)
+    read = store.read(columns=SCHEMA.names)
     assert read.table.equals(pa.concat_tables([tables["host"], tables["stable"]]).replace_schema_metadata(None))
     assert all(len(samples) == 7 for samples in read.table["forward_times_us"].to_pylist())
     assert "forward_times_us" not in store.read().table.column_names
@@ -86,7 +87,7 @@ def act(folder):
 def test_killed_at_any_moment_a_writer_leaves_whole_nights_only(tmp_path: Path, edition: str) -> None:
     old = Store(tmp_path / "history")
     fill(old, ["2026-01-01"], seed=1, samples=3)
-    before = old.read(everything=True).table
+    before = old.read(columns=SCHEMA.names).table
     made = night(edition, RUNS, CASES, np.random.default_rng(2), samples=3)
     after = pa.concat_tables([made[run] for run in RUNS]).replace_schema_metadata(None)
     if edition == "2026-01-02":
@@ -94,13 +95,13 @@ def test_killed_at_any_moment_a_writer_leaves_whole_nights_only(tmp_path: Path, 
     seen = []
     for copy in copies_after_deaths(old.folder, WRITING.replace("EDITION", edition)):
         store = Store(copy)
-        read = store.read(everything=True)
+        read = store.read(columns=SCHEMA.names)
         assert read.damaged == ()
         between = edition == "2026-01-01" and len(read.table) == 0  # its old rows are away, its new ones not yet there
         assert between or read.table.equals(before) or read.table.equals(after)
         fill(store, ["2026-01-03"])  # whoever writes next mends what the dead one left
         assert sorted(os.listdir(copy / "nights")) == [*sorted({*read.nights, "2026-01-01"}), "2026-01-03"]
-        mended = store.read(until="2026-01-02", everything=True).table
+        mended = store.read(until="2026-01-02", columns=SCHEMA.names).table
         assert mended.equals(before) or mended.equals(after)
         seen.append(mended.equals(after))
     assert seen == sorted(seen)  # up to one moment nothing has changed, and from then on all has
@@ -179,7 +180,7 @@ def test_a_damaged_file_is_named_set_aside_and_the_rest_is_read(tmp_path: Path, 
         for at in range(500, 2500):
             flipped[at] ^= 0x55
         path.write_bytes({"cut": whole[:-200], "empty": b"", "text": b"hello", "flipped": bytes(flipped)}[harm])
-    read = store.read(everything=True)
+    read = store.read(columns=SCHEMA.names)
     assert [item.file for item in read.damaged] == ["nights/2026-01-02/stable.parquet"]
     assert read.damaged[0].reason
     assert len(read.table) == 3 * 2 * 30 - 30
@@ -209,7 +210,7 @@ def test_a_night_written_by_version_1_is_read_beside_new_ones(tmp_path: Path) ->
     (tmp_path / "nights/2026-01-05").mkdir(parents=True)
     (tmp_path / "nights/2026-01-05/host.parquet").write_bytes(old.read_bytes())
     fill(store, ["2026-01-06"])
-    read = store.read(everything=True)
+    read = store.read(columns=SCHEMA.names)
     assert read.damaged == ()
     assert read.table.schema.equals(pa.schema(list(SCHEMA)))
     first = read.table.slice(0, 1).to_pylist()[0]
@@ -243,3 +244,10 @@ def test_nights_are_in_order_with_suffixes(tmp_path: Path) -> None:
     fill(store, wanted[::-1])
     assert list(store.nights()) == wanted
     assert store.read(until="2026-01-01-10").nights == tuple(wanted[:3])
+
+
+def test_only_the_columns_that_are_asked_for_are_read(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.add_night("2026-01-01", night("2026-01-01", ["host"], ["case"], np.random.default_rng(1)))
+    assert store.read(columns=COLUMNS).table.column_names == list(COLUMNS)
+    assert not {"warnings", "kernels_id", "cpu_time_us"} & set(COLUMNS)

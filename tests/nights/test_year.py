@@ -9,43 +9,21 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
 import detect_changes
 import publish_site
-from kernelbook.history.store import Store
 from tests.helpers.patience import best_of, seconds
-from tests.nights.made_nights import editions, night
+from tests.nights.made_nights import editions, fill
 
 RUNS = ("host", "ngc-25.09", "ngc-25.11", "nightly")
 CASES = [f"case-{number}" for number in range(40)]
 LIMIT_S = 10.0
 
 
-def fill(folder: Path, nights: int) -> Store:
-    """Every night is the first with other times and another date: made quickly, read as slowly as real ones."""
-    store, rng = Store(folder), np.random.default_rng(0)
-    first = night("2026-01-01", RUNS, CASES, rng, samples=50)
-    for date in editions(nights):
-        tables = {}
-        for run, table in first.items():
-            factor = 1 + 0.01 * rng.standard_normal(len(table))
-            for name in ("forward_time_us", "device_time_us"):
-                values = pa.array(table[name].to_numpy() * factor)
-                table = table.set_column(table.column_names.index(name), table.schema.field(name), values)
-            for name in ("edition", "night"):
-                dates = pa.array([date] * len(table))
-                table = table.set_column(table.column_names.index(name), table.schema.field(name), dates)
-            tables[run] = table
-        store.add_night(date, tables)
-    return store
-
-
 @pytest.mark.slow
 def test_a_year_is_judged_or_published_within_ten_seconds_of_cpu_time(tmp_path: Path) -> None:
-    store = fill(tmp_path / "history", 365)
+    store = fill(tmp_path / "history", editions(365), RUNS, CASES)
     site = json.dumps({"folder": str(tmp_path / "site")})
 
     def judge() -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -135,7 +135,7 @@ def table_of(rows: Iterable[Mapping[str, object]]) -> pa.Table:
     return pa.Table.from_pylist([dict(row) for row in rows], schema=SCHEMA)
 
 
-def upgrade(table: pa.Table, version: int, columns: list[str]) -> pa.Table:
+def upgrade(table: pa.Table, version: int, columns: Sequence[str]) -> pa.Table:
     """`columns` of a table of an older version in the current schema; columns that it lacks are null.
 
     Raises ValueError for a version that is newer than this code.
@@ -145,7 +145,7 @@ def upgrade(table: pa.Table, version: int, columns: list[str]) -> pa.Table:
             f"history schema {version}, but this Kernelbook reads up to {VERSION}: update Kernelbook to read this night"
         )
     schema = pa.schema([SCHEMA.field(name) for name in columns])
-    if table.column_names == columns and table.schema.equals(schema):
+    if table.column_names == list(columns) and table.schema.equals(schema):
         return table.replace_schema_metadata(None)
     arrays = [
         table[name].cast(SCHEMA.field(name).type)

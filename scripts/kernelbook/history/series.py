@@ -27,7 +27,7 @@ _MODES = (
     "cudnn",
     "image_digest",
 )
-_FIXED = ("run", "line", "case", "workload", "variant", "mode", "params", "settings", "dtype", "device", "driver")
+FIXED = ("run", "line", "case", "workload", "variant", "mode", "params", "settings", "dtype", "device", "driver")
 
 
 @dataclass(frozen=True)
@@ -83,21 +83,23 @@ class Histories:
 
 
 def make_series(table: pa.Table, nights: Sequence[str]) -> Histories:
-    """Group the good rows of `table` into series; `nights` gives the order."""
+    """Group the good rows of `table` into series; `nights` gives the order. Columns that were not read are left out."""
     good = table.filter(pc.and_kleene(pc.equal(table["status"], "ok"), pc.is_valid(table["series"])))
     if not len(good):
         return Histories(tuple(nights), ())
+    names = set(table.column_names)
     night_of = pc.index_in(good["edition"], pa.array(nights, pa.string())).to_numpy()
     series_codes = good["series"].combine_chunks().dictionary_encode()
     code = series_codes.indices.to_numpy()
     order = np.lexsort((night_of, code))
     night_of, code = night_of[order], code[order]
     starts = np.flatnonzero(np.r_[True, (np.diff(code) != 0) | (np.diff(night_of) != 0)])
-    medians = {name: _medians(good[name].to_numpy()[order], starts) for name in _MEDIANS}
-    modes = {name: _modes(good[name], order, starts) for name in _MODES}
-    modes["warnings"] = _common_warnings(good["warnings"], order, starts)
+    medians = {name: _medians(good[name].to_numpy()[order], starts) for name in _MEDIANS if name in names}
+    modes = {name: _modes(good[name], order, starts) for name in _MODES if name in names}
+    if "warnings" in names:
+        modes["warnings"] = _common_warnings(good["warnings"], order, starts)
     counts = np.diff(np.r_[starts, len(order)])
-    firsts = good.select(_FIXED).take(pa.array(order[starts]))
+    firsts = good.select(FIXED).take(pa.array(order[starts]))
     bounds = np.flatnonzero(np.r_[True, np.diff(code[starts]) != 0, True])
     made = []
     for left, right in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):

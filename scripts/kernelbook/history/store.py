@@ -16,7 +16,6 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,8 +28,8 @@ from kernelbook.history.schema import SCHEMA, VERSION_KEY, upgrade, with_series
 
 KEPT = ("night", "process", "device_type", "image", "started_utc", "first_call_us", "peak_memory_bytes")
 LISTS = ("forward_times_us", "kernels", "ops")
-"""Columns that judging and publishing do not need; they are read on request because they are large."""
-READERS = 4
+JUDGED = tuple(name for name in SCHEMA.names if name not in (*KEPT, *LISTS))
+"""Columns that judging needs."""
 _RUN = re.compile(r"^[a-z][a-z0-9.-]*$")
 
 
@@ -119,23 +118,21 @@ class Store:
         _flush(target.parent)
         shutil.rmtree(old, ignore_errors=True)
 
-    def read(self, *, until: str | None = None, everything: bool = False) -> History:
-        """All nights up to and including `until`; damaged files are listed in the result.
+    def read(self, *, until: str | None = None, columns: Sequence[str] = JUDGED) -> History:
+        """`columns` of all nights up to and including `until`; damaged files are listed in the result.
 
-        `everything` adds the columns that only readers of single nights need: `KEPT` and `LISTS`.
+        The columns include `SERIES_KEY`, `settings` and `series`, which older nights need to continue their series.
         """
-        columns = [name for name in SCHEMA.names if everything or name not in (*KEPT, *LISTS)]
         nights = [name for name in self.nights() if until is None or night_order(name) <= night_order(until)]
         paths = [path for night in nights for path in sorted((self.nights_folder / night).glob("[!._]*.parquet"))]
-        with ThreadPoolExecutor(READERS) as pool:
-            results = list(pool.map(lambda path: self._read_one(path, columns), paths))
+        results = [self._read_one(path, columns) for path in paths]
         tables = [item for item in results if isinstance(item, pa.Table)]
         damaged = tuple(item for item in results if isinstance(item, Damaged))
         empty = pa.schema([SCHEMA.field(name) for name in columns]).empty_table()
         table, renamed = with_series(pa.concat_tables([empty, *tables]).combine_chunks())
         return History(table, tuple(nights), damaged, renamed)
 
-    def _read_one(self, path: Path, columns: list[str]) -> pa.Table | Damaged:
+    def _read_one(self, path: Path, columns: Sequence[str]) -> pa.Table | Damaged:
         try:
             return _read_parquet(path, columns)
         except (OSError, ValueError, pa.ArrowException) as error:
@@ -192,7 +189,7 @@ def _write_parquet(table: pa.Table, path: Path) -> None:
     _flush(path)
 
 
-def _read_parquet(path: Path, columns: list[str]) -> pa.Table:
+def _read_parquet(path: Path, columns: Sequence[str]) -> pa.Table:
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
         version = int((file.schema_arrow.metadata or {}).get(VERSION_KEY, b"0"))
         if version == 0:

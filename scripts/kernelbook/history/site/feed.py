@@ -23,7 +23,8 @@ def atom_feed(book: Book, title: str, published: str, url: str | None) -> str:
     base = f"{url.rstrip('/')}/" if url else ""
     _text(feed, "title", f"{title}: changes")
     _text(feed, "id", _id(f"feed {url or title}"))
-    _text(feed, "updated", published)
+    judged = [judged_night.get("judged_utc") or "" for judged_night in book.judged.values()]
+    _text(feed, "updated", max(judged, default="") or published)
     _link(feed, f"{base}feed.xml", rel="self")
     _link(feed, f"{base}index.html", rel="alternate")
     _text(Xml.SubElement(feed, f"{{{ATOM}}}author"), "name", title)

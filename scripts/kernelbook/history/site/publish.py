@@ -2,14 +2,16 @@
 
 The published folder is a symbolic link to a version beside it (`.site-versions/<number>`). A new version is written
 completely, then the link is replaced by a rename. The previous version stays for readers that still use it; older ones
-are deleted.
+are deleted. A file that did not change is a hard link to that of the previous version, so only changes are written.
 """
 
 from __future__ import annotations
 
 import fcntl
+import os
 import shutil
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 
 
@@ -51,12 +53,12 @@ def _publish(pages: Iterable[tuple[str, str]], reports: Mapping[str, Path], site
         shutil.rmtree(left)
     version = versions / str(numbers[-1] + 1 if numbers else 1)
     new = version.with_name(f"{version.name}.new")
+    before = site.resolve()
     try:
-        _write(pages, reports, new)
+        _write(pages, reports, new, before)
         new.rename(version)
     finally:
         shutil.rmtree(new, ignore_errors=True)
-    before = site.resolve()
     link = site.parent / f".{site.name}-link"
     link.unlink(missing_ok=True)
     link.symlink_to(version.relative_to(site.parent), target_is_directory=True)
@@ -67,14 +69,39 @@ def _publish(pages: Iterable[tuple[str, str]], reports: Mapping[str, Path], site
     return version
 
 
-def _write(pages: Iterable[tuple[str, str]], reports: Mapping[str, Path], folder: Path) -> None:
-    made: set[Path] = set()
-    for name, text in pages:
-        path = folder / name
-        if path.parent not in made:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            made.add(path.parent)
-        path.write_text(text, encoding="utf-8")
+def _write(pages: Iterable[tuple[str, str]], reports: Mapping[str, Path], folder: Path, before: Path) -> None:
+    """Fill `folder`; files that are the same in the version `before` are linked."""
+    for name, text in chain(pages, [(".nojekyll", "")]):  # GitHub Pages serves the files as they are
+        path, content = folder / name, text.encode()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not (_has_content(before / name, content) and _link(before / name, path)):
+            path.write_bytes(content)
     for night, source in reports.items():
-        shutil.copytree(source, folder / "nights" / night / "report", dirs_exist_ok=True)
-    (folder / ".nojekyll").touch()  # GitHub Pages serves the files as they are
+        place = f"nights/{night}/report"
+        for file in (file for file in sorted(source.rglob("*")) if file.is_file()):
+            part = file.relative_to(source)
+            old, new = before / place / part, folder / place / part
+            new.parent.mkdir(parents=True, exist_ok=True)
+            if not (_is_copy(old, file) and _link(old, new)):
+                shutil.copy2(file, new)
+
+
+def _has_content(path: Path, content: bytes) -> bool:
+    return path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content
+
+
+def _is_copy(path: Path, source: Path) -> bool:
+    """Whether `path` has the size and time of `source`, which copying preserves."""
+    if not path.is_file():
+        return False
+    copy, original = path.stat(), source.stat()
+    return (copy.st_size, copy.st_mtime_ns) == (original.st_size, original.st_mtime_ns)
+
+
+def _link(path: Path, link: Path) -> bool:
+    """Make a hard link; False where the file system has none."""
+    try:
+        os.link(path, link)
+    except OSError:
+        return False
+    return True

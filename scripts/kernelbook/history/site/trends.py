@@ -15,7 +15,7 @@ from kernelbook.charts.lines import Curve, Mark, across, around, lines_drawing, 
 from kernelbook.history.causes import shorten
 from kernelbook.history.night_events import NightEvent
 from kernelbook.history.series import METRICS, Series
-from kernelbook.history.site.views import Book, against_last_nights, run_facts, signed, tone_of, trend_link
+from kernelbook.history.site.views import VERSIONS, Book, against_last_nights, run_facts, signed, tone_of, trend_link
 from kernelbook.history.verdicts import metric_changes
 
 SPARK_NIGHTS = 90
@@ -145,7 +145,7 @@ def _versions(group: Sequence[Series], nights: Sequence[str]) -> list[tuple[str,
     changes = []
     for series in group:
         for at in range(1, len(series.nights)):
-            pairs = [(name, series.facts[name][at - 1], series.facts[name][at]) for name in ("torch", "cuda", "cudnn")]
+            pairs = [(name, series.facts[name][at - 1], series.facts[name][at]) for name in VERSIONS]
             changed = ", ".join(f"{name} {old} → {new}" for name, old, new in pairs if old and new and old != new)
             if changed:
                 changes.append((nights[series.nights[at]], changed))

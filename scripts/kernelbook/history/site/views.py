@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from kernelbook.history.causes import percent
 from kernelbook.history.night_events import NightEvent, event_of
-from kernelbook.history.series import METRICS, Histories, Series, make_series
+from kernelbook.history.series import FIXED, METRICS, Histories, Series, make_series
 from kernelbook.history.store import History
 from kernelbook.history.verdicts import Rules
 from kernelbook.text.formatting import visible
@@ -27,6 +27,9 @@ STATUS = {
     None: ("quiet", "not judged"),
 }
 NOTEWORTHY = 0.03
+VERSIONS = ("torch", "cuda", "cudnn")
+COLUMNS = ("edition", "status", "reason", "series", *FIXED, *METRICS, "kernel_count", *VERSIONS, "image_digest")
+"""Columns of the history that the pages need."""
 Rows = dict[int, dict[str, list[tuple[Series, int, float]]]]  # night -> run -> (series, position, change)
 
 
@@ -242,7 +245,7 @@ def _bad_row(row: Mapping[str, Any], link: str | None) -> CaseRow:
 def run_facts(series: Series, position: int) -> tuple[str, ...]:
     """Where a series ran that night: GPU, versions, driver, image."""
     facts = series.facts
-    versions = [(name, facts[name][position]) for name in ("torch", "cuda", "cudnn")]
+    versions = [(name, facts[name][position]) for name in VERSIONS]
     digest = facts["image_digest"][position]
     return tuple(
         [series.device or "unknown device"]
