@@ -77,7 +77,7 @@ example: setup
 	$(PY) scripts/render_example.py
 
 bench: setup
-	$(PY) benchmarks/run.py $(ARGS)
+	$(PY) benchmarks/run.py --gzip $(ARGS)
 
 fuzz: setup-dev
 	KERNELBOOK_FUZZ_EXAMPLES=$${KERNELBOOK_FUZZ_EXAMPLES:-5000} $(PY) -m pytest tests/trace -m "" -k fuzz $(PYTEST_ARGS)

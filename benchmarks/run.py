@@ -29,8 +29,9 @@ ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache" / "bench"
 BENCH_ENVIRONMENT = ROOT / ".venv-bench"
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
-READERS = ("kernelbook", "HTA", "json.load", "orjson", "simdjson")
-GZIP_READERS = ("kernelbook", "HTA")
+GZIP_READERS = ("kernelbook", "HTA", "isal + simdjson")
+PLAIN_READERS = ("kernelbook", "HTA", "json.load", "orjson", "simdjson")
+READERS = tuple(dict.fromkeys((*PLAIN_READERS, *GZIP_READERS)))
 _HEADINGS = (
     "reader", "seconds", "CPU seconds", "with start and imports",
     "peak MB", "peak / JSON", "CPU time / ours", "peak / ours",
@@ -167,7 +168,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for path in traces:
         large = path.stat().st_size > _LARGE_MB * 1e6
         zip_only = [reader for reader in args.readers if reader in GZIP_READERS]
-        plain = [reader for reader in args.readers if reader == "kernelbook"] if large else args.readers
+        plain = [reader for reader in args.readers if reader in (("kernelbook",) if large else PLAIN_READERS)]
         show(path, compare(path, zip_only if path.suffix == ".gz" else plain, args.rounds))
         if args.gzip and not large and path.suffix != ".gz":
             show(zipped(path), compare(zipped(path), zip_only, args.rounds))
