@@ -73,12 +73,17 @@ def busy(activities):
     return total
 
 
+def nearness(event):
+    """Of events that were open on a thread, the innermost has the greatest: it began last. Ids and names break ties."""
+    return event["ts"], -event["dur"], event.get("args", {}).get("External id", -1), event["name"]
+
+
 class Innermost:
-    """The innermost of some events that were open on a call's own thread: the one that began last."""
+    """The innermost of some events that were open on a call's own thread."""
 
     def __init__(self, events):
         self.threads = collections.defaultdict(list)
-        for event in sorted(events, key=lambda e: (e["ts"], -e["dur"])):
+        for event in sorted(events, key=nearness):
             self.threads[thread(event)].append(event)
         self.starts = {key: [event["ts"] for event in events] for key, events in self.threads.items()}
 

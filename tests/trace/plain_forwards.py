@@ -20,6 +20,7 @@ from tests.trace.plain_count import (
     is_open,
     is_range,
     load,
+    nearness,
     thread,
 )
 
@@ -33,10 +34,6 @@ def kind(event):
     if category(event) == "user_annotation" or (event.get("name") or "").startswith(STEP):
         return "annotation"
     return "op" if is_op(event) else None
-
-
-def nearness(event):
-    return event["ts"], -event["dur"]
 
 
 def home(row, ranges):
@@ -55,7 +52,7 @@ def forwards(path, *names):
     (name, whether its launch did), its device time, and the places of its activities and ops in the file.
     """
     events = load(path)
-    ranges = sorted(filter(is_range, events), key=lambda event: event["ts"])
+    ranges = sorted(filter(is_range, events), key=lambda event: (event["ts"], thread(event), nearness(event)))
     named = [r for r in ranges if r["name"] in names]
     found = [
         {"range": r, "rows": Counter(), "activities": Counter(), "device_time_us": 0, "places": set()}

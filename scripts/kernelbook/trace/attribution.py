@@ -191,14 +191,14 @@ def _range_on_other_thread(rows: CpuRows, ranges: Ints, outside: Ints) -> Ints:
     """Per row of `outside`, the range of another thread of its process that was open around it, or NONE.
 
     Of several, the one that began last; of those that began together, the first to end, then the one whose thread has
-    the first id in alphabetical order. outside: rows in no range of their own thread. Returns indices into `ranges`.
+    the first id. outside: rows in no range of their own thread. Returns indices into `ranges`.
     """
     codes = {pid: code for code, pid in enumerate(dict.fromkeys(pid for pid, _ in rows.threads))}
     pids = np.array([codes[pid] for pid, _ in rows.threads], dtype=np.int64)
     best = np.full(len(outside), NONE)
     thread = rows.thread[outside]
     nearness = np.unique(np.stack((rows.start[ranges], -rows.end[ranges])), axis=1, return_inverse=True)[1].reshape(-1)
-    for owner in sorted(distinct(rows.thread[ranges]), key=lambda code: str(rows.threads[code])):
+    for owner in distinct(rows.thread[ranges]):
         own = np.flatnonzero(rows.thread[ranges] == owner)  # in order of start, as indices into ranges
         starts, ends = rows.start[ranges[own]], rows.end[ranges[own]]
         places = np.flatnonzero((pids[thread] == pids[owner]) & (thread != owner))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, compress
 from typing import Any
 
@@ -13,10 +14,10 @@ from kernelbook.trace.events import Args, Event, identity, integer, number
 from kernelbook.trace.types import Flags, Floats, Ints
 
 # Kinds of CPU rows and of device activities, and the categories of torch's current and older formats for them.
-ANNOTATION, OP, RUNTIME = 0, 1, 2
+ANNOTATION, OP, RUNTIME, DRIVER = 0, 1, 2, 3  # driver calls become RUNTIME rows
 KERNEL, MEMCPY, MEMSET = 0, 1, 2
 CATEGORY_NAMES = ("kernel", "memcpy", "memset")
-_CPU = {"user_annotation": ANNOTATION, "cpu_op": OP, "operator": OP, "runtime": RUNTIME, "driver": RUNTIME}
+_CPU = {"user_annotation": ANNOTATION, "cpu_op": OP, "operator": OP, "runtime": RUNTIME, "driver": DRIVER}
 _DEVICE = {
     "kernel": KERNEL,
     "gpu_memcpy": MEMCPY,
@@ -59,8 +60,9 @@ class _Codes(dict[Any, int]):
 class CpuRows:
     """Ops, annotations and runtime calls, one row each, in file order. Times in ns since `Columns.origin`.
 
-    thread: index into `threads`, a list of (pid, tid).
-    correlation: of runtime calls; MISSING where there is none.
+    thread: index into `threads`, a sorted list of (pid, tid).
+    number: correlation id of a runtime call, External id of any other row, which both count up; MISSING if not given.
+    driver: whether the row is a driver call.
     step: whether the row is a ProfilerStep#N annotation.
     ordinal: position of the row among all CPU rows of the files.
     """
@@ -71,9 +73,15 @@ class CpuRows:
     thread: Ints
     start: Ints
     end: Ints
-    correlation: Ints
+    number: Ints
+    driver: Flags
     step: Flags
     ordinal: Ints
+
+    @cached_property
+    def correlation(self) -> Ints:
+        """Correlation id of each runtime call; MISSING for other rows."""
+        return np.where(self.kind == RUNTIME, self.number, MISSING)
 
     def take(self, order: Ints) -> CpuRows:
         arrays = [getattr(self, name)[order] for name in self.__dataclass_fields__ if name != "threads"]
@@ -114,7 +122,7 @@ class DeviceRows:
 class Columns:
     """All that is kept of a trace.
 
-    names: the names that CPU and device rows refer to.
+    names: the names that CPU and device rows refer to, in alphabetical order.
     origin: start of the earliest event of the main span, in ns of the file's own clock.
     windows: start of each file of the process, in ns since `origin`.
     malformed: number of events without a valid time. unknown: number of events of each unknown category.
@@ -196,14 +204,14 @@ class ColumnBuilder:
             events = list(compress(events, valid))
             start, end, ordinal = start[valid], end[valid], ordinal[valid]
         count = len(events)
-        kind = np.array([self._cpu_kinds[event.cat] for event in events], np.int8)
-        correlation = np.full(count, MISSING)
-        calls = kind == RUNTIME
-        if calls.any():
-            correlation[calls] = _integers([e.args.correlation if e.args else None for e in compress(events, calls)])
+        kinds = [self._cpu_kinds[event.cat] for event in events]
+        numbers = [
+            None if (args := event.args) is None else args.correlation if kind >= RUNTIME else args.external_id
+            for event, kind in zip(events, kinds, strict=True)
+        ]
         name = self._names.of([event.name or "" for event in events], count)
         thread = self._threads.of([(event.pid, event.tid) for event in events], count)
-        self._cpu.append((kind, name, thread, start, end, correlation, ordinal))
+        self._cpu.append((np.array(kinds, np.int8), name, thread, start, end, _integers(numbers), ordinal))
 
     def _add_device(self, events: list[Event]) -> None:
         start, end, valid = _times(events)
@@ -238,19 +246,23 @@ class ColumnBuilder:
         """The columns, with times relative to the earliest event of the main span."""
         self.end_window()
         cpu = _concatenated(self._cpu, (np.int8, np.int32, np.int32, np.int64, np.int64, np.int64, np.int64))
-        kind, name, thread, start, end, correlation, ordinal = cpu
+        kind, name, thread, start, end, number, ordinal = cpu
         device = _concatenated(self._device, (np.int8, np.int32) + (np.int64,) * 9 + (np.float64, np.int32))
         origin = self._windows[0]
         for times in (start, end, device[2], device[3]):
             times -= origin
         is_step = np.fromiter((text.startswith(_STEP) for text in self._names), bool, len(self._names))
+        driver = kind == DRIVER
+        kind[driver] = RUNTIME
         step = is_step[name] & (kind != RUNTIME)
         kind[step] = ANNOTATION  # older formats call the step an operator
-        thread, threads = self._merged_threads(thread)
+        names, place = _sorted_codes(list(self._names))
+        device[1] = place[device[1]]
+        threads, place_of_thread = _sorted_codes([_identities(thread) for thread in self._threads])
         return Columns(
-            cpu=CpuRows(threads, kind, name, thread, start, end, correlation, step, ordinal),
+            cpu=CpuRows(threads, kind, place[name], place_of_thread[thread], start, end, number, driver, step, ordinal),
             device=self._device_rows(device),
-            names=list(self._names),
+            names=names,
             origin=origin,
             windows=np.array(self._windows) - origin,
             malformed=self._malformed,
@@ -260,16 +272,36 @@ class ColumnBuilder:
 
     def _device_rows(self, columns: list[Any]) -> DeviceRows:
         """The activities by start, device and stream."""
-        order = np.lexsort((columns[5], columns[4], columns[2]))
+        category, name, start, end, device, stream, correlation = columns[:7]
+        order = ordered((start,), (device, stream, correlation, end, category, name))
         columns[7] = columns[7].reshape(-1, 6)
-        lanes = [(identity(pid), identity(number)) for pid, number in self._lanes]
-        return DeviceRows(lanes, *(column[order] for column in columns))
+        return DeviceRows([_identities(lane) for lane in self._lanes], *(column[order] for column in columns))
 
-    def _merged_threads(self, thread: Ints) -> tuple[Ints, list[tuple[int | str, int | str]]]:
-        """The same thread, written as a number and as a string, becomes one thread."""
-        merged = _Codes()
-        codes = merged.of(((identity(pid), identity(tid)) for pid, tid in self._threads), len(self._threads))
-        return codes[thread] if len(codes) else thread, list(merged)
+
+def ordered(keys: Sequence[Ints], ties: Sequence[Ints | Flags]) -> Ints:
+    """Order of rows by `keys` and, for the few rows where all of those are equal, by `ties`. First keys first."""
+    order: Ints = np.lexsort(keys[::-1])
+    tied = np.zeros(len(order) + 1, dtype=bool)
+    tied[1:-1] = np.all([np.diff(key[order]) == 0 for key in keys], axis=0)
+    rows = order[tied[1:] | tied[:-1]]
+    order[tied[1:] | tied[:-1]] = rows[np.lexsort([key[rows] for key in (*ties[::-1], *keys[::-1])])]
+    return order
+
+
+def _sorted_codes(values: Sequence[Any]) -> tuple[list[Any], Ints]:
+    """(the distinct values in order, per value its place there). Numbers are before text."""
+    in_order = sorted(set(values), key=_sort_key)
+    place = {value: index for index, value in enumerate(in_order)}
+    return in_order, np.array([place[value] for value in values], dtype=np.int32)
+
+
+def _sort_key(value: str | tuple[int | str, ...]) -> Any:
+    return value if isinstance(value, str) else [(isinstance(part, str), part) for part in value]
+
+
+def _identities(ids: tuple[Any, Any]) -> tuple[int | str, int | str]:
+    """The same process or thread, written as a number and as text, is one."""
+    return identity(ids[0]), identity(ids[1])
 
 
 def main_span(starts: Ints) -> tuple[int, int]:

@@ -17,6 +17,7 @@ class Args(msgspec.Struct, gc=False):
     """The arguments in use; the decoder skips all others."""
 
     correlation: Number = None
+    external_id: Number = msgspec.field(default=None, name="External id")
     device: Number = None
     stream: Number = None
     bytes: Number = None

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from kernelbook.trace.columns import RUNTIME, CpuRows
+from kernelbook.trace.columns import RUNTIME, CpuRows, ordered
 from kernelbook.trace.types import Flags, Ints
 
 TOLERANCE_NS = 1000  # a child may end this much after its parent: floats near 1.7e15 µs are that coarse
@@ -132,8 +132,11 @@ def nest(cpu: CpuRows) -> Forest:
     """Sort the rows and find the parent of each.
 
     Of rows that start together, the one that ends last is outside, except that a runtime call is never around an op.
+    Of equally long rows, an annotation is outside, a driver call inside, then the one with the first id and the first
+    name is outside. So the order of the events in the file has no effect.
     """
-    order = np.lexsort((-cpu.end, cpu.kind == RUNTIME, cpu.start, cpu.thread))
+    ties = (cpu.kind == RUNTIME, -cpu.end, cpu.kind, cpu.driver, cpu.number, cpu.name)
+    order = ordered((cpu.thread, cpu.start), ties)
     rows = cpu.take(order)
     return Forest(rows, _parents(rows))
 

@@ -131,8 +131,7 @@ def group_ranges(
     annotation, selected: a name or glob, and the names that it selects. Without an annotation, the forwards are the
     group whose ranges last longest in total, not counting ranges inside other ranges and ranges that torch opens.
     """
-    codes, name = np.unique(attribution.forest.rows.name[attribution.ranges], return_inverse=True)
-    names = [columns.names[code] for code in codes.tolist()]
+    name, names = _indices(columns.names, attribution.forest.rows.name[attribution.ranges])
     templates = [_NUMBER.sub("*", each) for each in names]
     work = _work(columns, attribution)
     merged, apart = _numbered_names(attribution, names, name, work, selected)
@@ -168,7 +167,7 @@ def group_ranges(
 def _indices(keys: Sequence[Hashable], name: Ints) -> tuple[Ints, list[Any]]:
     """(per range the index of the key of its name, the keys in order of the first range of each)."""
     index = {key: place for place, key in enumerate(dict.fromkeys(keys[place] for place in name.tolist()))}
-    return np.array([index[key] for key in keys], dtype=np.int64)[name], list(index)
+    return np.array([index.get(key, NONE) for key in keys], dtype=np.int64)[name], list(index)
 
 
 def _numbered_names(

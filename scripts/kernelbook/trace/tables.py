@@ -159,12 +159,6 @@ def occurrence(codes: Ints) -> Ints:
     return result
 
 
-def _alphabetical(codes: Ints, names: list[str]) -> Ints:
-    """Per code the position of its name in alphabetical order, so that ties do not depend on the order of events."""
-    place = {name: index for index, name in enumerate(sorted({names[code] for code in codes.tolist()}))}
-    return np.array([place[names[code]] for code in codes.tolist()], dtype=np.int64)
-
-
 def _numeric(values: Iterable[int | str]) -> Ints:
     return np.array([value if isinstance(value, int) else MISSING for value in values], dtype=np.int64)
 
@@ -180,7 +174,7 @@ def kernel_table(columns: Columns, activities: Ints | slice = EVERY) -> Frame:
     last = first + count - 1
     total = np.add.reduceat(length, first) if len(keys) else length
     median = (length[first + (count - 1) // 2] + length[first + count // 2]) / 2 if len(keys) else length
-    ranked = np.lexsort((keys % 3, _alphabetical(keys // 3, columns.names), -total))
+    ranked = np.argsort(-total, kind="stable")  # codes of names are in alphabetical order
     return Frame(
         {
             "name": Column(keys[ranked] // 3, names=columns.names),
@@ -219,7 +213,7 @@ def op_table(columns: Columns, attribution: Attribution, selected: Ints | slice 
     calls = np.bincount(rows.name[counted], minlength=len(columns.names))
     cpu_time = by_name(forest.length, counted)
     present = np.flatnonzero(calls)
-    present = present[np.lexsort((_alphabetical(present, columns.names), -cpu_time[present]))]
+    present = present[np.argsort(-cpu_time[present], kind="stable")]
     no_device = np.full(len(present), not len(device.start))
     return Frame(
         {
