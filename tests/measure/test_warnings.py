@@ -24,7 +24,7 @@ def warnings_of(recorded_h200, tmp_path):
         file = tmp_path / "measurement.json"
         file.write_text(json.dumps(measured), encoding="utf-8")
         row = tables_of(Origin("host", "linear-eager", 1, {"kind": "host"}), {}, file)["case"]
-        return {note["code"]: (note["count"], note["message"]) for note in json.loads(row["warnings"][0].as_py())}
+        return {note["code"]: (note["count"], note["message"]) for note in row["warnings"][0].as_py()}
 
     return warnings
 
