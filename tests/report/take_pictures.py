@@ -25,7 +25,7 @@ def first_screen(page: Page) -> bytes:
 def one_case(page: Page) -> bytes:
     """The strips of attention, and SDPA's math backend on the clock."""
     page.evaluate("document.querySelector('.bar').style.display = 'none'")
-    top = page.locator("figure.strips[data-workload=attention]").screenshot()
+    top = page.locator("figure.strips[data-name=strips-attention]").screenshot()
     page.evaluate("location.hash = '#case-mlp-eager'")
     below = page.locator("#case-mlp-eager .lanes-figure").screenshot()
     return stacked([top, below])

@@ -249,10 +249,11 @@ def unfused_chain(scene: Scene) -> Iterator[Finding]:
         least = time_at(moved, scene.ceilings.bytes_per_s)
         ops = ", ".join(dict.fromkeys(pair.op.name.removeprefix("aten::").strip("_") for pair, _ in pairs))
         size = significant(max(tensor.bytes for _, tensor in pairs) / 2**20)
+        rows, each = ("a row", "") if len(chains) == 1 else (f"{len(chains)} rows", " for each")
         once = f", {duration(least)} at the memory ceiling" if least else ""
         text = (
-            f"{len(work)} kernels in {plural(len(chains), 'chain')} ({ops}) compute {makes} over tensors of {size} MiB "
-            f"in {duration(total(work))}; one kernel a chain would read and write them once{once}."
+            f"{len(work)} kernels in {rows} ({ops}) compute {makes} over tensors of {size} MiB in "
+            f"{duration(total(work))}; one kernel{each} would read and write them once{once}."
         )
         saved = total(work) - least if least and least < total(work) else None
         yield from _device_finding(scene, "unfused-chain", work, saved, text, instead)
