@@ -90,6 +90,12 @@ class _Placed:
 class TimeLine:
     """The representative forward in µs from the start of its range."""
 
+    @classmethod
+    def of(cls, facts: CaseFacts) -> TimeLine | None:
+        """That of a case; None without device activities, or where the start of its forward is unknown."""
+        forward = facts.representative
+        return cls(facts, forward) if forward and forward.start_us is not None and facts.on_device else None
+
     def __init__(self, facts: CaseFacts, forward: Forward) -> None:
         origin = forward.start_us or 0.0
         self.calls = facts.calls

@@ -66,11 +66,8 @@ def time_split(facts: CaseFacts, costs: Iterable[KernelCost] = ()) -> TimeSplit 
 
     costs: its kernels of known traffic, for what bounds them and the least that they need.
     """
-    forward = facts.representative
-    if forward is None or forward.start_us is None or not facts.on_device:
-        return None
-    line = TimeLine(facts, forward)
-    if not line.placed:
+    line = TimeLine.of(facts)
+    if line is None or not line.placed:
         return None
     parts = list(line.parts())
     time_us, source = line.end, TRACE

@@ -15,6 +15,8 @@ from kernelbook.judge.occupancy import waves_of
 
 #: Families of kernels that multiply matrices.
 MULTIPLIES = ("GEMM", "attention")
+#: Tensor cores want rows of whole 16 bytes (NVIDIA, Matrix Multiplication Background User's Guide).
+ALIGNED_BYTES = 16
 #: Libraries that compute the transposed product (column-major): the first side of their tiles is along n.
 COLUMN_MAJOR = {"cuBLAS", "CUTLASS"}
 
@@ -50,6 +52,10 @@ class GemmCost:
     blocks: int | None
     waves: float | None
     tiles_per_block: float | None
+
+    def unaligned(self, sides: str, elements: int) -> dict[str, int]:
+        """Those of the sides (``mnk``) that are no multiple of so many elements, with their sizes."""
+        return {side: size for side in sides if (size := getattr(self, side)) % elements}
 
 
 def gemm_costs(facts: CaseFacts, ceilings: Ceilings | None = None) -> list[GemmCost]:

@@ -115,16 +115,24 @@ def unknown_word(name: str, where: str) -> str:
 
 # --- the forms that values take -------------------------------------------------------------------------------------
 
+
+def _bounds(number: str, what: str, limit: str) -> dict[str, Any]:
+    """The part of a schema that is a map of min and max. limit: the keyword that excludes numbers below, or from, 0."""
+    return {
+        "additionalProperties": False,
+        "minProperties": 1,
+        "properties": {
+            end: {"type": number, limit: 0, "description": f"At {word} {what}."}
+            for end, word in (("min", "least"), ("max", "most"))
+        },
+    }
+
+
 COUNT = {
     "type": ["integer", "string", "object"],
     "minimum": 0,
     "pattern": r"^[0-9]+(\s*-\s*[0-9]+)?$",
-    "additionalProperties": False,
-    "minProperties": 1,
-    "properties": {
-        "min": {"type": "integer", "minimum": 0, "description": "At least so many."},
-        "max": {"type": "integer", "minimum": 0, "description": "At most so many."},
-    },
+    **_bounds("integer", "so many", "minimum"),
     "must": 'a whole number, a range such as "3-5", or a map of min and max',
 }
 FACTOR = {
@@ -135,12 +143,7 @@ FACTOR = {
         "type": ["number", "string", "object"],
         "exclusiveMinimum": 0,
         "pattern": r"^[0-9]+(\.[0-9]+)?(\s*-\s*[0-9]+(\.[0-9]+)?)?$",
-        "additionalProperties": False,
-        "minProperties": 1,
-        "properties": {
-            "min": {"type": "number", "exclusiveMinimum": 0, "description": "At least this factor."},
-            "max": {"type": "number", "exclusiveMinimum": 0, "description": "At most this factor."},
-        },
+        **_bounds("number", "this factor", "exclusiveMinimum"),
         "must": 'a factor of 1 or more, a range such as "2-3.5", or a map of min and max',
     },
     "must": "the name of another case, or a map of its name and the factor",
@@ -148,12 +151,7 @@ FACTOR = {
 FIGURE = {
     "type": ["string", "object"],
     "pattern": r"^[0-9]+(\.[0-9]+)?\s*-\s*[0-9]+(\.[0-9]+)?$",
-    "additionalProperties": False,
-    "minProperties": 1,
-    "properties": {
-        "min": {"type": "number", "minimum": 0, "description": "At least this figure."},
-        "max": {"type": "number", "minimum": 0, "description": "At most this figure."},
-    },
+    **_bounds("number", "this figure", "minimum"),
     "must": 'a range such as "10-12.5", or a map of min and max',
 }
 NAMES = {

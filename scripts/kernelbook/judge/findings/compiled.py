@@ -11,6 +11,7 @@ from kernelbook.judge.clock import bounds_by_process
 from kernelbook.judge.findings.costs import (
     CpuCost,
     TimeRange,
+    began_inside,
     cpu_cost,
     cpu_note,
     cpu_paced,
@@ -135,8 +136,7 @@ def graph_breaks(scene: Scene) -> Iterator[Finding]:
     split = scene.split
     if len(regions) < 2:
         return
-    inside = [(call.start_us, call.start_us + call.duration_us) for call in regions]
-    between = [op.name for op in scene.facts.ops if "::" in op.name and not _covered(op.start_us, inside)]
+    between = [op.name for op in scene.facts.ops if "::" in op.name and not began_inside(op.start_us, regions)]
     common = ", ".join(name for name, _ in Counter(between).most_common(3))
     time_us = split.of_kind(COMPILE) if split else None
     share = part(time_us, split.time_us) if split else None
@@ -150,10 +150,6 @@ def graph_breaks(scene: Scene) -> Iterator[Finding]:
         remedy = "TORCH_LOGS=graph_breaks names each cause; torch.compile(fullgraph=True) refuses them."
     evidence = f"{len(regions)} ranges named Torch-Compiled Region"
     yield Finding("graph-breaks", severity(share), time_us, share, evidence, remedy, text, of=FORWARD, kind=RECOVERABLE)
-
-
-def _covered(start_us: float, spans: Sequence[tuple[float, float]]) -> bool:
-    return any(start <= start_us < end for start, end in spans)
 
 
 @rule("recompiled", "a frame was compiled more than once")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from kernelbook.cases import Activity, CallTotal, CaseFacts, median, medians_by_process
+from kernelbook.cases import Activity, Call, CallTotal, CaseFacts, median, medians_by_process
 from kernelbook.judge.clock import bound_of
 from kernelbook.judge.findings.rules import CPU, DEVICE, RECOVERABLE, SPENT, Finding, Scene
 from kernelbook.kernel_names import UNKNOWN
@@ -105,6 +105,11 @@ def process_medians(figures: Mapping[tuple[int, int], float]) -> dict[int, float
     """Process -> median over its forwards; ``figures``: by (process, index)."""
     usual = medians_by_process((process, figure) for (process, _), figure in figures.items())
     return {process: time or 0.0 for process, time in usual.items()}
+
+
+def began_inside(start_us: float, ranges: Iterable[Call]) -> bool:
+    """Whether a time of the forward lies in one of these of its calls."""
+    return any(each.start_us <= start_us < each.start_us + each.duration_us for each in ranges)
 
 
 # --- device time -----------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from statistics import mean
 
 from kernelbook.cases import Activity, CaseFacts
 from kernelbook.judge.cost_model import GemmCost, gemm_costs
-from kernelbook.judge.cost_model.gemm import COLUMN_MAJOR
+from kernelbook.judge.cost_model.gemm import ALIGNED_BYTES, COLUMN_MAJOR
 from kernelbook.judge.findings.costs import maker, note, positions, process_medians
 from kernelbook.judge.findings.rules import Finding, Scene, in_cases, rule, subjects
 from kernelbook.judge.occupancy import theoretical_occupancy
@@ -248,8 +248,6 @@ FLASH_ATTENTION_2 = re.compile(r"\bflash_(fwd|bwd)_\w*kernel")
 #: Major compute capability -> FlashAttention for it, and the instructions that older kernels lack.
 NEWER_ATTENTION = {9: "FlashAttention 3", 10: "FlashAttention 4"}
 NEWER_INSTRUCTIONS = {9: "wgmma", 10: "tcgen05.mma"}
-#: Bytes of a row for which cuBLAS has kernels of the newest architecture.
-ALIGNMENT_BYTES = 16
 
 
 def _newer(scene: Scene, older: Sequence[Activity], capability: int) -> str:
@@ -258,11 +256,11 @@ def _newer(scene: Scene, older: Sequence[Activity], capability: int) -> str:
         return f"{NEWER_ATTENTION[capability]} and SDPA's CUDNN_ATTENTION backend have kernels for this device."
     places = positions(older)
     for gemm in gemm_costs(scene.facts):
-        elements = ALIGNMENT_BYTES // ELEMENT_SIZES.get(gemm.compute_type or "", 4)
-        odd = [f"{name} = {getattr(gemm, name)}" for name in ("m", "n", "k") if getattr(gemm, name) % elements]
+        elements = ALIGNED_BYTES // ELEMENT_SIZES.get(gemm.compute_type or "", 4)
+        odd = [f"{side} = {size}" for side, size in gemm.unaligned("mnk", elements).items()]
         if gemm.position in places and odd:
             return (
-                f"Pad {' and '.join(odd)} to a multiple of {elements}: rows that are not aligned to {ALIGNMENT_BYTES} "
+                f"Pad {' and '.join(odd)} to a multiple of {elements}: rows that are not aligned to {ALIGNED_BYTES} "
                 "bytes exclude the kernels for this device."
             )
     instructions = NEWER_INSTRUCTIONS.get(capability)

@@ -7,19 +7,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from kernelbook.cases import Activity, Call
+from kernelbook.cases import Activity
 from kernelbook.judge.cost_model import GemmCost, Launched, gemm_costs, launched
+from kernelbook.judge.cost_model.gemm import ALIGNED_BYTES
 from kernelbook.judge.cost_model.roof import time_at
 from kernelbook.judge.cost_model.shapes import ELEMENT_BYTES, Operand, operands
 from kernelbook.judge.findings.attention_backends import MATH, fused_backend
-from kernelbook.judge.findings.costs import described, part, positions, severity, total
+from kernelbook.judge.findings.copies import casts
+from kernelbook.judge.findings.costs import began_inside, described, part, percent, positions, severity, total
 from kernelbook.judge.findings.rules import DEVICE, RECOVERABLE, SPENT, Finding, Scene, rule
+from kernelbook.kernel_names.model import UNKNOWN, element
 from kernelbook.text.units import duration, plural, significant
 
 #: Work below this share of the device time is not reported.
 LEAST_SHARE = 0.05
-#: Tensor cores want rows of whole 16 bytes (NVIDIA, Matrix Multiplication Background User's Guide).
-ALIGNED_BYTES = 16
 #: Padded sizes are multiples of this many elements, whole tiles of most kernels.
 PAD_TO = 64
 #: A product is slow below this share of its roof, where the roof is known.
@@ -58,8 +59,7 @@ def unaligned_product(scene: Scene) -> Iterator[Finding]:
     """cuBLAS falls back to kernels that load one element at a time."""
     for gemm, activity, kind in _products(scene):
         step = ALIGNED_BYTES // ELEMENT_BYTES[kind]
-        sides = {"N": gemm.n, "K": gemm.k}
-        odd = {name: size for name, size in sides.items() if size % step}
+        odd = {side.upper(): size for side, size in gemm.unaligned("nk", step).items()}
         fast = gemm.share_of_roof is not None and gemm.share_of_roof >= SLOW_BELOW
         current = activity.decoded.architecture is not None and activity.decoded.architecture == _device(scene)
         if step < 2 or not odd or fast or current:
@@ -120,8 +120,8 @@ def tail_wave(scene: Scene) -> Iterator[Finding]:
             saved = activity.duration_us * lost
             text = (
                 f"The product of {gemm.m} x {gemm.n} x {gemm.k} on {activity.label} takes {whole} waves, and its last "
-                f"wave fills {fill:.0%} of the device."
-            ).replace("%", " %")
+                f"wave fills {percent(fill)} of the device."
+            )
             remedy = "Change the batch, or try torch.compile(mode='max-autotune'), which times other tiles."
             yield from _device_finding(scene, "tail-wave", [activity], saved, text, remedy)
 
@@ -142,7 +142,7 @@ def _kind(pair: Launched) -> str | None:
 
 
 def _rate(gemm: GemmCost) -> str:
-    share = f", {gemm.share_of_roof:.0%} of its roof".replace("%", " %") if gemm.share_of_roof else ""
+    share = f", {percent(gemm.share_of_roof)} of its roof" if gemm.share_of_roof else ""
     return f" ({significant(gemm.tflops)} TFLOP/s{share})" if gemm.tflops else ""
 
 
@@ -157,7 +157,9 @@ def _device(scene: Scene) -> str | None:
 
 
 def _type(kind: str) -> str:
-    return {"c10::BFloat16": "bf16", "c10::Half": "fp16", "float": "fp32", "double": "fp64"}.get(kind, kind)
+    """The type as kernel names spell it; a type that none of them has as it is."""
+    name = element(kind)
+    return kind if name == UNKNOWN else name
 
 
 # --- casts and layouts -----------------------------------------------------------------------------------------------
@@ -167,12 +169,12 @@ def _type(kind: str) -> str:
 def casts_of_forward(scene: Scene) -> Iterator[Finding]:
     """Summed over the forward, without casts inside a chain (unfused-chain) and around products (fp32-gemm)."""
     chained = {pair.activity.position for chain in _chains(scene) for pair, _ in chain}
-    casts = [(pair, *types) for pair in launched(scene.facts) if (types := _cast(pair))]
-    casts = [cast for cast in casts if cast[0].activity.position not in chained]
-    work = [pair.activity for pair, _, _ in casts]
+    outside = {cast.position: cast for cast in casts(scene) if cast.position not in chained}
+    work = [activity for activity in scene.kernels if activity.position in outside]
     if not work or any(MATH in activity.ops for activity in work):
         return
-    ways = dict.fromkeys(f"{_type(source)} to {_type(target)}" for _, source, target in casts)
+    in_order = [outside[activity.position] for activity in work]
+    ways = dict.fromkeys(f"{_type(cast.source)} to {_type(cast.target)}" for cast in in_order)
     by_autocast = all(not (a.ops and a.ops[0] in ("aten::to", "aten::_to_copy", "aten::copy_")) for a in work)
     text = (
         f"{plural(len(work), 'cast')} ({', '.join(ways)}) {'takes' if len(work) == 1 else 'take'} "
@@ -185,14 +187,6 @@ def casts_of_forward(scene: Scene) -> Iterator[Finding]:
             "not hold them, as it does for leaves that require a gradient."
         )
     yield from _device_finding(scene, "casts", work, total(work), text, remedy)
-
-
-def _cast(pair: Launched) -> tuple[str, str] | None:
-    """(type read, type written) of a copy kernel that converts; the inputs of the op are (target, source)."""
-    tensors = [o for o in operands(pair.op) or () if o is not None] if pair.op.name == "aten::copy_" else []
-    if pair.activity.category != "kernel" or len(tensors) < 2 or tensors[0].kind == tensors[1].kind:
-        return None
-    return tensors[1].kind, tensors[0].kind
 
 
 @rule("layout-copies", "kernels that change the memory layout take over 5 % of the device time")
@@ -280,23 +274,21 @@ def _chains(scene: Scene) -> Iterator[list[tuple[Launched, Operand]]]:
     A run that casts take more than half of is left to the rule `casts`.
     """
     chain: list[tuple[Launched, Operand]] = []
+    converting = {cast.position for cast in casts(scene)}
     optimizers = [c for c in scene.facts.calls if c.name.startswith("Optimizer.")]
     for pair in [*launched(scene.facts), None]:
-        joins = pair is not None and pair.activity.family in CHAINED and pair.alone and not _inside(pair, optimizers)
-        tensor = _largest(operands(pair.op)) if pair and joins else None
+        joins = pair is not None and pair.activity.family in CHAINED and pair.alone
+        updates = pair is not None and began_inside(pair.op.start_us, optimizers)
+        tensor = _largest(operands(pair.op)) if pair and joins and not updates else None
         fits = tensor is not None and (not chain or _same_rows(tensor, chain[0][1]))
         if pair is not None and tensor is not None and fits:
             chain.append((pair, tensor))
             continue
-        casts = total([link.activity for link, _ in chain if _cast(link)])
-        if len(_whole(chain)) >= LEAST_CHAIN and casts <= 0.5 * total([link.activity for link, _ in chain]):
+        work = [link.activity for link, _ in chain]
+        cast_us = total(activity for activity in work if activity.position in converting)
+        if len(_whole(chain)) >= LEAST_CHAIN and cast_us <= 0.5 * total(work):
             yield chain
         chain = [(pair, tensor)] if pair is not None and tensor is not None else []
-
-
-def _inside(pair: Launched, ranges: Sequence[Call]) -> bool:
-    """Whether the op began within one of the ranges of the same step."""
-    return any(r.start_us <= pair.op.start_us < r.start_us + r.duration_us for r in ranges)
 
 
 def _largest(tensors: Iterable[Operand | None] | None) -> Operand | None:

@@ -106,7 +106,7 @@ def data_loading(scene: Scene) -> Iterator[Finding]:
     if split and idle >= LEAST_SHARE * split.time_us:
         text = f"The device is idle for {duration(idle)} while the DataLoader makes the next batch."
         remedy = "Use num_workers, prefetch_factor and pin_memory=True, or do the work of the dataset beforehand."
-        yield _finding("data-loading", split, idle, text, remedy, _names(split, DATA))
+        yield _finding("data-loading", split, idle, text, remedy, _names(split, DATA), kind=SPENT)
 
 
 @rule("optimizer-on-cpu", "the device waits for the CPU work of the optimizer for over 5 % of the forward")
@@ -145,12 +145,9 @@ def compiled_in_forward(scene: Scene) -> Iterator[Finding]:
 def cpu_op(scene: Scene) -> Iterator[Finding]:
     """Most often an op on CPU tensors: a launch takes some 10 µs."""
     split = scene.split
-    sums: dict[str, tuple[float, int]] = {}
-    for cause in split.causes if split else ():
-        if cause.kind == OP and cause.op:
-            time_us, count = sums.get(cause.op, (0.0, 0))
-            sums[cause.op] = time_us + cause.time_us, count + cause.count
-    for op, (time_us, _) in sums.items():
+    ops = dict.fromkeys(cause.op for cause in split.causes if cause.kind == OP and cause.op) if split else ()
+    for op in ops:
+        time_us = _time(split, OP, op)
         calls = max(sum(call.name == op for call in scene.facts.calls), 1)
         if split and time_us >= 0.2 * split.time_us and time_us / calls > 200:
             text = f"{op} runs on the CPU for {duration(time_us)} while the device is idle."
@@ -167,7 +164,7 @@ def python_time(scene: Scene) -> Iterator[Finding]:
     if split and idle >= 0.2 * split.time_us and idle / launches > 100:
         text = f"The device is idle for {duration(idle)} while Python runs between the ops."
         remedy = "Move the work out of the forward; profile with with_stack=True or py-spy to see which code it is."
-        yield _finding("python-time", split, idle, text, remedy, "no op and no CUDA call is open")
+        yield _finding("python-time", split, idle, text, remedy, "no op and no CUDA call is open", kind=SPENT)
 
 
 # --- remedies ---------------------------------------------------------------------------------------------------------
@@ -178,10 +175,8 @@ def blocking_calls(facts: CaseFacts) -> list[Wait]:
 
     Empty without device activities.
     """
-    forward = facts.representative
-    if forward is None or forward.start_us is None or not facts.on_device:
-        return []
-    return [wait for wait in TimeLine(facts, forward).waits() if wait.kind in WAIT_REMEDIES]
+    line = TimeLine.of(facts)
+    return [wait for wait in line.waits() if wait.kind in WAIT_REMEDIES] if line else []
 
 
 def wait_remedy(wait: Wait) -> str:
@@ -199,10 +194,16 @@ def wait_remedy(wait: Wait) -> str:
 
 
 def _finding(
-    name: str, split: TimeSplit, time_us: float, text: str, remedy: str, evidence: str, where: tuple[int, ...] = ()
+    name: str,
+    split: TimeSplit,
+    time_us: float,
+    text: str,
+    remedy: str,
+    evidence: str,
+    where: tuple[int, ...] = (),
+    kind: str = RECOVERABLE,
 ) -> Finding:
     share = part(time_us, split.time_us)
-    kind = SPENT if name in ("python-time", "data-loading") else RECOVERABLE
     return Finding(name, severity(share), time_us, share, evidence, remedy, text, where, FORWARD, kind)
 
 
