@@ -1,7 +1,7 @@
-"""Judge a night against those before it, and remember what was said so that it is said once.
+"""Judge a night against those before it, and remember each change, so that it is reported once.
 
-Prints what is new. The exit status is 0 whatever is found, unless --exit-status asks for 3 (a change), 4 (a failure) or
-5 (both).
+Prints what is new. The exit status is 0 whatever the verdict, unless --exit-status asks for 3 (a change), 4 (a
+failure) or 5 (both).
 
 Example:
   python scripts/detect_changes.py --history history --night 2026-11-29
@@ -28,17 +28,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--history", type=Path, required=True, help="folder of the history")
     parser.add_argument("--night", help="the night to judge (default: the last one)")
     parser.add_argument("--rules", type=json.loads, default={}, help="JSON: keys of `history` in config.yaml")
-    parser.add_argument("--output", type=Path, help="JSON file that gets what was found as well")
+    parser.add_argument("--output", type=Path, help="JSON file that gets the verdict as well")
     parser.add_argument("--exit-status", action="store_true", help="exit with 3, 4 or 5 as the nightly does")
     args = parser.parse_args(argv)
     store = Store(args.history)
-    found = judge_night(store, args.night, rules_of(args.rules))
-    judged = found.as_json(utc_now())
-    store.write_events(found.edition, judged)
+    verdict = judge_night(store, args.night, rules_of(args.rules))
+    judged = verdict.as_json(utc_now())
+    store.write_events(verdict.edition, judged)
     if args.output:
         write_json(args.output, judged)
-    print("\n".join(said(found)))
-    return found.exit_status if args.exit_status else 0
+    print("\n".join(verdict_lines(verdict)))
+    return verdict.exit_status if args.exit_status else 0
 
 
 def judge_night(store: Store, night: str | None, rules: Rules) -> NightVerdict:
@@ -56,20 +56,22 @@ def judge_night(store: Store, night: str | None, rules: Rules) -> NightVerdict:
     return judge(history, night, judged, store.names, rules, damaged_events)
 
 
-def said(found: NightVerdict) -> Iterator[str]:
-    """What was found, a line each."""
-    yield f"{found.edition}: {found.compared} series compared, {found.insufficient} with too little history"
-    for event in found.events:
+def verdict_lines(verdict: NightVerdict) -> Iterator[str]:
+    """The verdict of a night as lines for the terminal."""
+    yield f"{verdict.edition}: {verdict.compared} series compared, {verdict.insufficient} with too little history"
+    for event in verdict.events:
         if event.kind == "failure":
-            continue  # told below, with those that failed before too
+            continue  # listed below, with those that failed before too
         where = " ".join(part for part in (event.run, event.case) if part)
-        yield f"{'change' if event in found.alerts else 'note'}: {event.night} {where}: {event.text}".replace("  ", " ")
+        yield f"{'change' if event in verdict.alerts else 'note'}: {event.night} {where}: {event.text}".replace(
+            "  ", " "
+        )
         yield from (f"    {cause}" for cause in event.reasons)
-    for suspect in found.suspects:
+    for suspect in verdict.suspects:
         yield f"suspect: {suspect.run} {suspect.case}: {suspect.text}"
-    for item in found.failed:
+    for item in verdict.failed:
         yield f"failed: {item.run} {item.case or '(the whole run)'}: {item.reason}"
-    for damaged in found.damaged:
+    for damaged in verdict.damaged:
         yield f"damaged and set aside: {damaged['file']}: {damaged['reason']}"
 
 

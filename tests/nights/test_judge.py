@@ -229,7 +229,7 @@ def test_other_parameters_start_a_new_series(nights: Nights) -> None:
 def test_why_a_series_starts_anew_is_one_line(nights: Nights) -> None:
     nights.play(2)
     (judgement,) = nights.play(1, params='{"batch": 64}')
-    lines = list(detect_changes.said(judgement))
+    lines = list(detect_changes.verdict_lines(judgement))
     assert [line for line in lines if '{"batch": 64}' in line] == [lines[1]]
 
 

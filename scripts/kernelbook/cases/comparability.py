@@ -40,7 +40,7 @@ def refusal(a: Setting, b: Setting) -> str | None:
     for name, mine, theirs, must_be_known in _pairs(a, b):
         if mine != theirs:
             differ = "differ" if name == "parameters" else "differs"
-            return f"the {name} {differ}: {_shown(mine)} and {_shown(theirs)}"
+            return f"the {name} {differ}: {_setting_text(mine)} and {_setting_text(theirs)}"
         if mine is None and must_be_known:
             return f"the {name} is not known"
     return None
@@ -68,7 +68,7 @@ def _threads(number: int | None) -> str | None:
     return None if number is None else str(number)
 
 
-def _shown(value: str | None) -> str:
+def _setting_text(value: str | None) -> str:
     if value is None:
         return "unknown"
     if not value.startswith("{"):

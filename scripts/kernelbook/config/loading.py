@@ -95,14 +95,14 @@ class Config:
 
     def run(self, name: str) -> RunSpec:
         """The run with this name. Raises KeyError."""
-        return _named(self.runs, name)
+        return _by_name(self.runs, name)
 
     def case(self, name: str) -> CaseSpec:
         """The case with this name. Raises KeyError."""
-        return _named(self.cases, name)
+        return _by_name(self.cases, name)
 
 
-def _named(specs: Sequence[Any], name: str) -> Any:
+def _by_name(specs: Sequence[Any], name: str) -> Any:
     for spec in specs:
         if spec.name == name:
             return spec
@@ -174,7 +174,7 @@ def _recorded_names(settings: Mapping[str, Any], places: Places | None) -> list[
     if places is None or not isinstance(runs, Mapping):
         return []
     named = [spec.get("recorded") for spec in runs.values() if isinstance(spec, Mapping)]
-    folders = [places.root / places.named(folder) for folder in named if isinstance(folder, str)]
+    folders = [places.root / places.locate(folder) for folder in named if isinstance(folder, str)]
     return [name for folder in folders if os.path.isdir(folder) for name in recorded_cases(folder)]
 
 

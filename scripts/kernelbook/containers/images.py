@@ -180,7 +180,7 @@ def _fetched(image: Image, key: str) -> Identity:
         command = [runtime(), "pull", "--force", os.fspath(part), address]
     else:
         command = [runtime(), "build", "--force", os.fspath(part), os.fspath(image.source or image.where)]
-    done, lines = _said(command)
+    done, lines = _run_and_log(command)
     if done != 0:
         part.unlink(missing_ok=True)
         raise ImageError(_why(image, key, lines))
@@ -191,8 +191,8 @@ def _fetched(image: Image, key: str) -> Identity:
     return identity
 
 
-def _said(command: Sequence[str]) -> tuple[int, list[str]]:
-    """Run a command with all it says going to stderr; returns its exit status and the lines that say something."""
+def _run_and_log(command: Sequence[str]) -> tuple[int, list[str]]:
+    """Run a command and copy its output to stderr; returns its exit status and the lines that are not empty."""
     known = passwords_in(command[-1])
     print(without_secrets(f"{' '.join(command[:2])}: {command[-1]}", known), file=sys.stderr, flush=True)
     try:

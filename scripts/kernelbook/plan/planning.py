@@ -60,7 +60,7 @@ class Plan:
 
     def source_of(self, run: RunSpec) -> Path:
         """The folder or file that `run.where` names: in the working folder, else among the project's own."""
-        return Places(self.root, self.home).named(run.where)
+        return Places(self.root, self.home).locate(run.where)
 
     def runs_with_cases(self) -> tuple[RunSpec, ...]:
         """All runs but the published ones."""

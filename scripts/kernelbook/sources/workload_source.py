@@ -21,7 +21,7 @@ class Places:
         """Path of a file of the project: relative if the checkout is the working folder, otherwise absolute."""
         return path if self.home == self.root else (self.home / path).as_posix()
 
-    def named(self, path: str) -> Path:
+    def locate(self, path: str) -> Path:
         """A file or folder named in the configuration."""
         if Path(path).is_absolute() or os.path.exists(self.root / path):
             return Path(path)
