@@ -1,60 +1,17 @@
-"""Print what kernel names state: family, element type, tensor cores, architecture, tile and layout.
-
-NAME is a kernel's name, mangled or demangled, as a trace or Nsight shows it; - reads one name a line from standard
-input. Each name gives one sentence, with --json one object on a line, null where the name does not state a field:
-  name          unchanged
-  family        GEMM, attention, softmax, elementwise, copy/cast, fill/mask, reduction, communication, other or unknown
-  dtype         fp64, fp32, tf32, fp16, bf16, fp8, int8 ..., or 16-bit if it may be fp16 or bf16
-  tensor_cores  yes or no
-  arch          the architecture that it was built for: sm90, gfx942
-  tile          the tile of one block, rows x columns x depth; for attention, queries x keys
-  layout        letters of the two operands, then of the result: t transposed, n not
-
-Examples:
-  python scripts/kernel_name.py nvjet_sm90_tst_64x8_64x16_1x2_h_bz_bias_TNT
-  jq -r '.traceEvents[] | select(.cat == "kernel").name' trace.json | sort -u | python scripts/kernel_name.py --json -
-"""
+"""`kernelbook name`, from a checkout in which nothing is installed."""
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Sequence
 
+from kernelbook.cli import run_command
 from kernelbook.command import run
-from kernelbook.kernel_names import UNKNOWN, KernelName, decode
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print what each name states; 0 whatever the names are."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", nargs="+", metavar="NAME", help="a kernel's name; - reads names from standard input")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line for each name")
-    args = parser.parse_args(argv)
-    names = [line.rstrip("\n") for name in args.name for line in (sys.stdin if name == "-" else [name])]
-    for kernel in map(decode, names):
-        print(json.dumps(_stated(kernel)) if args.json else _visible(kernel.sentence))
-    return 0
-
-
-def _visible(sentence: str) -> str:
-    from kernelbook.text.formatting import visible
-
-    return visible(sentence)
-
-
-def _stated(kernel: KernelName) -> dict[str, str | None]:
-    fields = {
-        "name": kernel.name,
-        "family": kernel.family,
-        "dtype": kernel.element_type,
-        "tensor_cores": kernel.tensor_cores,
-        "arch": kernel.architecture,
-        "tile": kernel.tile,
-        "layout": kernel.layout,
-    }
-    return {key: None if value == UNKNOWN and key not in ("name", "family") else value for key, value in fields.items()}
+    words = sys.argv[1:] if argv is None else argv
+    return run_command("name", words, prog="python scripts/kernel_name.py")
 
 
 if __name__ == "__main__":

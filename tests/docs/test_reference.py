@@ -7,6 +7,7 @@ import jsonschema
 import pytest
 import yaml
 
+from kernelbook.cli import COMMANDS as CLI_COMMANDS
 from kernelbook.reference import reference_pages
 from kernelbook.reference.commands import help_of
 from kernelbook.reference.tables_page import described, edition_tables
@@ -54,9 +55,17 @@ def test_nothing_is_described_that_no_table_has():
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_shows_an_example_of_itself(command):
-    text = help_of(ROOT / "scripts" / command)
+    text = help_of(ROOT / "scripts", [command])
     assert "Example" in text
     assert f"python scripts/{command}" in text
+
+
+@pytest.mark.parametrize("command", CLI_COMMANDS)
+def test_every_subcommand_shows_an_example_and_its_exit_statuses(command):
+    text = help_of(ROOT / "scripts", [command])
+    assert f"  kernelbook {command} " in text.partition("Example")[2]
+    assert "Exit status: 0" in text
+    assert command in help_of(ROOT / "scripts", [])
 
 
 def test_summary_json_of_the_example_report_fits_its_schema():

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import summarize_trace
+from kernelbook.cli import summarize as cli_summarize
 from tests.helpers.patience import LONG
 from tests.trace.made_trace import annotation, forward, kernel, kineto, launch, op, write
 
@@ -352,7 +353,7 @@ def keys_of(schema):
 def test_the_help_and_the_reference_name_every_key_of_the_json(root):
     wanted = set(keys_of(SCHEMA))
     assert {"rank", "notes", "self_device_time_us"} <= wanted
-    for text in (summarize_trace.__doc__, (root / "docs" / "reference" / "commands.md").read_text()):
+    for text in (cli_summarize.__doc__, (root / "docs" / "reference" / "commands.md").read_text()):
         assert wanted - set(re.findall(r"\w+", text)) == set()
 
 

@@ -5,30 +5,48 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+
+from kernelbook.cli import COMMANDS
 
 INTRO = """# Commands
 
-Output of `--help` for each command. The workflow calls most of them; `summarize_trace.py`, `profile_case.py` and the
-commands for nights are also useful on their own. An error is one line; `KERNELBOOK_TRACEBACK=1` in the environment
-shows the traceback.
+Output of `--help` for each command. `pip install .` gives the command `kernelbook`; in a checkout without it,
+`PYTHONPATH=scripts python -m kernelbook` is the same. The scripts are what the workflow calls; `profile_case.py` and
+those for nights are also useful on their own. An error is one line; `KERNELBOOK_TRACEBACK=1` in the environment shows
+the traceback.
 
 """
+SAME = {"summarize_trace.py": "summarize", "kernel_name.py": "name"}
 WIDTH = "100"
 
 
 def commands_page(scripts: Path) -> str:
-    """The help of every command in the folder, in the order of names."""
-    parts = [INTRO]
+    """The help of `kernelbook`, of its subcommands, and of every script in the folder, in the order of names."""
+    parts = [INTRO, _part("kernelbook", help_of(scripts, [])), *(_subcommand(scripts, name) for name in COMMANDS)]
     for script in sorted(scripts.glob("*.py")):
-        parts.append(f"## {script.name}\n\n```text\n{help_of(script)}\n```\n\n")
+        if script.name in SAME:
+            parts.append(f"## {script.name}\n\n`kernelbook {SAME[script.name]}` without an installation.\n\n")
+        else:
+            parts.append(_part(script.name, help_of(scripts, [script.name])))
     return "".join(parts).rstrip("\n") + "\n"
 
 
-def help_of(script: Path) -> str:
-    """Output of --help in a terminal of fixed width."""
-    environment = {**os.environ, "COLUMNS": WIDTH, "NO_COLOR": "1", "PYTHON_COLORS": "0"}
+def _subcommand(scripts: Path, name: str) -> str:
+    return _part(f"kernelbook {name}", help_of(scripts, [name]))
+
+
+def _part(title: str, text: str) -> str:
+    return f"## {title}\n\n```text\n{text}\n```\n\n"
+
+
+def help_of(scripts: Path, words: Sequence[str]) -> str:
+    """Output of --help in a terminal of fixed width. words: a script of the folder, or words after `kernelbook`."""
+    environment = {**os.environ, "COLUMNS": WIDTH, "NO_COLOR": "1", "PYTHON_COLORS": "0", "PYTHONPATH": str(scripts)}
+    is_script = bool(words) and words[0].endswith(".py")
+    command = [scripts / words[0], *words[1:]] if is_script else ["-m", "kernelbook", *words]
     done = subprocess.run(
-        [sys.executable, script, "--help"], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, *command, "--help"], env=environment, capture_output=True, text=True, check=True
     )
     return done.stdout.rstrip()

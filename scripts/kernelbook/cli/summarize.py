@@ -1,0 +1,108 @@
+"""Summarize torch.profiler traces: what ran on the device, launched by what, per annotation.
+
+Needs no GPU and no torch. TRACE is a file (plain or gzipped, also a damaged or cut one) or a folder, of which every
+*.json and *.json.gz is read. Ranks of one job are recognised by their names (job_rank0.json, rank_0/, 0/, torch's own
+HOST_PID.TIME.pt.trace.json) and by what the files say inside; ranks that are missing or there twice are reported.
+
+Ranges are record_function's. --annotation chooses some by their name, or by a glob where no range has that very name.
+ProfilerStep#N spans are the profiler's own: they are ranges only where --annotation chooses them and no other range.
+For people, each name has a line: of ranges inside one another the outermost, names that differ in numbers alone
+together (* stands for the numbers), and a line for each kind of work where ranges of a name ran different kernels.
+
+--json prints one object a line for each trace. Times are in microseconds; null is what the file does not tell, as is
+every device figure of a file without device activities. Its schema is scripts/kernelbook/trace/trace.schema.json. Its
+keys, in this order:
+  schema     1; keys are only ever added at the end
+  source     the file, as it was given
+  device     name of the first device
+  truncated  whether the file ends too early
+  warnings   what to know before trusting the figures: code, count (of events or ranges), message
+  totals     of the whole file: kernels, memcpys, memsets, launches (calls that started any), attributed, unattributed
+             (activities whose launch is in the file, and the others), device_time_us (sum), device_busy_us (union),
+             implausible_us (how much of device_time_us cannot be: take it off)
+  ranges     the chosen ranges, else all, each with what is nested: annotation, index (of those of its name), kernels,
+             memcpys, memsets, launches, cpu_time_us, device_time_us, device_busy_us, inferred (some work was launched
+             by another thread)
+  kernels    of the whole file, one per name and category: name, category, count, total_us, median_us, min_us, max_us
+  ops        of the whole file, one per name: name, count, cpu_time_us, self_cpu_time_us (without what it calls),
+             device_time_us, self_device_time_us (what it launched itself), kernels
+  rank       of a distributed job; null where nothing says so
+  notes      what is odd about the file, as warnings: graph launches, several streams, no ops, an old schema ...
+  range_kernels, range_ops  with --annotation: as kernels and ops, of the chosen ranges alone
+
+Examples:
+  %(prog)s trace.json.gz
+  %(prog)s runs/ --annotation 'mlp_*' --output tables/
+  %(prog)s rank0.json rank1.json --json | jq .totals
+
+Exit status: 0 all read; 2 a named file cannot be read (the others are printed all the same), or bad arguments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernelbook.summarize.summary import Summary
+
+_OUTPUT = (
+    "write each trace's tables there as Parquet and CSV; in the CSV, a name that a spreadsheet would take for a "
+    "formula gets a leading apostrophe"
+)
+_OF_NAMES = "the whole name is matched, case included"
+_CHOSEN = "only ranges of that name, or else those whose name matches; also 'ProfilerStep#*'"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("trace", type=Path, nargs="+", metavar="TRACE", help="trace files or folders of them")
+    parser.add_argument("--annotation", metavar="GLOB", help=_CHOSEN)
+    parser.add_argument("--json", action="store_true", help="one JSON object a line for each trace")
+    parser.add_argument("--output", type=Path, metavar="DIR", help=_OUTPUT)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print a summary of each trace; the exit status as in the module's text."""
+    from kernelbook.summarize.batch import Failure, find_jobs, progress_bar, run_jobs
+    from kernelbook.summarize.summary import Summary
+
+    jobs = find_jobs(args.trace, args.output)
+    with progress_bar(len(jobs)) as progress:
+        results = list(run_jobs(jobs, args.annotation, progress)) if jobs else []
+    failures = [result for result in results if isinstance(result, Failure)]
+    for failure in failures:
+        _print_error(f"skipped: {failure.message}" if failure.skippable else failure.message)
+    status = 0 if all(failure.skippable for failure in failures) else 2
+    summaries = [result for result in results if isinstance(result, Summary)]
+    if not summaries and not status:
+        _print_error(f"{', '.join(map(str, args.trace))}: no trace found; name a file or another folder")
+        return 2
+    if summaries and args.annotation is not None and not any(summary.ranges for summary in summaries):
+        _print_error(f"no range matches --annotation {args.annotation!r} ({_OF_NAMES})")
+    _print(summaries, args.json)
+    return status
+
+
+def _print_error(message: str) -> None:
+    """Print one line on stderr, safe for any file name."""
+    from kernelbook.text.formatting import visible
+
+    print(visible(message), file=sys.stderr)
+
+
+def _print(summaries: Sequence[Summary], as_json: bool) -> None:
+    from kernelbook.summarize.batch import relate
+
+    related = relate(summaries)
+    if as_json:
+        for summary in related:
+            print(summary.to_json())
+        return
+    from kernelbook.summarize.terminal import output_console, show
+
+    console = output_console()
+    for summary in related:
+        show(console, summary)
