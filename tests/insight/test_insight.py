@@ -147,7 +147,7 @@ def test_tables_have_their_keys_and_one_type_a_column(insight: Insight) -> None:
         *("kind", "time_low_us", "time_high_us", "cases"),
     ]  # fmt: skip
     scopes = tables["comparisons"].column("scope").to_pylist()
-    assert {"summary", "activity", "op"} == set(scopes)
+    assert {"summary", "activity", "op", "cause"} == set(scopes)
     gemm_rows = [row for row in tables["costs"].to_pylist() if row["scope"] == "GEMM" and row["case"] == "mlp-eager"]
     assert [row["n"] for row in gemm_rows] == [3072, 3072, 768]
 

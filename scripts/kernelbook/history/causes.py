@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
+from kernelbook.cases import Activity
 from kernelbook.history.series import Series
+from kernelbook.judge.alignment import Step, align_names, align_op_names
 from kernelbook.kernel_names import decode
 from kernelbook.text.formatting import clip
 
@@ -39,26 +40,40 @@ def shorten(name: str) -> str:
     return clip(name, _SHORT)
 
 
-def sequence_changes(before: Sequence[str], after: Sequence[str], noun: str, *, brief: bool = False) -> list[str]:
-    """Differences of two sequences of names, one line each: replaced, added, removed.
+def kernel_changes(before: Sequence[str], after: Sequence[str], *, brief: bool = False) -> list[str]:
+    """How the kernels of two nights differ, one line a difference: replaced, fused, split, added, removed.
 
-    Kernels are decoded, followed by the name in brackets unless `brief`; if both decode to the same words, by name
-    only.
+    Kernels are aligned as in every comparison (`judge.alignment`). They are decoded, followed by the name in brackets
+    unless `brief`; if both sides decode to the same words, by name only.
     """
-    describe_name = shorten if noun != "kernel" else describe if brief else _kernel
-    lines = []
-    for kind, a, b, c, d in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        if kind == "equal":
-            continue
-        pairs = min(b - a, d - c)
-        for old, new in zip(before[a:b], after[c:d], strict=False):
-            describe_pair = shorten if describe_name(old) == describe_name(new) else describe_name
-            lines.append(f"{noun} replaced: {describe_pair(old)} → {describe_pair(new)}")
-        lines += [f"{noun} removed: {describe_name(name)}" for name in before[a + pairs : b]]
-        lines += [f"{noun} added: {describe_name(name)}" for name in after[c + pairs : d]]
-    if lines and sorted(before) == sorted(after):
-        return [f"the same {noun}s in another order"]
-    return list(dict.fromkeys(lines))
+    steps = [step for step in align_names(before, after) if step.kind != "same"]
+    if steps and sorted(before) == sorted(after):
+        return ["the same kernels in another order"]
+    return list(dict.fromkeys(_step_text(step, describe if brief else _kernel) for step in steps))
+
+
+def _step_text(step: Step, describe_name: Callable[[str], str]) -> str:
+    old, new = (_joined(map(describe_name, _names(side))) for side in (step.a, step.b))
+    if old == new:
+        old, new = (_joined(map(shorten, _names(side))) for side in (step.a, step.b))
+    noun = "kernels" if step.kind == "fused" else "kernel"
+    return f"{noun} {step.kind}: {' → '.join(filter(None, (old, new)))}"
+
+
+def _names(activities: Sequence[Activity]) -> list[str]:
+    return [activity.name for activity in activities]
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return " + ".join(texts)
+
+
+def op_changes(before: Sequence[str], after: Sequence[str]) -> list[str]:
+    """How the ops of two nights differ, one line an op: added or removed."""
+    if sorted(before) == sorted(after):
+        return ["the same ops in another order"]
+    steps = align_op_names(before, after)
+    return list(dict.fromkeys(f"op {step.kind}: {shorten(name)}" for step in steps for name in step.names))
 
 
 def _kernel(name: str) -> str:

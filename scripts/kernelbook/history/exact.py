@@ -44,13 +44,13 @@ def _identity_event(
     kind = changed[0].removesuffix("_id")
     why: list[str] = []
     brief: list[str] = []
-    for column, noun in (("kernels", "kernel"), ("ops", "op")):
-        if f"{column}_id" in changed:
-            before = _last_recorded(series, f"{column}_id", at)
-            old = () if before is None else _names(histories, series, before, names, column)
-            new = _names(histories, series, at, names, column)
-            why += causes.sequence_changes(old, new, noun)
-            brief += causes.sequence_changes(old, new, noun, brief=True)
+    if "kernels_id" in changed:
+        both = _names_around(histories, series, at, names, "kernels")
+        why += causes.kernel_changes(*both)
+        brief += causes.kernel_changes(*both, brief=True)
+    if "ops_id" in changed:
+        lines = causes.op_changes(*_names_around(histories, series, at, names, "ops"))
+        why, brief = why + lines, brief + lines
     why += causes.count_changes(series, at, ("memcpys", "memsets", "launches")) if kind != "warnings" else []
     if "warnings" in changed:
         before = _last_recorded(series, "warnings", at)
@@ -94,6 +94,15 @@ def _lasting(warnings: Collection[str]) -> set[str]:
 def _last_recorded(series: Series, name: str, at: int) -> int | None:
     """The last position before `at` where the value was recorded."""
     return next((position for position in range(at - 1, -1, -1) if series.facts[name][position] is not None), None)
+
+
+def _names_around(
+    histories: Histories, series: Series, at: int, names: Names, column: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of the last night that recorded any, and of the night at `at`."""
+    before = _last_recorded(series, f"{column}_id", at)
+    old = () if before is None else _names(histories, series, before, names, column)
+    return old, _names(histories, series, at, names, column)
 
 
 def _names(histories: Histories, series: Series, at: int, names: Names, column: str) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from kernelbook.cases import Activity, Call
 from kernelbook.judge.fusions import Placed, base_op, fusions
@@ -106,6 +107,8 @@ def _adds_instead(step: Step) -> bool:
 #: Matched activities are `changed` if their times differ by this share and by this time.
 CHANGED_FROM = 0.1
 CHANGED_FROM_US = 1.0
+T = TypeVar("T")
+Run = tuple[str, Sequence[T]]
 Pair = tuple[int | None, int | None]
 SizesOf = Mapping[int, Sizes]  # position of an activity -> sizes of its op's tensors
 Key = tuple[str, str, str, tuple[str, ...], tuple[str, ...], Sizes]  # name, category, family, ops, op path, sizes
@@ -159,6 +162,12 @@ def align(
     return in_epilogues(moved(_steps(a, b, pairs, undone, positions)))
 
 
+def align_names(a: Sequence[str], b: Sequence[str]) -> list[Step]:
+    """The alignment of kernels of which only the names are known, in the order of their start; times are 0."""
+    one, other = ([Activity(place, "kernel", name, None, 0.0) for place, name in enumerate(names)] for names in (a, b))
+    return align(one, other)
+
+
 def _fused(activities: Sequence[Activity]) -> bool:
     """Whether some kernels combine several ops."""
     return any(activity.decoded.library == "Triton" or activity.family == "attention" for activity in activities)
@@ -206,14 +215,21 @@ def _steps(
 
 def align_ops(a: Sequence[Call], b: Sequence[Call]) -> list[OpStep]:
     """Runs of ops that only one side calls, by name, in order of start."""
-    matcher = difflib.SequenceMatcher(None, [c.name for c in a], [c.name for c in b], autojunk=False)
-    steps = []
-    for tag, a0, a1, b0, b1 in matcher.get_opcodes():
-        if tag in ("delete", "replace"):
-            steps.append(_op_step("removed", a[a0:a1]))
-        if tag in ("insert", "replace"):
-            steps.append(_op_step("added", b[b0:b1]))
-    return steps
+    return [_op_step(kind, calls) for kind, calls in _one_sided(a, b, [c.name for c in a], [c.name for c in b])]
+
+
+def align_op_names(a: Sequence[str], b: Sequence[str]) -> list[OpStep]:
+    """As `align_ops`, of ops of which only the names are known; times are 0."""
+    return [OpStep(kind, tuple(names), 0.0) for kind, names in _one_sided(a, b, a, b)]
+
+
+def _one_sided(a: Sequence[T], b: Sequence[T], names_a: Sequence[str], names_b: Sequence[str]) -> list[Run[T]]:
+    """(removed or added, its items) for each run of items that only one side has."""
+    matcher = difflib.SequenceMatcher(None, names_a, names_b, autojunk=False)
+    runs: list[Run[T]] = []
+    for _, a0, a1, b0, b1 in (code for code in matcher.get_opcodes() if code[0] != "equal"):
+        runs += [(kind, items) for kind, items in (("removed", a[a0:a1]), ("added", b[b0:b1])) if items]
+    return runs
 
 
 def _op_step(kind: str, calls: Sequence[Call]) -> OpStep:

@@ -1,9 +1,7 @@
-"""Two cases, or one case in two runs, compared: which device work differs, and what that costs.
+"""Two cases, or one case in two runs, compared: the one model of a comparison.
 
-The ratio is that of median unprofiled forward times. Its interval is a percentile bootstrap (Efron and Tibshirani,
-1993) over processes, and over forwards within each process. The test is that of Mann and Whitney over the medians of
-processes, because forwards of one process are not independent. A change counts with p < 0.002 and a size of 3 % or
-more; if the whole interval is within 3 %, the times are about equal. Too few processes for the test vote (`votes`).
+`kernelbook diff`, the report and the nights use it: which device work differs and what that costs (`alignment`), the
+figures side by side (`side_by_side`), the time by cause (`time_split`), and the ratio of forward times (`ratios`).
 """
 
 from __future__ import annotations
@@ -17,103 +15,13 @@ import numpy as np
 from kernelbook.cases import Activity, Call, CaseFacts, comparability
 from kernelbook.judge.alignment import OpStep, Step, align, align_ops, rest_us
 from kernelbook.judge.fusions import base_op
+from kernelbook.judge.ratios import Ratio, ratio_of, ratio_text
+from kernelbook.judge.side_by_side import CauseChange, FigureChange, cause_changes, figure_changes
 from kernelbook.judge.tensor_sizes import conversions, tensor_sizes
-from kernelbook.judge.votes import (
-    ABOUT_EQUAL,
-    ABOUT_EQUAL_BELOW,
-    FASTER,
-    PROCESSES_DIFFER,
-    SLOWER,
-    by_process,
-    vote,
-)
+from kernelbook.judge.time_split import TimeSplit
+from kernelbook.judge.votes import ABOUT_EQUAL, PROCESSES_DIFFER, by_process, vote
 from kernelbook.kernel_names import UNKNOWN, same_type
 from kernelbook.text.units import at_border, duration, plural
-
-MIN_PROCESSES = 7
-P_BELOW = 0.002
-BOOTSTRAPS = 2000
-NO_DIFFERENCE, NOT_TESTED = "no difference shown", "not tested"
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """Forward time of b over that of a: ratio of medians, 95 % interval, and the result of the test.
-
-    verdict: slower, faster, about equal, processes differ, no difference shown, or not tested (one process on a side).
-    ``split``: how the processes vote if they differ.
-    """
-
-    ratio: float
-    low: float | None
-    high: float | None
-    p_value: float | None
-    verdict: str
-    split: str = ""
-
-
-def ratio_of(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> Ratio | None:
-    """Ratio of medians with interval and test; None if a side has no forward times.
-
-    a, b: unprofiled forward times (n,) in µs for each process.
-    """
-    if not a or not b:
-        return None
-    centre = _median_of(b) / _median_of(a)
-    low, high = _interval(a, b)
-    medians = [float(np.median(x)) for x in a], [float(np.median(x)) for x in b]
-    if min(len(a), len(b)) < MIN_PROCESSES:
-        voted = vote(medians[1], medians[0]) if min(len(a), len(b)) > 1 else None
-        return Ratio(centre, low, high, None, voted.verdict if voted else NOT_TESTED, voted.split if voted else "")
-    from scipy import stats  # takes a second to import; few editions have enough processes
-
-    p_value = float(stats.mannwhitneyu(*medians, alternative="two-sided").pvalue)
-    if low is not None and high is not None and max(abs(low - 1), abs(high - 1)) < ABOUT_EQUAL_BELOW:
-        verdict = ABOUT_EQUAL
-    elif p_value < P_BELOW and abs(centre - 1) >= ABOUT_EQUAL_BELOW:
-        verdict = SLOWER if centre > 1 else FASTER
-    else:
-        verdict = NO_DIFFERENCE
-    return Ratio(centre, low, high, p_value, verdict)
-
-
-def _median_of(processes: Sequence[np.ndarray]) -> float:
-    return float(np.median([np.median(times) for times in processes]))
-
-
-def _interval(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> tuple[float | None, float | None]:
-    """95 % interval of the ratios of resampled medians; None if a side has a single forward."""
-    if min(sum(map(len, a)), sum(map(len, b))) < 2:
-        return None, None
-    random = np.random.default_rng(0)
-    ratios = _resampled(b, random) / _resampled(a, random)
-    low, high = np.percentile(ratios, [2.5, 97.5])
-    return float(low), float(high)
-
-
-def _resampled(processes: Sequence[np.ndarray], random: np.random.Generator) -> np.ndarray:
-    """BOOTSTRAPS medians: processes drawn with replacement, and forwards within each."""
-    chosen = random.integers(len(processes), size=(BOOTSTRAPS, len(processes)))
-    medians = np.empty(chosen.shape)
-    for which, times in enumerate(processes):
-        places = np.argwhere(chosen == which)
-        draws = times[random.integers(len(times), size=(len(places), len(times)))]
-        medians[places[:, 0], places[:, 1]] = np.median(draws, axis=1)
-    return np.median(medians, axis=1)
-
-
-def ratio_text(ratio: Ratio) -> str:
-    """A sentence with the ratio and the conclusion; it has an interval only if both sides have enough processes."""
-    text = f"Unprofiled forward time: {ratio.ratio:.3f} x"
-    if ratio.verdict == NOT_TESTED:
-        return f"{text}; not tested: one process on a side."
-    if ratio.p_value is None:
-        by_vote = {ABOUT_EQUAL: ABOUT_EQUAL, PROCESSES_DIFFER: f"{PROCESSES_DIFFER}, {ratio.split}"}
-        return f"{text}, {by_vote.get(ratio.verdict, f'{ratio.verdict} in all pairs of processes')}."
-    if ratio.low is not None:
-        text += f" (95 % interval {ratio.low:.3f} to {ratio.high:.3f})"
-    return f"{text}: {ratio.verdict} (p = {ratio.p_value:.2g})."
-
 
 MOST_STEPS = 6
 #: Differences of device time below this, in µs, are not reported.
@@ -122,11 +30,23 @@ NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight",
 
 
 @dataclass(frozen=True)
+class ActivityCounts:
+    """Activities by what became of them. same: of one name on both sides, however long. more: only b has them; less:
+    only a. other: steps in which work of a is done by other kernels of b (replaced, fused, split).
+    """
+
+    same: int
+    more: int
+    less: int
+    other: int
+
+
+@dataclass(frozen=True)
 class Comparison:
     """b against a.
 
-    ``refused``: why times cannot be compared, None if they can. ``sentences``: the differences in words. ``rest_us``:
-    see `rest_us`, None if times cannot be compared.
+    refused: why times cannot be compared, None if they can. sentences: the differences in words. rest_us: see
+    `rest_us`, None if times cannot be compared. causes: the time by cause; empty where it is not known or refused.
     """
 
     a: CaseFacts
@@ -137,6 +57,24 @@ class Comparison:
     ratio: Ratio | None
     sentences: tuple[str, ...]
     rest_us: float | None = None
+    causes: tuple[CauseChange, ...] = ()
+
+    @property
+    def counts(self) -> ActivityCounts:
+        """How many activities are the same, more, less or other."""
+        return activity_counts(self.steps)
+
+    @property
+    def same_work(self) -> bool | None:
+        """Whether both ran the same activities in one order; None where a side has none to compare."""
+        if not self.a.on_device or not self.b.on_device:
+            return None
+        return all(step.kind in ("same", "changed") for step in self.steps)
+
+    @property
+    def figures(self) -> tuple[FigureChange, ...]:
+        """The figures of both, side by side."""
+        return figure_changes(self.a, self.b)
 
     @property
     def title(self) -> str:
@@ -147,8 +85,19 @@ class Comparison:
         return f"{self.b.case} against {self.a.case}{runs}"
 
 
-def compare(a: CaseFacts, b: CaseFacts) -> Comparison:
-    """The comparison of b with a; kernels are compared even if times cannot be."""
+def activity_counts(steps: Sequence[Step]) -> ActivityCounts:
+    """The counts of an alignment."""
+    kinds: Counter[str] = Counter()
+    for step in steps:
+        kinds[step.kind] += max(len(step.a), len(step.b)) if step.kind in ("added", "removed") else 1
+    other = kinds["replaced"] + kinds["fused"] + kinds["split"]
+    return ActivityCounts(kinds["same"] + kinds["changed"], kinds["added"], kinds["removed"], other)
+
+
+def compare(
+    a: CaseFacts, b: CaseFacts, split_a: TimeSplit | None = None, split_b: TimeSplit | None = None
+) -> Comparison:
+    """The comparison of b with a; kernels are compared even if times cannot be. Without splits there are no causes."""
     refused = refusal(a, b)
     steps: tuple[Step, ...] = ()
     if a.on_device and b.on_device:
@@ -160,7 +109,8 @@ def compare(a: CaseFacts, b: CaseFacts) -> Comparison:
     ratio = None if refused else ratio_of(_samples(a), _samples(b))
     sentences = tuple(_sentences(a, b, refused, steps, both, ratio))
     rest = rest_us(_longer_us(a, b), steps) if both else None
-    return Comparison(a, b, refused, steps, op_steps, ratio, sentences, rest)
+    causes = () if refused else cause_changes(split_a, split_b)
+    return Comparison(a, b, refused, steps, op_steps, ratio, sentences, rest, causes)
 
 
 def refusal(a: CaseFacts, b: CaseFacts) -> str | None:

@@ -113,7 +113,9 @@ def judge_edition(
     )
     findings = tuple(finding for run, of_run in runs.items() for finding in find_in_run(of_run, ceilings[run]))
     costs = {key: _cost(f, runs[f.run], ceilings[f.run]) for key, f in measured.items() if f.status == "ok"}
-    comparisons = tuple(compare(a, b) for a, b in pairs(runs, expect, headline, baseline_run))
+    comparisons = tuple(
+        compare(a, b, costs[a.key].split, costs[b.key].split) for a, b in pairs(runs, expect, headline, baseline_run)
+    )
     words = opening_words(OpeningMaterial(runs, judged, findings, comparisons, tuple(headline)))
     listed = tuple(ceiling for run, of_run in runs.items() for ceiling in used_ceilings(of_run, used[run]))
     return Insight(judged, findings, comparisons, costs, listed, tuple(words))

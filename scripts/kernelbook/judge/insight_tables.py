@@ -77,13 +77,19 @@ def cost_rows(forward: ForwardCost, kernels: Iterable[KernelCost], gemms: Iterab
 
 
 def comparison_rows(comparison: Comparison) -> list[Row]:
-    """A row of summary, one for each difference of activities and one for the rest of it, one for each of ops."""
+    """A row of summary, one for each difference of activities and one for the rest of it, one for each of ops, and one
+    for each kind of cause.
+    """
     a, b = comparison.a, comparison.b
     pair = {"run_a": a.run, "case_a": a.case, "run_b": b.run, "case_b": b.case}
     rows = [_summary(comparison)]
     rows += [_step_row(step, a.device_time_us) for step in comparison.steps if step.kind != "same"]
     rows += _rest_row(comparison)
     rows += [_op_row(op) for op in comparison.op_steps]
+    rows += [
+        {"scope": "cause", "kind": c.kind, "time_a_us": c.time_a_us, "time_b_us": c.time_b_us, "delta_us": c.delta_us}
+        for c in comparison.causes
+    ]
     return [{**pair, **row} for row in rows]
 
 

@@ -1,0 +1,100 @@
+"""The ratio of two cases' forward times, with an interval and a test.
+
+The ratio is that of median unprofiled forward times. Its interval is a percentile bootstrap (Efron and Tibshirani,
+1993) over processes, and over forwards within each process. The test is that of Mann and Whitney over the medians of
+processes, because forwards of one process are not independent. A change counts with p < 0.002 and a size of 3 % or
+more; if the whole interval is within 3 %, the times are about equal. Too few processes for the test vote (`votes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernelbook.judge.votes import ABOUT_EQUAL, ABOUT_EQUAL_BELOW, FASTER, PROCESSES_DIFFER, SLOWER, vote
+
+MIN_PROCESSES = 7
+P_BELOW = 0.002
+BOOTSTRAPS = 2000
+NO_DIFFERENCE, NOT_TESTED = "no difference shown", "not tested"
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Forward time of b over that of a: ratio of medians, 95 % interval, and the result of the test.
+
+    verdict: slower, faster, about equal, processes differ, no difference shown, or not tested (one process on a side).
+    ``split``: how the processes vote if they differ.
+    """
+
+    ratio: float
+    low: float | None
+    high: float | None
+    p_value: float | None
+    verdict: str
+    split: str = ""
+
+
+def ratio_of(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> Ratio | None:
+    """Ratio of medians with interval and test; None if a side has no forward times.
+
+    a, b: unprofiled forward times (n,) in µs for each process.
+    """
+    if not a or not b:
+        return None
+    centre = _median_of(b) / _median_of(a)
+    low, high = _interval(a, b)
+    medians = [float(np.median(x)) for x in a], [float(np.median(x)) for x in b]
+    if min(len(a), len(b)) < MIN_PROCESSES:
+        voted = vote(medians[1], medians[0]) if min(len(a), len(b)) > 1 else None
+        return Ratio(centre, low, high, None, voted.verdict if voted else NOT_TESTED, voted.split if voted else "")
+    from scipy import stats  # takes a second to import; few editions have enough processes
+
+    p_value = float(stats.mannwhitneyu(*medians, alternative="two-sided").pvalue)
+    if low is not None and high is not None and max(abs(low - 1), abs(high - 1)) < ABOUT_EQUAL_BELOW:
+        verdict = ABOUT_EQUAL
+    elif p_value < P_BELOW and abs(centre - 1) >= ABOUT_EQUAL_BELOW:
+        verdict = SLOWER if centre > 1 else FASTER
+    else:
+        verdict = NO_DIFFERENCE
+    return Ratio(centre, low, high, p_value, verdict)
+
+
+def _median_of(processes: Sequence[np.ndarray]) -> float:
+    return float(np.median([np.median(times) for times in processes]))
+
+
+def _interval(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> tuple[float | None, float | None]:
+    """95 % interval of the ratios of resampled medians; None if a side has a single forward."""
+    if min(sum(map(len, a)), sum(map(len, b))) < 2:
+        return None, None
+    random = np.random.default_rng(0)
+    ratios = _resampled(b, random) / _resampled(a, random)
+    low, high = np.percentile(ratios, [2.5, 97.5])
+    return float(low), float(high)
+
+
+def _resampled(processes: Sequence[np.ndarray], random: np.random.Generator) -> np.ndarray:
+    """BOOTSTRAPS medians: processes drawn with replacement, and forwards within each."""
+    chosen = random.integers(len(processes), size=(BOOTSTRAPS, len(processes)))
+    medians = np.empty(chosen.shape)
+    for which, times in enumerate(processes):
+        places = np.argwhere(chosen == which)
+        draws = times[random.integers(len(times), size=(len(places), len(times)))]
+        medians[places[:, 0], places[:, 1]] = np.median(draws, axis=1)
+    return np.median(medians, axis=1)
+
+
+def ratio_text(ratio: Ratio) -> str:
+    """A sentence with the ratio and the conclusion; it has an interval only if both sides have enough processes."""
+    text = f"Unprofiled forward time: {ratio.ratio:.3f} x"
+    if ratio.verdict == NOT_TESTED:
+        return f"{text}; not tested: one process on a side."
+    if ratio.p_value is None:
+        by_vote = {ABOUT_EQUAL: ABOUT_EQUAL, PROCESSES_DIFFER: f"{PROCESSES_DIFFER}, {ratio.split}"}
+        return f"{text}, {by_vote.get(ratio.verdict, f'{ratio.verdict} in all pairs of processes')}."
+    if ratio.low is not None:
+        text += f" (95 % interval {ratio.low:.3f} to {ratio.high:.3f})"
+    return f"{text}: {ratio.verdict} (p = {ratio.p_value:.2g})."

@@ -1,0 +1,141 @@
+"""Figures side by side: of two cases, of one case before and after a boundary, and of their time by cause."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kernelbook.judge.alignment import Step, align_names
+from kernelbook.judge.time_line import DEVICE_KINDS, IDLE_KINDS
+from kernelbook.judge.time_split import TimeSplit
+from kernelbook.text.formatting import size
+from kernelbook.text.units import NOT_AVAILABLE, duration, significant
+
+TIME, BYTES, COUNT, NUMBER = "µs", "bytes", "count", ""
+#: Figures that two sides are compared by: column of the table `cases` -> unit.
+FIGURES = {
+    "kernels": COUNT,
+    "memcpys": COUNT,
+    "memsets": COUNT,
+    "launches": COUNT,
+    "device_time_us": TIME,
+    "device_busy_us": TIME,
+    "forward_time_us": TIME,
+    "cpu_time_us": TIME,
+    "first_call_us": TIME,
+    "peak_memory_bytes": BYTES,
+    "relative_error": NUMBER,
+}
+#: Figures that are equal where the same work was done: a difference needs no statistics.
+EXACT = ("kernels", "memcpys", "memsets", "launches", "peak_memory_bytes")
+
+
+@dataclass(frozen=True)
+class FigureChange:
+    """One figure of a and of b, by the name of its column; None where it was not measured."""
+
+    name: str
+    a: float | None
+    b: float | None
+
+    @property
+    def unit(self) -> str:
+        """µs, bytes, count, or nothing."""
+        return FIGURES.get(self.name, NUMBER)
+
+    @property
+    def title(self) -> str:
+        """The name in words: `device time`."""
+        return self.name.removesuffix("_us").removesuffix("_bytes").replace("_", " ")
+
+    @property
+    def ratio(self) -> float | None:
+        """b over a; None where one is missing or a is 0."""
+        return self.b / self.a if self.a and self.b is not None else None
+
+    @property
+    def differs(self) -> bool:
+        """Whether both sides have the figure and it is not the same."""
+        return self.a is not None and self.b is not None and self.a != self.b
+
+    def texts(self) -> tuple[str, str]:
+        """The figure of a and of b, with its unit."""
+        return self._text(self.a), self._text(self.b)
+
+    def _text(self, value: float | None) -> str:
+        if value is None:
+            return NOT_AVAILABLE
+        if self.unit == TIME:
+            return duration(value)
+        return size(value) if self.unit == BYTES else f"{value:,.0f}" if self.unit == COUNT else significant(value, 2)
+
+
+def figure_changes(a: object, b: object) -> tuple[FigureChange, ...]:
+    """The FIGURES that at least one side has. a, b: a case, or a mapping from the names of columns to values."""
+    changes = (FigureChange(name, _value(a, name), _value(b, name)) for name in FIGURES)
+    return tuple(change for change in changes if change.a is not None or change.b is not None)
+
+
+def _value(side: object, name: str) -> float | None:
+    value = side.get(name) if isinstance(side, Mapping) else getattr(side, name, None)
+    return None if value is None or value != value else value
+
+
+@dataclass(frozen=True)
+class CauseChange:
+    """The time of one kind of cause in a forward of a and of b, µs. idle: the device is idle meanwhile."""
+
+    kind: str
+    idle: bool
+    time_a_us: float
+    time_b_us: float
+
+    @property
+    def delta_us(self) -> float:
+        """Time of b minus time of a."""
+        return self.time_b_us - self.time_a_us
+
+
+def cause_changes(a: TimeSplit | None, b: TimeSplit | None) -> tuple[CauseChange, ...]:
+    """The time of each kind of cause on both sides, the largest difference first; the differences add up to that of
+    the forwards. Empty where a side has no split, or where one is of unprofiled forwards and the other of a trace.
+    """
+    if a is None or b is None or a.source != b.source:
+        return ()
+    changes = [
+        CauseChange(kind, kind in IDLE_KINDS, a.of_kind(kind), b.of_kind(kind)) for kind in (*DEVICE_KINDS, *IDLE_KINDS)
+    ]
+    used = [change for change in changes if change.time_a_us or change.time_b_us]
+    return tuple(sorted(used, key=lambda change: -abs(change.delta_us)))
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """One case before and after a boundary: another driver, GPU, image or torch.
+
+    causes: what the boundary is, `driver 580.1 → 590.2`. figures: those of both sides. steps: the kernels, aligned by
+    their names; those of kind `same` left out.
+    """
+
+    causes: tuple[str, ...]
+    figures: tuple[FigureChange, ...]
+    steps: tuple[Step, ...]
+
+    def figure(self, name: str) -> FigureChange | None:
+        """The figure of that name; None where neither side has it."""
+        return next((figure for figure in self.figures if figure.name == name), None)
+
+
+def crossing(
+    causes: Sequence[str],
+    before: Mapping[str, float | None],
+    after: Mapping[str, float | None],
+    kernels: tuple[Sequence[str], Sequence[str]] = ((), ()),
+) -> Crossing:
+    """Figures of the last nights before a boundary against those after it, with the boundary as the cause.
+
+    before, after: name of a column of FIGURES -> value, as medians over nights. kernels: the names of the kernels of
+    one forward before and after, in the order of their start.
+    """
+    steps = tuple(step for step in align_names(*kernels) if step.kind != "same")
+    return Crossing(tuple(causes), figure_changes(before, after), steps)
