@@ -9,7 +9,7 @@ SCRIPTS = PLAN.ours("scripts")
 CORES = workflow.resource_settings.cores
 AT_ONCE = measurements_at_once(CORES, CONFIG.device, os.environ.get("CUDA_VISIBLE_DEVICES"))
 CODE = PLAN.digest_of_code()
-READING_CODE = PLAN.digest_of_code(without=("edition", "history", "judge", "reference", "report", "summarize"))
+READING_CODE = PLAN.digest_of_code(without=("cli", "edition", "history", "judge", "reference", "report", "summarize"))
 HISTORY = CONFIG.nights.get("history", {}).get("folder", "history")
 
 

@@ -19,6 +19,9 @@ from kernelbook import command
 
 COMMANDS = {
     "summarize": "what ran in traces: totals, ranges, kernels, ops",
+    "top": "kernels over all traces of a folder, by name and by family",
+    "report": "a report of folders of traces: page, Markdown, tables",
+    "check": "mistakes of a configuration; what is odd about a trace, and what it cannot tell",
     "name": "what the name of a kernel says",
 }
 _EXIT_STATUS = "Exit status: 0 done; 1 an error, in one line; 2 bad arguments, or an input that cannot be read."

@@ -41,13 +41,7 @@ Exit status: 0 all read; 2 a named file cannot be read (the others are printed a
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from kernelbook.summarize.summary import Summary
 
 _OUTPUT = (
     "write each trace's tables there as Parquet and CSV; in the CSV, a name that a spreadsheet would take for a "
@@ -66,43 +60,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print a summary of each trace; the exit status as in the module's text."""
-    from kernelbook.summarize.batch import Failure, find_jobs, progress_bar, run_jobs
-    from kernelbook.summarize.summary import Summary
+    from kernelbook.cli.traces import print_error, read_summaries
 
-    jobs = find_jobs(args.trace, args.output)
-    with progress_bar(len(jobs)) as progress:
-        results = list(run_jobs(jobs, args.annotation, progress)) if jobs else []
-    failures = [result for result in results if isinstance(result, Failure)]
-    for failure in failures:
-        _print_error(f"skipped: {failure.message}" if failure.skippable else failure.message)
-    status = 0 if all(failure.skippable for failure in failures) else 2
-    summaries = [result for result in results if isinstance(result, Summary)]
-    if not summaries and not status:
-        _print_error(f"{', '.join(map(str, args.trace))}: no trace found; name a file or another folder")
-        return 2
+    summaries, status = read_summaries(args.trace, args.annotation, args.output)
     if summaries and args.annotation is not None and not any(summary.ranges for summary in summaries):
-        _print_error(f"no range matches --annotation {args.annotation!r} ({_OF_NAMES})")
-    _print(summaries, args.json)
-    return status
-
-
-def _print_error(message: str) -> None:
-    """Print one line on stderr, safe for any file name."""
-    from kernelbook.text.formatting import visible
-
-    print(visible(message), file=sys.stderr)
-
-
-def _print(summaries: Sequence[Summary], as_json: bool) -> None:
-    from kernelbook.summarize.batch import relate
-
-    related = relate(summaries)
-    if as_json:
-        for summary in related:
+        print_error(f"no range matches --annotation {args.annotation!r} ({_OF_NAMES})")
+    if args.json:
+        for summary in summaries:
             print(summary.to_json())
-        return
-    from kernelbook.summarize.terminal import output_console, show
+    elif summaries:
+        from kernelbook.summarize.terminal import output_console, show
 
-    console = output_console()
-    for summary in related:
-        show(console, summary)
+        console = output_console()
+        for summary in summaries:
+            show(console, summary)
+    return status

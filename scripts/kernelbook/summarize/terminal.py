@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections import Counter
@@ -13,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from kernelbook.cases.top_kernels import TopRow
 from kernelbook.kernel_names.labels import short
 from kernelbook.summarize.summary import Summary
 from kernelbook.text.formatting import NOT_AVAILABLE, clip, duration, plural, share, visible
@@ -171,6 +173,49 @@ def _kernel_table(kernels: Sequence[dict[str, Any]], where: str, width: int) -> 
         times = (duration(row[name]) for name in ("median_us", "max_us"))
         table.add_row(Text(label), f"{row['count']:,}", duration(row["total_us"]), share(part), *times)
     return table
+
+
+def top_table(what: str, rows: Sequence[TopRow], total_us: float, limit: int | None, width: int) -> Table:
+    """Names or families over all traces; `total_us` is what shares are of."""
+    count = len(rows) if limit is None else min(limit, len(rows))
+    title = f"Top {count} of {len(rows):,} {what} of all files"
+    table = _table(title, width, "name", "family", "count", "total", "share", "max", "files")
+    shown = labels([row.name for row in rows[:count]], _room(width))
+    for label, row in zip(shown, rows[:count], strict=True):
+        part = share(row.total_us / total_us if total_us else 0.0)
+        family = "" if row.family == row.name else row.family
+        table.add_row(
+            Text(label), family, f"{row.count:,}", duration(row.total_us), part, duration(row.max_us), f"{row.files:,}"
+        )
+    return table
+
+
+def file_table(summaries: Sequence[Summary], limit: int | None, width: int) -> Table:
+    """A row for each trace, by device time; those without any come last."""
+    rows = sorted(summaries, key=lambda each: -(each.totals["device_time_us"] or -1.0))
+    count = len(rows) if limit is None else min(limit, len(rows))
+    folder = _common_folder([each.source for each in rows])
+    below = f" below {visible(folder)}" if folder else ""
+    title = f"{count} of {plural(len(rows), 'file')}{below}"
+    table = _table(title, width, "file", "rank", "kernels", "device time", "device")
+    for each in rows[:count]:
+        kernels = NOT_AVAILABLE if each.totals["kernels"] is None else f"{each.totals['kernels']:,}"
+        rank = "" if each.rank is None else str(each.rank)
+        device = clip(each.device or NOT_AVAILABLE, 32)
+        table.add_row(
+            _name(each.source[len(folder) :].lstrip("/"), width),
+            rank,
+            kernels,
+            duration(each.totals["device_time_us"]),
+            Text(device),
+        )
+    return table
+
+
+def _common_folder(files: Sequence[str]) -> str:
+    """The innermost folder that holds all files; empty if the paths have none in common."""
+    folders = [os.path.dirname(file) for file in files]
+    return os.path.commonpath(folders) if len({os.path.isabs(folder) for folder in folders}) == 1 else ""
 
 
 def _op_table(ops: Sequence[dict[str, Any]], where: str, width: int) -> Table:

@@ -1,0 +1,70 @@
+"""Kernels, memcpys and memsets summed over many traces: by name and by family."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernelbook.kernel_names import decode_activity
+
+
+@dataclass
+class TopRow:
+    """What one name, or one family, ran in all traces.
+
+    name: the kernel's, or the family's. category: kernel, memcpy or memset; None for a family of several.
+    count: activities. total_us: sum of their durations. max_us: the longest. files: the traces that have any.
+    """
+
+    name: str
+    category: str | None
+    family: str
+    count: int = 0
+    total_us: float = 0.0
+    max_us: float = 0.0
+    sources: set[Any] = field(default_factory=set)
+
+    @property
+    def files(self) -> int:
+        return len(self.sources)
+
+    def add(self, source: Any, row: Mapping[str, Any]) -> None:
+        self.count += row["count"]
+        self.total_us += row["total_us"]
+        self.max_us = max(self.max_us, row["max_us"])
+        self.sources.add(source)
+
+    def as_json(self) -> dict[str, Any]:
+        names = ("name", "category", "family", "count", "total_us", "max_us", "files")
+        return {name: getattr(self, name) for name in names}
+
+
+def top_kernels(rows: Iterable[tuple[Any, Mapping[str, Any]]]) -> tuple[list[TopRow], list[TopRow]]:
+    """(by name, by family), each with the longest total first.
+
+    rows: (source, row) pairs; a row has name, category, count, total_us and max_us, a source tells traces apart.
+    memcpys and memsets are families of their own.
+    """
+    names: dict[tuple[str, str], TopRow] = {}
+    families: dict[str, TopRow] = {}
+    for source, row in rows:
+        key = (row["category"], row["name"])
+        if key not in names:
+            names[key] = TopRow(row["name"], row["category"], _family(*key))
+        family = names[key].family
+        if family not in families:
+            families[family] = TopRow(family, row["category"], family)
+        elif families[family].category != row["category"]:
+            families[family].category = None
+        names[key].add(source, row)
+        families[family].add(source, row)
+    return _sorted(names.values()), _sorted(families.values())
+
+
+def _family(category: str, name: str) -> str:
+    return decode_activity(category, name).family if category == "kernel" else category
+
+
+def _sorted(rows: Iterable[TopRow]) -> list[TopRow]:
+    return sorted(rows, key=lambda row: (-row.total_us, row.name))

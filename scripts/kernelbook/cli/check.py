@@ -1,0 +1,134 @@
+"""Check a configuration or traces before you trust them: mistakes, what is odd, and what cannot be known and why.
+
+PATH is a configuration (*.yaml, *.yml), a trace, or a folder of traces. A configuration is checked as the workflow
+checks it, without running anything: all mistakes are listed, each with file, fact and remedy; else what would run. Of a
+trace, "odd" lists what to know before using its figures, and "not known" what the file cannot tell, the reason, and how
+to record a trace that can.
+
+--json prints one object a line for each path; its schema is scripts/kernelbook/cli/check.schema.json.
+
+Examples:
+  %(prog)s config.yaml
+  %(prog)s trace.json.gz
+  %(prog)s traces/ --json | jq 'select(.not_known != [])'
+
+Exit status: 0 all could be read, and no configuration has a mistake; 1 a configuration has mistakes; 2 a path cannot be
+read, or bad arguments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernelbook.summarize.summary import Summary
+
+SCHEMA = 1
+YAML = (".yaml", ".yml")
+
+
+@dataclass(frozen=True)
+class ConfigCheck:
+    """mistakes: of the configuration; plan: what it would run, a line each, where there is none."""
+
+    source: str
+    mistakes: tuple[str, ...]
+    plan: tuple[str, ...]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", type=Path, nargs="+", metavar="PATH", help="configurations, traces, folders of traces")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what was found of each path; the exit status as in the module's text."""
+    configurations = [path for path in args.path if path.suffix.lower() in YAML]
+    status = 0
+    for path in configurations:
+        try:
+            check = check_config(path)
+        except OSError as error:
+            print(f"{path}: cannot be read: {error.strerror}", file=sys.stderr)
+            status = 2
+            continue
+        status = max(status, 1 if check.mistakes else 0)
+        print(_config_json(check) if args.json else _config_text(check))
+    traces = [path for path in args.path if path not in configurations]
+    if traces:
+        from kernelbook.cli.traces import read_summaries
+
+        summaries, unreadable = read_summaries(traces)
+        status = max(status, unreadable)
+        for summary in summaries:
+            print(_trace_json(summary) if args.json else _trace_text(summary))
+    return status
+
+
+def check_config(path: Path) -> ConfigCheck:
+    """Check a configuration as the workflow does. Raises OSError where the file cannot be read."""
+    from kernelbook.config.errors import ConfigError
+    from kernelbook.config.loading import load_config
+    from kernelbook.config.origins import read_sources
+    from kernelbook.config.yaml_text import YamlError, read_yaml
+    from kernelbook.home import home
+    from kernelbook.plan.plan_texts import summary
+    from kernelbook.plan.planning import make_plan
+    from kernelbook.sources.workload_source import Places
+
+    here = Path.cwd()
+    checkout = here if (here / "scripts" / "workloads").is_dir() else home()
+    try:
+        raw = read_yaml(path.read_text(encoding="utf-8"))
+        if not isinstance(raw, dict):
+            return ConfigCheck(str(path), (f"{path}: must hold keys and values, beginning with runs:",), ())
+        sources = read_sources(path, (), {})
+        config = load_config(raw, home() / "workflow" / "schemas", sources, Places(here, checkout))
+        plan = make_plan(config, here, checkout, containers_on=False)
+    except YamlError as error:
+        return ConfigCheck(str(path), tuple(f"{path}: {problem}" for problem in error.problems), ())
+    except UnicodeDecodeError as error:
+        return ConfigCheck(str(path), (f"{path}: no YAML: {error}",), ())
+    except ConfigError as error:
+        return ConfigCheck(str(path), error.problems, ())
+    return ConfigCheck(str(path), (), tuple(summary(plan).splitlines()))
+
+
+def _config_json(check: ConfigCheck) -> str:
+    return json.dumps({"schema": SCHEMA, "kind": "configuration", **asdict(check)})
+
+
+def _config_text(check: ConfigCheck) -> str:
+    from kernelbook.text.formatting import plural, visible
+
+    found = plural(len(check.mistakes), "mistake") if check.mistakes else "no mistake"
+    lines = [f"{check.source}: {found}", *(f"  {line}" for line in (*check.mistakes, *check.plan))]
+    return "\n".join(map(visible, lines))
+
+
+def _trace_json(summary: Summary) -> str:
+    from kernelbook.summarize.gaps import gaps
+
+    value = {
+        "schema": SCHEMA,
+        "kind": "trace",
+        "source": summary.source,
+        "odd": [asdict(each) for each in (*summary.warnings, *summary.notes)],
+        "not_known": [asdict(gap) for gap in gaps(summary)],
+    }
+    return json.dumps(value, allow_nan=False)
+
+
+def _trace_text(summary: Summary) -> str:
+    from kernelbook.summarize.gaps import gaps
+    from kernelbook.text.formatting import visible
+
+    odd = [f"  odd, {each.code}: {each.message}" for each in (*summary.warnings, *summary.notes)]
+    unknown = [f"  not known: {gap.missing}: {gap.why}. To have it: {gap.remedy}" for gap in gaps(summary)]
+    lines = [summary.source, *odd, *unknown]
+    return "\n".join(map(visible, lines if odd or unknown else [f"{summary.source}: nothing odd, nothing missing"]))

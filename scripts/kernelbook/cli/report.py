@@ -1,0 +1,147 @@
+"""Make a report of folders of traces: one page, report.md, summary.json and tables, without Snakemake.
+
+Each FOLDER is a run of the report, and each trace, or job of several ranks, a case. A folder may also hold measurements
+of the workflow (CASE/PROCESS/measurement.json). Figures per forward need a record_function range; --annotation names
+the range that is a forward.
+
+--json prints one object about the report; its schema is scripts/kernelbook/cli/report.schema.json.
+
+Examples:
+  %(prog)s traces/
+  %(prog)s before/ after/ -o comparison
+  %(prog)s traces/ --annotation 'ProfilerStep#*'
+
+Exit status: 0 the report stands, with a row and a reason for each file that cannot be read; 1 it could not be made;
+2 bad arguments, such as a folder without traces.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+SCHEMA = 1
+OUTPUT = Path("kernelbook-report")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, nargs="+", metavar="FOLDER", help="folders of traces")
+    parser.add_argument("-o", "--output", type=Path, default=OUTPUT, metavar="DIR",
+                        help=f"folder of the report ({OUTPUT}); a report that is there is replaced")  # fmt: skip
+    parser.add_argument("--annotation", metavar="GLOB", help="name of the ranges that are forwards, or a glob")
+    parser.add_argument("--json", action="store_true", help="one JSON object about the report")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Render the report and print where it is; the exit status as in the module's text."""
+    problem = _problem(args.folder, args.output)
+    if problem:
+        print(f"kernelbook report: {problem}", file=sys.stderr)
+        return 2
+    with _status("reading the traces, and rendering the report"):
+        render_folders(args.folder, args.output, args.annotation)
+    summary = json.loads((args.output / "summary.json").read_text(encoding="utf-8"))
+    if args.json:
+        print(json.dumps(_about(summary, args.output), allow_nan=False))
+    else:
+        print(summary["verdict"]["sentence"])
+        print(f"report: {args.output / 'index.html'}")
+    return 0
+
+
+def render_folders(folders: Sequence[Path], output: Path, annotation: str | None = None) -> None:
+    """Render a report of folders of traces into `output`, replacing the report that is there.
+
+    annotation: name of the ranges that are forwards, or a glob. Raises ConfigError where a folder has no case.
+    """
+    from kernelbook.config.loading import load_config
+    from kernelbook.containers.probe import probe
+    from kernelbook.edition.collect import collect
+    from kernelbook.extraction.run_tables import read_run, readings_of
+    from kernelbook.home import home
+    from kernelbook.plan.plan_texts import inputs_json, plan_json
+    from kernelbook.plan.planning import make_plan
+    from kernelbook.report.rendering import render_report
+
+    settings = _settings(folders, annotation)
+    plan = make_plan(load_config(settings, home() / "workflow" / "schemas"), Path.cwd(), home(), containers_on=False)
+    with tempfile.TemporaryDirectory(prefix="kernelbook-") as scratch:
+        work = Path(scratch)
+        for each in plan.runs:
+            folder = work / each.name
+            folder.mkdir()
+            status = probe(json.loads(plan.run_json(each.name)), Path.cwd())
+            (folder / "run.json").write_text(json.dumps(status), encoding="utf-8")
+            inputs = json.loads(inputs_json(plan, each.name))
+            read_run(readings_of(inputs, status, folder, work / "logs"), "", os.cpu_count() or 1)
+        collect(json.loads(plan_json(plan)), work).write(work / "edition")
+        render_report(work / "edition", output)
+
+
+def _settings(folders: Sequence[Path], annotation: str | None) -> dict[str, Any]:
+    """The configuration of a report with a recorded run for each folder."""
+    runs: dict[str, Any] = {}
+    for folder in folders:
+        name = _run_name(folder, runs)
+        runs[name] = {"recorded": str(folder.resolve())} | ({"annotation": annotation} if annotation else {})
+    return {"edition": next(iter(runs)), "runs": runs}
+
+
+def _run_name(folder: Path, used: Mapping[str, Any]) -> str:
+    """The folder's name in the letters that a run's name may have."""
+    name = re.sub(r"[^a-z0-9.]+", "-", folder.resolve().name.lower()).strip("-.") or "traces"
+    name = name if name[0].isalpha() else f"traces-{name}"
+    number, unused = 1, name
+    while unused in used:
+        number += 1
+        unused = f"{name}-{number}"
+    return unused
+
+
+def _problem(folders: Sequence[Path], output: Path) -> str | None:
+    """What is wrong with the arguments."""
+    from kernelbook.trace.recorded import recorded_cases
+
+    for folder in folders:
+        if folder.is_file():
+            return f"{folder}: is a file: name its folder, or use kernelbook summarize {folder}"
+        if not folder.is_dir():
+            return f"{folder}: no such folder"
+        if not recorded_cases(folder):
+            return f"{folder}: holds no trace (*.json, *.json.gz) and no CASE/PROCESS/measurement.json"
+    if output.is_file() or (output.is_dir() and any(output.iterdir()) and not (output / "summary.json").is_file()):
+        return f"{output}: is not a report, and is not replaced: name another folder with -o"
+    return None
+
+
+def _about(summary: Mapping[str, Any], output: Path) -> dict[str, Any]:
+    cases = summary["cases"]
+    failed = [case for case in cases if case["status"] != "ok"]
+    return {
+        "schema": SCHEMA,
+        "page": str(output / "index.html"),
+        "summary": str(output / "summary.json"),
+        "headline": summary["verdict"]["sentence"],
+        "cases": len(cases),
+        "failed": [{name: case[name] for name in ("run", "case", "reason")} for case in failed],
+    }
+
+
+@contextmanager
+def _status(what: str) -> Iterator[None]:
+    """A line on stderr while the work lasts, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(what):
+        yield

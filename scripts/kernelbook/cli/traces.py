@@ -1,0 +1,57 @@
+"""Traces named on a command line, read for a subcommand; what cannot be read is a line on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernelbook.summarize.batch import Failure
+    from kernelbook.summarize.summary import Summary
+
+MOST_SKIPPED = 3
+
+
+def read_summaries(
+    paths: Sequence[Path], annotation: str | None = None, output: Path | None = None
+) -> tuple[list[Summary], int]:
+    """Summaries of the traces in files and folders, with their ranks, and the exit status: 0, or 2 for a bad file.
+
+    output: folder for the tables of each trace.
+    """
+    from kernelbook.summarize.batch import Failure, find_jobs, progress_bar, relate, run_jobs
+    from kernelbook.summarize.summary import Summary
+
+    jobs = find_jobs(paths, output)
+    with progress_bar(len(jobs)) as progress:
+        results = list(run_jobs(jobs, annotation, progress)) if jobs else []
+    failures = [result for result in results if isinstance(result, Failure)]
+    _print_failures(failures)
+    status = 0 if all(failure.skippable for failure in failures) else 2
+    summaries = relate([result for result in results if isinstance(result, Summary)])
+    if not summaries and not status:
+        print_error(f"{', '.join(map(str, paths))}: no trace found; name a file or another folder")
+        return [], 2
+    return summaries, status
+
+
+def _print_failures(failures: Sequence[Failure]) -> None:
+    """A line for each bad file; of files that are no traces only the first few, then their number."""
+    skipped = 0
+    for failure in failures:
+        skipped += failure.skippable
+        if not failure.skippable:
+            print_error(failure.message)
+        elif skipped <= MOST_SKIPPED:
+            print_error(f"skipped: {failure.message}")
+    if skipped > MOST_SKIPPED:
+        print_error(f"skipped: {skipped - MOST_SKIPPED} more files of these folders that are no traces")
+
+
+def print_error(message: str) -> None:
+    """Print one line on stderr, safe for any file name."""
+    from kernelbook.text.formatting import visible
+
+    print(visible(message), file=sys.stderr)

@@ -1,0 +1,89 @@
+"""`kernelbook check`: mistakes of a configuration, and what a trace cannot tell."""
+
+import json
+
+import jsonschema
+import pytest
+
+from tests.trace.made_trace import forward, kernel, launch, op, write
+
+
+@pytest.fixture
+def check(kernelbook, root):
+    """Run `check --json`; returns the status and the objects, which fit the schema."""
+    schema = json.loads((root / "scripts/kernelbook/cli/check.schema.json").read_text(encoding="utf-8"))
+
+    def of(*paths):
+        status, out, _ = kernelbook("check", "--json", *paths)
+        found = [json.loads(line) for line in out.splitlines()]
+        for each in found:
+            jsonschema.validate(each, schema)
+        return status, found
+
+    return of
+
+
+def test_a_whole_trace_has_nothing_odd_and_nothing_missing(check, kernelbook, tmp_path):
+    file = write(tmp_path / "made.json", forward())
+    assert check(file) == (0, [{"schema": 1, "kind": "trace", "source": str(file), "odd": [], "not_known": []}])
+    assert kernelbook("check", file)[1] == f"{file}: nothing odd, nothing missing\n"
+
+
+@pytest.mark.parametrize(
+    ("events", "missing", "remedy"),
+    [
+        ([op("aten::mm", 0, 5)], "every device figure", "ProfilerActivity.CUDA"),
+        ([op("aten::mm", 0, 5), launch(1, 1)], "every device figure", "permissions"),
+        ([op("aten::mm", 0, 9), launch(1, 1), kernel("gemm", 4, 3, 1)], "figures per forward", "record_function"),
+        ([launch(1, 1), kernel("gemm", 4, 3, 1)], "ops, and which op launched a kernel", "ProfilerActivity.CPU"),
+        ([*forward(), kernel("gemm", 0, 3, 99)], "op and range of 1 device activity", "warm-up"),
+    ],
+)
+def test_what_a_trace_cannot_tell_has_a_reason_and_a_remedy(check, tmp_path, events, missing, remedy):
+    status, (found,) = check(write(tmp_path / "made.json", events))
+    assert status == 0
+    gap = next(gap for gap in found["not_known"] if gap["missing"] == missing)
+    assert remedy in gap["remedy"]
+    assert gap["why"]
+
+
+def test_a_device_without_a_name_and_a_cut_file(check, tmp_path):
+    whole = write(tmp_path / "made.json", forward(), deviceProperties=[]).read_text()
+    (tmp_path / "cut.json").write_text(whole[: whole.index('"relu"')])
+    _, (found,) = check(tmp_path / "cut.json")
+    missing = [gap["missing"] for gap in found["not_known"]]
+    assert "the name of the device" in missing
+    assert "what ran after the end of the file" in missing
+
+
+def test_all_mistakes_of_a_configuration_are_listed(check, tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("runs: {a: {recorded: here, enabld: true}}\ncases: {x: {workload: nope, expct: {}}}\n")
+    status, (found,) = check(file)
+    assert status == 1
+    assert found["plan"] == []
+    assert [line for line in found["mistakes"] if "enabld" in line and "enabled" in line]
+    assert [line for line in found["mistakes"] if "expct" in line and "expect" in line]
+
+
+@pytest.mark.parametrize("text", ["runs: [", "just words", "\tx: 1"])
+def test_a_file_that_is_no_configuration(check, tmp_path, text):
+    file = tmp_path / "mine.yml"
+    file.write_text(text)
+    status, (found,) = check(file)
+    assert (status, len(found["mistakes"])) == (1, 1)
+    assert found["mistakes"][0].startswith(f"{file}: ")
+
+
+def test_a_good_configuration_says_what_would_run(check, tmp_path, recorded_h200):
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"runs: {{h200: {{recorded: {recorded_h200}}}}}\n")
+    status, (found,) = check(file)
+    assert (status, found["mistakes"]) == (0, [])
+    assert [line for line in found["plan"] if line.startswith("run h200") and "21 cases, 63 processes" in line]
+
+
+def test_a_configuration_that_is_not_there(kernelbook, tmp_path):
+    status, _, err = kernelbook("check", tmp_path / "absent.yaml")
+    assert status == 2
+    assert err == f"{tmp_path / 'absent.yaml'}: cannot be read: No such file or directory\n"

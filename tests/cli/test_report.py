@@ -1,0 +1,72 @@
+"""`kernelbook report`: a report of folders of traces without Snakemake."""
+
+import json
+
+import jsonschema
+import pytest
+
+from tests.trace.made_trace import forward, write
+
+
+def test_a_folder_becomes_a_report(kernelbook, folder, tmp_path, root):
+    schema = json.loads((root / "scripts/kernelbook/cli/report.schema.json").read_text(encoding="utf-8"))
+    output = tmp_path / "out"
+    status, out, _ = kernelbook("report", folder, "-o", output, "--json")
+    assert status == 0
+    about = json.loads(out)
+    jsonschema.validate(about, schema)
+    assert (output / "index.html").is_file()
+    assert [(each["run"], each["case"]) for each in about["failed"]] == [("traces", "rows")]
+    summary = json.loads((output / "summary.json").read_text(encoding="utf-8"))
+    kernels = {case["case"]: case["kernels"] for case in summary["cases"]}
+    assert kernels == {"one": 2, "rows": None, "two": None}  # two.json has no range, so no forward
+
+
+def test_two_folders_of_one_name_are_two_runs(kernelbook, tmp_path):
+    for place in ("a", "b"):
+        (tmp_path / place / "2 Traces!").mkdir(parents=True)
+        write(tmp_path / place / "2 Traces!" / "step.json", forward())
+    output = tmp_path / "out"
+    assert kernelbook("report", tmp_path / "a/2 Traces!", tmp_path / "b/2 Traces!", "-o", output)[0] == 0
+    summary = json.loads((output / "summary.json").read_text(encoding="utf-8"))
+    assert [run["run"] for run in summary["runs"]] == ["traces-2-traces", "traces-2-traces-2"]
+
+
+def test_a_report_is_replaced_and_nothing_else_is(kernelbook, folder, tmp_path):
+    output = tmp_path / "out"
+    for _ in range(2):
+        assert kernelbook("report", folder, "-o", output)[0] == 0
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "thesis.tex").write_text("years of work")
+    status, _, err = kernelbook("report", folder, "-o", precious)
+    assert status == 2
+    assert "is not a report" in err
+    assert (precious / "thesis.tex").read_text() == "years of work"
+
+
+@pytest.mark.parametrize(("name", "fact"), [("absent", "no such folder"), ("empty", "holds no trace")])
+def test_folders_without_traces(kernelbook, tmp_path, name, fact):
+    (tmp_path / "empty").mkdir()
+    status, out, err = kernelbook("report", tmp_path / name, "-o", tmp_path / "out")
+    assert (status, out) == (2, "")
+    assert fact in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_instead_of_a_folder_names_the_other_command(kernelbook, folder, tmp_path):
+    status, _, err = kernelbook("report", folder / "one.json", "-o", tmp_path / "out")
+    assert status == 2
+    assert f"kernelbook summarize {folder / 'one.json'}" in err
+
+
+def test_the_annotation_chooses_the_forwards(kernelbook, tmp_path):
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    other = [dict(event, name="other") if event["name"] == "step" else event for event in forward(5000, 10)]
+    write(folder / "made.json", [*forward(), *forward(3000, 20), *other])
+    output = tmp_path / "out"
+    assert kernelbook("report", folder, "-o", output, "--annotation", "oth*")[0] == 0
+    (case,) = json.loads((output / "summary.json").read_text(encoding="utf-8"))["cases"]
+    assert case["kernels"] == 2
+    assert "other" in (output / "report.md").read_text(encoding="utf-8")
