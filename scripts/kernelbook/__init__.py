@@ -1,1 +1,36 @@
-"""Reads traces, attributes, counts, compares, draws and writes; runs outside the containers, without torch."""
+"""Reads what ran on the GPU off torch.profiler traces, and judges it against what was guessed.
+
+For programs: `read`, `expect` and the exceptions below (docs/reference/python.md). Each is imported when it is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kernelbook.api.expectation import BrokenGuess, NotJudged, expect
+    from kernelbook.api.trace import Forward, Trace, read
+    from kernelbook.trace.types import TraceError
+
+__all__ = ["BrokenGuess", "Forward", "NotJudged", "Trace", "TraceError", "expect", "read"]
+
+_MODULES = {
+    "BrokenGuess": "kernelbook.api.expectation",
+    "Forward": "kernelbook.api.trace",
+    "NotJudged": "kernelbook.api.expectation",
+    "Trace": "kernelbook.api.trace",
+    "TraceError": "kernelbook.trace.types",
+    "expect": "kernelbook.api.expectation",
+    "read": "kernelbook.api.trace",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

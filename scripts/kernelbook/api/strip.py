@@ -1,0 +1,42 @@
+"""The kernel strip of one forward as text: a line for each activity, with a bar to scale."""
+
+from __future__ import annotations
+
+from kernelbook.cases import CaseFacts
+from kernelbook.text.formatting import clip, visible
+from kernelbook.text.units import duration, plural
+
+WIDTH = 24
+MOST = 60
+NAME = 60
+_PARTS = " ▏▎▍▌▋▊▉█"  # eighths of a cell
+
+
+def strip_text(facts: CaseFacts, most: int = MOST) -> str:
+    """What the forward of a case ran on the device, in order of start; durations are medians over its forwards.
+
+    A bar is as long as its activity's part of the longest one.
+    """
+    activities = facts.activities
+    if not facts.on_device:
+        return "no device activity in the trace"
+    total = sum(activity.duration_us for activity in activities)
+    what = f"{plural(facts.kernels or 0, 'kernel')}, {plural(facts.memcpys or 0, 'memcpy')}, "
+    lines = [f"{what}{plural(facts.memsets or 0, 'memset')}; {duration(total)} of device time"]
+    longest = max((activity.duration_us for activity in activities), default=0.0)
+    for activity in activities[:most]:
+        family = activity.family if activity.category == "kernel" else activity.category
+        bar = _bar(activity.duration_us / longest if longest else 0.0)
+        op = f"  {visible(activity.op)}" if activity.op else ""
+        name = clip(activity.label, NAME)
+        lines.append(
+            f"{activity.position + 1:>4}  {family:<13}  {bar:<{WIDTH}}  {duration(activity.duration_us):>8}  {name}{op}"
+        )
+    if len(activities) > most:
+        lines.append(f"      and {len(activities) - most} more")
+    return "\n".join(lines)
+
+
+def _bar(share: float) -> str:
+    eighths = max(round(share * WIDTH * 8), 1)
+    return "█" * (eighths // 8) + (_PARTS[eighths % 8] if eighths % 8 else "")
