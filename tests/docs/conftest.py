@@ -29,6 +29,11 @@ class Checkout:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    def python(self, script: str) -> str:
+        """Run Python code in it, with `kernelbook` as if it were installed."""
+        (self.path / "block.py").write_text(script, encoding="utf-8")
+        return self.shell("PYTHONPATH=scripts python block.py")
+
     def shell(self, script: str) -> str:
         """Run a shell script in it and return all that it printed; a step that fails fails the test."""
         places = [str(Path(sys.executable).parent), os.environ["PATH"], str(self.path.parent / "stand-ins")]
@@ -53,8 +58,13 @@ def checkout(root, tmp_path):
     for name in files_of(root):
         (path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(root / name, path / name)
-    stand_in = tmp_path / "stand-ins" / "apptainer"  # for dry runs on machines without the real one
-    stand_in.parent.mkdir()
-    stand_in.write_text("#!/bin/sh\necho apptainer version 1.4.5\n")
-    stand_in.chmod(0o755)
+    stand_ins = tmp_path / "stand-ins"
+    stand_ins.mkdir()
+    # Apptainer for dry runs on machines without it, and the command that `pip install .` gives
+    for name, line in (
+        ("apptainer", "echo apptainer version 1.4.5"),
+        ("kernelbook", f'PYTHONPATH="{path}/scripts" exec python -m kernelbook "$@"'),
+    ):
+        (stand_ins / name).write_text(f"#!/bin/sh\n{line}\n")
+        (stand_ins / name).chmod(0o755)
     return Checkout(path)

@@ -1,7 +1,7 @@
 """The fenced blocks of a Markdown page, with the mark that says how each is tested.
 
 The line before a block is `<!-- test: MARK -->`:
-    run             a shell block, run in a copy of the checkout
+    run             a shell or Python block, run in a copy of the checkout
     dry run         Snakemake calls that are run with --dry-run, since they need a GPU, images or hours
     file NAME       a file, written there
     shows           each line of it must be in what the block before printed
@@ -49,7 +49,7 @@ def work_through(checkout: Any, page: Path) -> None:
     printed = ""
     for block in blocks(page):
         if block.mark == "run":
-            printed = checkout.shell(block.text)
+            printed = checkout.python(block.text) if block.kind == "python" else checkout.shell(block.text)
         elif block.mark == "dry run":
             _run_dry(checkout, block)
         elif block.mark and block.mark.startswith("file "):
