@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from kernelbook.cases import Activity, Call, CaseFacts, Forward
+from kernelbook.judge.cost_model import launched
 from kernelbook.judge.findings import Finding, find
 from tests.insight.insight_recorded import facts_of_folder
 from tests.insight.insight_traces import H200
@@ -137,3 +139,18 @@ def test_planted_faults_are_named_first(shared_dir) -> None:
         assert time_us is None or first.time_us == pytest.approx(time_us, rel=0.02)
     for name in ("p20-one-layer", "p20-two-layers", "ceiling-matmul", "ceiling-copy"):
         assert not [f for f in find(cases[name], cases) if f.severity in ("high", "medium")], name
+
+
+def test_one_op_in_a_row_may_work_on_as_many_tensors() -> None:
+    """The kernels of gelu by hand, each launched by a multiplication: nothing says that they form one expression."""
+    facts = fault_facts("gelu_by_hand", 1000.0)
+    assert any(f.rule == "unfused-chain" for f in find(facts))
+    multiplied = {a.op for a in facts.activities}
+    calls = tuple(replace(call, name="aten::mul") if call.name in multiplied else call for call in facts.calls)
+    forwards = tuple(
+        replace(forward, activities=tuple(replace(a, op="aten::mul") for a in forward.activities))
+        for forward in facts.forwards
+    )
+    alike = replace(facts, calls=calls, forwards=forwards)
+    assert len(launched(alike)) >= 3
+    assert not [f for f in find(alike) if f.rule == "unfused-chain"]

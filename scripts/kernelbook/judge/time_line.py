@@ -18,28 +18,37 @@ from dataclasses import dataclass
 
 from kernelbook.cases import Activity, Call, CaseFacts, Forward
 
+#: Category of calls that are CUPTI's overhead.
+OVERHEAD = "overhead"
 #: Kinds of device work. `compute` and `memory`: the ceiling that bounds the kernel; `device work`: it is not known.
 COMPUTE, MEMORY, WORK, COPY, COLLECTIVE = "compute", "memory", "device work", "copy", "collective"
 #: Kinds of idle time.
 SYNCHRONIZATION, ALLOCATION, BLOCKING_COPY, LOADING = "synchronization", "allocation", "blocking copy", "kernel loading"
 COMPILE, DATA, OPTIMIZER, LAUNCH, API = "torch.compile", "data loading", "optimizer", "launch", "CUDA API"
+FULL_QUEUE, PROFILER = "full launch queue", "profiler"
 OP, PYTHON, LATENCY, EARLIER = "op on the CPU", "Python", "launch latency", "earlier forwards"
 UNEXPLAINED = "unexplained"
 DEVICE_KINDS = (COMPUTE, MEMORY, WORK, COPY, COLLECTIVE)
 IDLE_KINDS = (
-    SYNCHRONIZATION, ALLOCATION, BLOCKING_COPY, LOADING, COMPILE, DATA, OPTIMIZER, LAUNCH, API, OP, PYTHON, LATENCY,
-    EARLIER, UNEXPLAINED,
+    SYNCHRONIZATION, ALLOCATION, BLOCKING_COPY, LOADING, COMPILE, DATA, OPTIMIZER, LAUNCH, FULL_QUEUE, API, OP, PYTHON,
+    LATENCY, PROFILER, EARLIER, UNEXPLAINED,
 )  # fmt: skip
+#: Kinds of calls that block the CPU.
+WAITING = (SYNCHRONIZATION, ALLOCATION, BLOCKING_COPY, LOADING, FULL_QUEUE)
 
-#: A launch that takes this many times as long as the shortest of its name waits for room in the launch queue.
-LONG_LAUNCH = 10.0
+#: A launch that takes this many times as long as the shortest of its name, while so many launches of the forward have
+#: not begun on the device, waits for room in the launch queue, which holds about a thousand.
+LONG_LAUNCH, QUEUE_LENGTH = 10.0, 500
 
-#: Names of runtime and driver calls, first match wins. HIP's names differ in the prefix alone.
+#: Names of runtime and driver calls, and of CUPTI's overhead (Kineto's names), first match wins. HIP's names differ in
+#: the prefix alone.
 CALL_KINDS = (
+    (re.compile(r"^Command Buffer Full$"), FULL_QUEUE),
+    (re.compile(r"^(Activity Buffer Request|Buffer Flush|Instrumentation|Resource|UVM Activity Init)$"), PROFILER),
     (re.compile(r"(Stream|Device|Event|Ctx)Synchronize"), SYNCHRONIZATION),
     (re.compile(r"(Malloc|Free|MemCreate|MemMap|MemUnmap|MemRelease|MemAddress|MemSetAccess)"), ALLOCATION),
     (re.compile(r"Memcpy|Memset"), BLOCKING_COPY),
-    (re.compile(r"Module|Library|GetProcAddress|FuncGetAttributes|FuncSetAttribute|Loading"), LOADING),
+    (re.compile(r"Module|Library|GetProcAddress|FuncGetAttributes|FuncSetAttribute|Loading|Driver Compiler"), LOADING),
     (re.compile(r"Launch"), LAUNCH),
 )
 #: Ranges and ops of frameworks, first match wins.
@@ -104,6 +113,8 @@ class TimeLine:
         self.busy_elsewhere = _union((p.start, p.end) for other in others for p in _placed(other, origin))
         self.end = max([forward.cpu_time_us, *(p.end for p in self.placed)])
         self.origin = origin
+        launches = (p.activity.launch_start_us for p in self.placed)
+        self.launch_starts = sorted(start - origin for start in launches if start is not None)
         self.threads = {thread: _segments(calls) for thread, calls in _by_thread(facts.calls).items()}
         self.done = {p.activity.correlation: p.end for p in self.placed if p.activity.correlation is not None}
         self.launch_threads = {c.correlation: c.thread or 0 for c in facts.calls if c.correlation is not None}
@@ -122,18 +133,30 @@ class TimeLine:
             yield from self._idle(cursor, self.end, None, lead)
 
     def waits(self) -> tuple[Wait, ...]:
-        """Calls that block the CPU: synchronizations, allocations, copies, and launches into a full queue."""
-        sums: dict[tuple[str, str, str | None], list[float]] = {}
+        """Calls that block the CPU: synchronizations, allocations, copies, kernel loading, launches into a full queue.
+
+        Without the overhead inside them, which counts under its own name.
+        """
+        own = [call.duration_us for call in self.calls]
+        for call in self.calls:
+            if call.category == OVERHEAD and call.parent is not None:
+                own[call.parent] -= call.duration_us
         usual: dict[str, float] = {}
-        for call in self.calls:
-            usual[call.name] = min(call.duration_us, usual.get(call.name, call.duration_us))
-        for call in self.calls:
+        for call, time_us in zip(self.calls, own, strict=True):
+            usual[call.name] = min(time_us, usual.get(call.name, time_us))
+        sums: dict[tuple[str, str, str | None], list[float]] = {}
+        for call, time_us in zip(self.calls, own, strict=True):
             kind = self._call_kind(call)
-            blocks = kind in (SYNCHRONIZATION, ALLOCATION, BLOCKING_COPY, LOADING)
-            if blocks or (kind == LAUNCH and call.duration_us > LONG_LAUNCH * usual[call.name]):
-                sums.setdefault((call.name, kind or API, self._op_of(call)), []).append(call.duration_us)
+            if kind == LAUNCH and time_us > LONG_LAUNCH * usual[call.name]:
+                kind = FULL_QUEUE if self.queued(call.start_us) >= QUEUE_LENGTH else LAUNCH
+            if kind in WAITING:
+                sums.setdefault((call.name, kind, self._op_of(call)), []).append(time_us)
         waits = (Wait(name, kind, op, sum(times), len(times)) for (name, kind, op), times in sums.items())
         return tuple(sorted(waits, key=lambda wait: -wait.time_us))
+
+    def queued(self, at_us: float) -> int:
+        """Number of activities of the forward that were launched by this time and have not begun."""
+        return bisect_right(self.launch_starts, at_us) - bisect_right(self.placed, at_us, key=lambda p: p.start)
 
     def _idle(self, start: float, end: float, following: Activity | None, lead: _Lead) -> Iterator[Stretch]:
         """Idle time before an activity, None at the end of the forward."""
@@ -179,7 +202,7 @@ class TimeLine:
             return own
         for around in self._with_ancestors(call):
             for pattern, kind in RANGE_KINDS:
-                if around.category != "runtime" and pattern.search(around.name):
+                if around.category not in ("runtime", OVERHEAD) and pattern.search(around.name):
                     return kind if around is call or kind != COMPILE else OP
         return OP
 
@@ -213,12 +236,12 @@ class _Lead:
 
 
 def call_kind(call: Call) -> str | None:
-    """What kind of idle time a runtime or driver call stands for; None for ops and ranges."""
-    return kind_of_name(call.name) if call.category == "runtime" else None
+    """What kind of idle time a runtime or driver call or overhead stands for; None for ops and ranges."""
+    return kind_of_name(call.name) if call.category in ("runtime", OVERHEAD) else None
 
 
 def kind_of_name(name: str) -> str:
-    """What kind of idle time a runtime or driver call of this name stands for."""
+    """What kind of idle time a call or overhead of this name stands for."""
     return next((kind for pattern, kind in CALL_KINDS if pattern.search(name)), API)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kernelbook.cases import CaseFacts
 from kernelbook.judge.cost_model import KernelCost
 from kernelbook.judge.cost_model.roof import L2, MEMORY
-from kernelbook.judge.time_line import EARLIER, IDLE_KINDS, UNEXPLAINED, WORK, Stretch, TimeLine, Wait
+from kernelbook.judge.time_line import EARLIER, IDLE_KINDS, PROFILER, UNEXPLAINED, WORK, Stretch, TimeLine, Wait
 
 UNPROFILED, TRACE = "unprofiled forward", "trace"
 
@@ -81,7 +81,7 @@ def time_split(facts: CaseFacts, costs: Iterable[KernelCost] = ()) -> TimeSplit 
 def _scaled(parts: Sequence[Stretch], facts: CaseFacts, time_us: float) -> list[Stretch]:
     """The parts with device work and idle time as in an unprofiled forward; what is left is unexplained."""
     work = [part for part in parts if part.activity is not None]
-    idle = [part for part in parts if part.activity is None and part.kind != EARLIER]
+    idle = [part for part in parts if part.activity is None and part.kind not in (EARLIER, PROFILER)]
     in_trace, idle_in_trace = sum(part.time_us for part in work), sum(part.time_us for part in idle)
     busy = min(facts.device_busy_us or in_trace, time_us)
     left = time_us - busy

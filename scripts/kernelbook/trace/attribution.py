@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelbook.trace.columns import ANNOTATION, MISSING, OP, RUNTIME, Columns, CpuRows, DeviceRows, distinct
+from kernelbook.trace.columns import ANNOTATION, OP, RUNTIME, Columns, CpuRows, DeviceRows, distinct
 from kernelbook.trace.nesting import NONE, Forest, contains, is_open, looked_up, nest
+from kernelbook.trace.numbers import MISSING
 from kernelbook.trace.types import Flags, Ints
 
 _LAUNCHES = ("launch", "memcpy", "memset")  # part of the name of every vendor's calls that queue work
@@ -60,6 +61,10 @@ class Attribution:
         ranges, row = self._pairs(self.range_of_row, np.arange(len(self.range_of_row)))
         inside = self.ranges[ranges] != row
         return ranges[inside], row[inside]
+
+    def ranges_around(self, row: Ints) -> tuple[Ints, Ints]:
+        """Pairs (range, place in `row`) for the range of each of these CPU rows and every other one open around it."""
+        return self._pairs(looked_up(self.range_of_row, row), row)
 
     def beside(self) -> Ints:
         """Per range, the range of another thread of its process open around it; NONE for a nested range."""

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, compress
+from itertools import compress
 from typing import Any
 
 import numpy as np
 
-from kernelbook.trace.events import Args, Event, identity, integer, number
+from kernelbook.trace.events import Args, Event, identity
+from kernelbook.trace.numbers import MISSING, counts_of, floats_of, integers_of, sizes_of, spans_of, stream_of
 from kernelbook.trace.types import Flags, Floats, Ints
 
 # Kinds of CPU rows and of device activities, and the categories of torch's current and older formats for them.
-ANNOTATION, OP, RUNTIME, DRIVER = 0, 1, 2, 3  # driver calls become RUNTIME rows
+ANNOTATION, OP, RUNTIME, DRIVER, OVERHEAD = 0, 1, 2, 3, 4  # driver calls become RUNTIME rows
 KERNEL, MEMCPY, MEMSET = 0, 1, 2
 CATEGORY_NAMES = ("kernel", "memcpy", "memset")
-_CPU = {"user_annotation": ANNOTATION, "cpu_op": OP, "operator": OP, "runtime": RUNTIME, "driver": DRIVER}
+_CPU = {
+    "user_annotation": ANNOTATION, "cpu_op": OP, "operator": OP, "runtime": RUNTIME, "driver": DRIVER,
+    "overhead": OVERHEAD,
+}  # fmt: skip
 _DEVICE = {
     "kernel": KERNEL,
     "gpu_memcpy": MEMCPY,
@@ -25,17 +29,14 @@ _DEVICE = {
     "gpu_memset": MEMSET,
     "memset": MEMSET,
 }
-# Known categories that are neither work nor a launch: spans over other rows, waits, counters, flows, overhead.
+# Known categories that are neither work nor a launch: spans over other rows, waits, counters, flows.
 _IGNORED = {
-    "gpu_user_annotation", "python_function", "cpu_instant_event", "cuda_sync", "overhead", "trace", "ac2g", "async",
+    "gpu_user_annotation", "python_function", "cpu_instant_event", "cuda_sync", "trace", "ac2g", "async",
     "fwdbwd", "forward_backward", "cuda_profiler_range", "collective_comm", "gpu_pm_counter", "external_correlation",
     "cuda_event", "async_cpu_to_gpu", "async_gpu",
 }  # fmt: skip
 _STEP = "ProfilerStep#"
-MISSING = -1
 _PAUSE_NS = 10_000  # between two windows of one process: more than any tolerance
-_LONGEST_US = 1e13  # 115 days: an end without a start
-_FARTHEST_US = 9e15  # about 285 years: more does not fit into integer ns
 _APART_NS = 3600 * 10**9  # events of one profiler window are never this far apart
 
 
@@ -83,7 +84,7 @@ class CpuRows:
         """Correlation id of each runtime call; MISSING for other rows."""
         return np.where(self.kind == RUNTIME, self.number, MISSING)
 
-    def take(self, order: Ints) -> CpuRows:
+    def take(self, order: Ints | Flags) -> CpuRows:
         arrays = [getattr(self, name)[order] for name in self.__dataclass_fields__ if name != "threads"]
         return CpuRows(self.threads, *arrays)
 
@@ -122,7 +123,9 @@ class DeviceRows:
 class Columns:
     """All that is kept of a trace.
 
-    names: the names that CPU and device rows refer to, in alphabetical order.
+    overhead: what CUPTI reports beside the calls, on no thread of the program: loading a kernel, a full launch queue, a
+        buffer of the profiler.
+    names: the names that the rows refer to, in alphabetical order.
     origin: start of the earliest event of the main span, in ns of the file's own clock.
     windows: start of each file of the process, in ns since `origin`.
     malformed: number of events without a valid time. unknown: number of events of each unknown category.
@@ -131,6 +134,7 @@ class Columns:
 
     cpu: CpuRows
     device: DeviceRows
+    overhead: CpuRows
     names: list[str]
     origin: int
     windows: Ints
@@ -176,7 +180,8 @@ class ColumnBuilder:
         cpu, device = self._cpu[self._finished[0] :], self._device[self._finished[1] :]
         times = [part[3:5] for part in cpu] + [part[2:4] for part in device]
         self._finished = (len(self._cpu), len(self._device))
-        first, last = main_span(np.concatenate([np.empty(0, np.int64), *(start for start, _ in times)]))
+        starts = [part[3][part[0] != OVERHEAD] for part in cpu] + [part[2] for part in device]
+        first, last = main_span(np.concatenate([np.empty(0, np.int64), *starts]))
         shift = self._window_end - first if self._windows else 0
         self._windows.append(first + shift)
         for start, end in times:
@@ -196,7 +201,7 @@ class ColumnBuilder:
             self._unknown[category] = 0
 
     def _add_cpu(self, events: list[Event]) -> None:
-        start, end, valid = _times(events)
+        start, end, valid = spans_of(events)
         ordinal = np.arange(self._cpu_events, self._cpu_events + len(events))
         self._cpu_events += len(events)
         if not valid.all():
@@ -211,10 +216,10 @@ class ColumnBuilder:
         ]
         name = self._names.of([event.name or "" for event in events], count)
         thread = self._threads.of([(event.pid, event.tid) for event in events], count)
-        self._cpu.append((np.array(kinds, np.int8), name, thread, start, end, _integers(numbers), ordinal))
+        self._cpu.append((np.array(kinds, np.int8), name, thread, start, end, integers_of(numbers), ordinal))
 
     def _add_device(self, events: list[Event]) -> None:
-        start, end, valid = _times(events)
+        start, end, valid = spans_of(events)
         if not valid.all():
             self._malformed += int((~valid).sum())
             events = list(compress(events, valid))
@@ -223,21 +228,21 @@ class ColumnBuilder:
         no_args = Args()
         args = [event.args or no_args for event in events]
         devices = [a.device if a.device is not None else e.pid for a, e in zip(args, events, strict=True)]
-        streams = [a.stream if a.stream is not None else _stream(e.tid) for a, e in zip(args, events, strict=True)]
+        streams = [a.stream if a.stream is not None else stream_of(e.tid) for a, e in zip(args, events, strict=True)]
         self._device.append(
             (
                 np.array([self._device_kinds[event.cat] for event in events], np.int8),
                 self._names.of([event.name or "" for event in events], count),
                 start,
                 end,
-                _integers(devices),
-                _integers(streams),
-                _integers([a.correlation for a in args]),
-                _sizes(args),
-                _counts([a.registers for a in args]),
-                _counts([a.shared_memory for a in args]),
-                _counts([a.bytes for a in args]),
-                _floats([a.occupancy for a in args]),
+                integers_of(devices),
+                integers_of(streams),
+                integers_of([a.correlation for a in args]),
+                sizes_of(args),
+                counts_of([a.registers for a in args]),
+                counts_of([a.shared_memory for a in args]),
+                counts_of([a.bytes for a in args]),
+                floats_of([a.occupancy for a in args]),
                 self._lanes.of(zip([event.pid for event in events], devices, strict=True), count),
             )
         )
@@ -254,14 +259,16 @@ class ColumnBuilder:
         is_step = np.fromiter((text.startswith(_STEP) for text in self._names), bool, len(self._names))
         driver = kind == DRIVER
         kind[driver] = RUNTIME
-        step = is_step[name] & (kind != RUNTIME)
+        step = is_step[name] & (kind < RUNTIME)
         kind[step] = ANNOTATION  # older formats call the step an operator
         names, place = _sorted_codes(list(self._names))
         device[1] = place[device[1]]
         threads, place_of_thread = _sorted_codes([_identities(thread) for thread in self._threads])
+        rows = CpuRows(threads, kind, place[name], place_of_thread[thread], start, end, number, driver, step, ordinal)
         return Columns(
-            cpu=CpuRows(threads, kind, place[name], place_of_thread[thread], start, end, number, driver, step, ordinal),
+            cpu=rows.take(kind != OVERHEAD),
             device=self._device_rows(device),
+            overhead=rows.take(kind == OVERHEAD),
             names=names,
             origin=origin,
             windows=np.array(self._windows) - origin,
@@ -329,62 +336,6 @@ def distinct(values: Ints) -> Ints:
 def median(values: Ints) -> float:
     ordered, middle = np.sort(values), len(values) // 2
     return float(ordered[middle] if len(values) % 2 else (ordered[middle - 1] + ordered[middle]) / 2)
-
-
-def _times(events: list[Event]) -> tuple[Ints, Ints, Flags]:
-    """(starts in ns, ends in ns, whether both are finite, not negative and not longer than any program runs)."""
-    start = _floats([event.ts for event in events])
-    length = _floats([event.dur for event in events])
-    with np.errstate(invalid="ignore"):
-        valid: Flags = (start >= 0) & (length >= 0) & (length < _LONGEST_US) & (start + length < _FARTHEST_US)
-    if not valid.all():
-        start = np.where(valid, start, 0)
-        length = np.where(valid, length, 0)
-    begin = _nanoseconds(start)
-    return begin, begin + _nanoseconds(length), valid
-
-
-def _nanoseconds(microseconds: Floats) -> Ints:
-    """Exact for every float: 1.7e15 µs times 1000 would lose the fraction."""
-    whole: Floats = np.floor(microseconds)
-    fraction: Floats = np.rint((microseconds - whole) * 1000)
-    return whole.astype(np.int64) * 1000 + fraction.astype(np.int64)
-
-
-def _floats(values: list[Any]) -> Floats:
-    """NaN for anything that is not a number."""
-    try:
-        return np.array(values, dtype=np.float64)
-    except (ValueError, TypeError, OverflowError):
-        return np.array([number(value) for value in values], dtype=np.float64)
-
-
-def _integers(values: Sequence[Any]) -> Ints:
-    """MISSING for anything that is not an integer of 64 bits."""
-    try:
-        return np.array([MISSING if value is None else value for value in values], dtype=np.int64)
-    except (ValueError, TypeError, OverflowError):
-        return np.array([MISSING if (read := integer(value)) is None else read for value in values], dtype=np.int64)
-
-
-def _counts(values: Sequence[Any]) -> Ints:
-    """As `_integers`, with negative values as MISSING."""
-    counts = _integers(values)
-    counts[counts < 0] = MISSING
-    return counts
-
-
-def _sizes(args: list[Args]) -> Ints:
-    """Grid and block, six numbers per row; the three numbers of an invalid one are MISSING."""
-    none = [MISSING] * 3
-    triples = [size if size and len(size) == 3 else none for a in args for size in (a.grid, a.block)]
-    sizes = _integers(list(chain.from_iterable(triples))).reshape(-1, 3)
-    sizes[(sizes < 1).any(axis=1)] = MISSING
-    return sizes.reshape(-1, 6)
-
-
-def _stream(tid: int | str | None) -> int | str | None:
-    return tid.removeprefix("stream ") if isinstance(tid, str) else tid
 
 
 def _concatenated(parts: list[tuple[Any, ...]], types: tuple[type, ...]) -> list[Any]:

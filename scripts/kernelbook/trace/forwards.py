@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelbook.trace.attribution import Attribution
-from kernelbook.trace.columns import ANNOTATION, KERNEL, OP, RUNTIME, Columns, cpu_kind
+from kernelbook.trace.columns import KERNEL, OP, Columns, cpu_kind
 from kernelbook.trace.events import WITH_INPUTS, InputArgs
 from kernelbook.trace.frame import Column, Frame, microseconds, texts, whole
 from kernelbook.trace.nesting import NONE, depths, looked_up
@@ -18,7 +18,8 @@ from kernelbook.trace.reader import EventReader
 from kernelbook.trace.tables import summed_by_row
 from kernelbook.trace.types import Flags, Ints
 
-_CATEGORIES = {ANNOTATION: "annotation", OP: "op", RUNTIME: "runtime"}
+#: By kind; driver calls are RUNTIME rows.
+_CATEGORIES = ("annotation", "op", "runtime", "driver", "overhead")
 
 
 class Inputs(NamedTuple):
@@ -46,20 +47,31 @@ def forward_calls(
     """Every CPU event of the forwards, by start; `forwards` and `number` as in `forward_activities`.
 
     Events of other threads are those whose innermost range, inferred as for kernels, is or lies in the forward.
+    Overhead, which has no thread, is inside the shortest event around it.
     `kernels` and `self_device_time_us` of an op are what it launched itself. The runtime call that launched it has the
     same figures, so sums must be over one category.
     """
-    forest, device = attribution.forest, columns.device
+    forest, device, overhead = attribution.forest, columns.device, columns.overhead
     rows = forest.rows
-    place, row = _of_forwards(attribution.rows_in_ranges(), attribution, forwards)
-    order = np.lexsort((row, rows.start[row], place))
-    row = row[order]
+    place, row, beside = _events(columns, attribution, forwards)
+    own = beside == NONE
+
+    def either(of_row: Ints, of_overhead: Ints | int) -> Ints:
+        """Per event the value of its CPU row, or that of its overhead."""
+        values = of_overhead if isinstance(of_overhead, int) else looked_up(of_overhead, beside)
+        return np.where(own, of_row[row], values)
+
     position = _position(place)
-    parent = _parents(place, row, forest.parent[row])
+    parent = _parents(place, np.where(own, row, len(rows.start) + beside), np.where(own, forest.parent[row], row))
     kernels, time = _own_device_figures(columns, attribution)
     no_device = np.full(len(row), not len(device.start))
-    inputs_by_ordinal = _inputs(files, rows.ordinal[row[rows.kind[row] == OP]])
-    inputs = [inputs_by_ordinal.get(ordinal, Inputs()) for ordinal in rows.ordinal[row].tolist()]
+    kind, length = either(rows.kind, overhead.kind), either(forest.length, overhead.end - overhead.start)
+    self_time = np.where(own, forest.self_time[row], length)
+    inside = ~own & (parent != NONE)
+    np.subtract.at(self_time, parent[inside], length[inside])
+    start = either(rows.start, overhead.start) - rows.start[attribution.ranges[forwards]][place]
+    inputs_by_ordinal = _inputs(files, rows.ordinal[row[kind == OP]])
+    inputs = [inputs_by_ordinal.get(ordinal, Inputs()) for ordinal in either(rows.ordinal, NONE).tolist()]
     inferred = attribution.row_inferred[row]
     return Frame(
         {
@@ -67,14 +79,14 @@ def forward_calls(
             "depth": Column(depths(parent)),
             "parent": whole(looked_up(position, parent)),
             "position": Column(position),
-            "category": Column(rows.kind[row], names=[_CATEGORIES[kind] for kind in sorted(_CATEGORIES)]),
-            "name": Column(rows.name[row], names=columns.names),
-            "start_us": microseconds(rows.start[row] - rows.start[attribution.ranges[forwards]][place]),
-            "duration_us": microseconds(forest.length[row]),
-            "self_us": microseconds(forest.self_time[row]),
-            "kernels": Column(kernels[row], no_device),
-            "self_device_time_us": microseconds(time[row], no_device),
-            "correlation": whole(rows.correlation[row]),
+            "category": Column(kind, names=_CATEGORIES),
+            "name": Column(either(rows.name, overhead.name), names=columns.names),
+            "start_us": microseconds(start),
+            "duration_us": microseconds(length),
+            "self_us": microseconds(np.maximum(self_time, 0)),
+            "kernels": Column(either(kernels, 0), no_device),
+            "self_device_time_us": microseconds(either(time, 0), no_device),
+            "correlation": whole(either(rows.correlation, NONE)),
             "input_shapes": texts([each.shapes for each in inputs]),
             "input_types": texts([each.types for each in inputs]),
             "concrete_inputs": texts([each.concrete for each in inputs]),
@@ -83,6 +95,22 @@ def forward_calls(
             "inferred": Column(inferred),
         }
     )
+
+
+def _events(columns: Columns, attribution: Attribution, forwards: Ints) -> tuple[Ints, Ints, Ints]:
+    """(forward, CPU row, overhead or NONE) per event, by forward and start. The row of overhead is around it."""
+    rows, overhead = attribution.forest.rows, columns.overhead
+    around = attribution.forest.shortest_around(overhead)
+    own, row = _of_forwards(attribution.rows_in_ranges(), attribution, forwards)
+    other, beside = _of_forwards(attribution.ranges_around(around), attribution, forwards)
+    events = (
+        np.concatenate((own, other)),
+        np.concatenate((row, around[beside])),
+        np.concatenate((np.full(len(row), NONE), beside)),
+    )
+    start = np.concatenate((rows.start[row], overhead.start[beside]))
+    order = np.lexsort((events[1], events[2], start, events[0]))
+    return events[0][order], events[1][order], events[2][order]
 
 
 def _of_forwards(pairs: tuple[Ints, Ints], attribution: Attribution, forwards: Ints) -> tuple[Ints, Ints]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelbook.trace.columns import MISSING
+from kernelbook.trace.numbers import MISSING
 from kernelbook.trace.types import Array, Flags, Floats, Ints
 
 if TYPE_CHECKING:

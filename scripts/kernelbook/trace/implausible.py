@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelbook.trace.attribution import Attribution
-from kernelbook.trace.columns import MISSING, Columns, CpuRows, DeviceRows, main_span
+from kernelbook.trace.columns import Columns, CpuRows, DeviceRows, main_span
 from kernelbook.trace.nesting import NONE
+from kernelbook.trace.numbers import MISSING
 from kernelbook.trace.types import Flags, Ints
 
 EARLY_NS = 10**6  # the device's clock differs from the CPU's by less than this

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from kernelbook.trace.columns import RUNTIME, CpuRows, ordered
+from kernelbook.trace.columns import RUNTIME, CpuRows, distinct, ordered
 from kernelbook.trace.types import Flags, Ints
 
 TOLERANCE_NS = 1000  # a child may end this much after its parent: floats near 1.7e15 µs are that coarse
@@ -89,6 +89,19 @@ class Forest:
         """For each of the given rows, the innermost marked row that contains it from start to end, or NONE."""
         nearest = self._nearest(marked)
         return self._first_match(nearest, looked_up(nearest, self.parent[row]), row, contains)
+
+    def shortest_around(self, others: CpuRows) -> Ints:
+        """For each of other rows, which have no thread, the shortest row that contains it, or NONE."""
+        rows, shortest = self.rows, np.full(len(others.start), NONE)
+        for thread in distinct(rows.thread) if len(others.start) else ():
+            first, end = np.searchsorted(rows.thread, (thread, thread + 1))
+            row = first + np.searchsorted(rows.start[first:end], others.start, "right") - 1
+            row[row < first] = NONE
+            while (ended := np.flatnonzero((row != NONE) & (rows.end[row] + TOLERANCE_NS < others.end))).size:
+                row[ended] = self.parent[row[ended]]
+            shorter = (row != NONE) & ((shortest == NONE) | (self.length[row] < self.length[shortest]))
+            shortest[shorter] = row[shorter]
+        return shortest
 
     def summed(self, values: Ints) -> Ints:
         """Per row the sum of `values` over itself and the descendants that began while it was open."""

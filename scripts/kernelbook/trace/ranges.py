@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from kernelbook.trace.attribution import Attribution, queues_work
-from kernelbook.trace.columns import ANNOTATION, KERNEL, MISSING, OP, RUNTIME, Columns, distinct, median
+from kernelbook.trace.columns import ANNOTATION, KERNEL, OP, RUNTIME, Columns, distinct, median
 from kernelbook.trace.nesting import NONE, contains, depths, summed_up
+from kernelbook.trace.numbers import MISSING
 from kernelbook.trace.types import Flags, Ints
 
 _NUMBER = re.compile(r"\d+")

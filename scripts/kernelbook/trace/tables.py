@@ -8,10 +8,11 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from kernelbook.trace.attribution import Attribution
-from kernelbook.trace.columns import CATEGORY_NAMES, KERNEL, MEMCPY, MEMSET, MISSING, OP, Columns, distinct
+from kernelbook.trace.columns import CATEGORY_NAMES, KERNEL, MEMCPY, MEMSET, OP, Columns, distinct
 from kernelbook.trace.frame import Column, Frame, microseconds, texts, whole
 from kernelbook.trace.implausible import ImplausibleTimes
 from kernelbook.trace.nesting import NONE, Forest, looked_up
+from kernelbook.trace.numbers import MISSING
 from kernelbook.trace.ranges import RangeGroups
 from kernelbook.trace.types import Flags, Ints, Totals
 

@@ -9,9 +9,10 @@ import numpy as np
 from kernelbook.text.units import at_border, duration, plural
 from kernelbook.trace.annotations import groups_of
 from kernelbook.trace.attribution import Attribution, outer_calls, queues_work
-from kernelbook.trace.columns import MISSING, Columns, median
+from kernelbook.trace.columns import Columns, median
 from kernelbook.trace.implausible import ImplausibleTimes
 from kernelbook.trace.nesting import NONE
+from kernelbook.trace.numbers import MISSING
 from kernelbook.trace.ranges import RangeGroups
 from kernelbook.trace.reader import EventReader
 from kernelbook.trace.tables import RangeFigures

@@ -24,7 +24,7 @@ from kernelbook.judge.findings.costs import (
 from kernelbook.judge.findings.peers import loses_for_nothing, loss_to_eager
 from kernelbook.judge.findings.rules import FORWARD, SPENT, Finding, Scene, rule
 from kernelbook.judge.findings.waits import blocking_calls, wait_remedy
-from kernelbook.judge.time_line import ALLOCATION, BLOCKING_COPY, DATA, OPTIMIZER, SYNCHRONIZATION
+from kernelbook.judge.time_line import ALLOCATION, BLOCKING_COPY, DATA, OPTIMIZER, OVERHEAD, SYNCHRONIZATION
 from kernelbook.text.units import duration, plural
 
 #: Parts of a forward's CPU time.
@@ -151,7 +151,7 @@ def cpu_parts(facts: CaseFacts) -> dict[str, float]:
 
 
 def _part_of(total: CallTotal) -> str | None:
-    if total.category == "runtime":
+    if total.category in ("runtime", OVERHEAD):
         return CALLS
     if total.category != "op":
         return None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from kernelbook.cases import Activity, CaseFacts, Forward
 from kernelbook.judge.findings.costs import note, percent
 from kernelbook.judge.findings.rules import Finding, Scene, in_cases, rule
+from kernelbook.judge.findings.waits import loading_by_forward
 from kernelbook.text.units import duration, plural
 
 #: Ratio of device times, first forward to the others, above which the device was slow too.
@@ -16,7 +17,8 @@ SLOW_DEVICE = 1.1
 #: A kernel is uneven if its times differ by this share of their median, by this time in µs, and by this share of the
 #: forward's device time.
 UNEVEN_SHARE, UNEVEN_US, UNEVEN_FORWARD = 0.15, 2.0, 0.01
-#: Most uneven kernels in a text.
+FIRST = "The first forward inside the profiler window"
+#: Most uneven kernels, or slow calls, in a text.
 MOST_UNEVEN = 3
 
 
@@ -45,27 +47,53 @@ def before_window(scene: Scene) -> Iterator[Finding]:
 
 def _slow(group: Sequence[Finding]) -> str:
     return (
-        f"In {in_cases(group)} the first forward inside the window is slow, on the CPU side only, where the profiler "
-        f"starts: its device time is within {percent(SLOW_DEVICE - 1)} of that of the others."
+        f"In {in_cases(group)} the first forward inside the profiler window takes longer on the CPU; its device time "
+        f"is within {percent(SLOW_DEVICE - 1)} of that of the others."
     )
 
 
 @rule("slow-first", "the first forward of the profiler window takes much longer than the others", _slow)
 def slow_first(scene: Scene) -> Iterator[Finding]:
-    """Figures are medians, so they are not affected. Checks whether the device was slow as well."""
+    """Figures are medians, so they are not affected. Which calls take longer, and whether the device was slow as well.
+
+    Nothing where it is slow because kernels were loaded, which `kernel-loading` reports.
+    """
     warning = scene.facts.note("slow_first")
-    if not warning:
+    if not warning or any(index == 0 for _, index in loading_by_forward(scene.facts)):
         return
     ratios = _device_ratios(scene.facts)
     remedy = "Read medians, not means; leave the first step out of sums."
+    longer = _longer_calls(scene.facts)
+    because = f" Calls that take longer in it: {longer}." if longer else ""
     if ratios and max(ratios) > SLOW_DEVICE:
-        text = f"The first forward inside the window is slow on the device too: up to {max(ratios):.2f} x the others."
-        yield note("slow-first", warning.message, remedy, text)
+        text = f"{FIRST} is slow on the device too: up to {max(ratios):.2f} x the others."
+        yield note("slow-first", warning.message, remedy, text + because)
         return
-    text = "The first forward inside the window is slow, on the CPU side only, where the profiler starts"
+    text = f"{FIRST} takes longer on the CPU"
     ends = " to ".join(dict.fromkeys(f"{ratio:.2f}" for ratio in (min(ratios), max(ratios)))) if ratios else ""
     text += f"; its device time is {ends} x that of the others." if ends else "."
-    yield note("slow-first", warning.message, remedy, text, theme="")
+    yield note("slow-first", warning.message, remedy, text + because, theme="")
+
+
+def _longer_calls(facts: CaseFacts) -> str:
+    """The names whose self time in the first forwards exceeds that of the others most, with how much longer they take.
+
+    Those with at least a tenth of the whole excess, of the process with the largest.
+    """
+    extra: dict[int, dict[str, float]] = {}
+    others: dict[tuple[int, str], list[float]] = {}
+    for total in facts.call_totals:
+        if total.index == 0:
+            times = extra.setdefault(total.process, {})
+            times[total.name] = times.get(total.name, 0.0) + total.self_us
+        else:
+            others.setdefault((total.process, total.name), []).append(total.self_us)
+    for process, times in extra.items():
+        for name in times:
+            times[name] = max(times[name] - (statistics.median(others.get((process, name), [0.0]))), 0.0)
+    worst: dict[str, float] = max(extra.values(), key=lambda times: sum(times.values()), default={})
+    ordered = sorted(worst.items(), key=lambda item: -item[1])[:MOST_UNEVEN]
+    return ", ".join(f"{name} by {duration(time)}" for name, time in ordered if time >= 0.1 * sum(worst.values()) > 0)
 
 
 def _device_ratios(facts: CaseFacts) -> list[float]:

@@ -245,33 +245,35 @@ def unfused_chain(scene: Scene) -> Iterator[Finding]:
         size = significant(max(tensor.bytes for _, tensor in pairs) / 2**20)
         rows, each = ("a row", "") if len(chains) == 1 else (f"{len(chains)} rows", " for each")
         once = f", {duration(least)} at the memory ceiling" if least else ""
+        computes, condition = (f"compute {makes} over", "") if makes else ("work on", " if each uses the last result")
         text = (
-            f"{len(work)} kernels in {rows} ({ops}) compute {makes} over tensors of {size} MiB in "
-            f"{duration(total(work))}; one kernel{each} would read and write them once{once}."
+            f"{len(work)} kernels in {rows} ({ops}) {computes} tensors of {size} MiB in {duration(total(work))}; one "
+            f"kernel{each} would read and write them once{once}{condition}."
         )
         saved = total(work) - least if least and least < total(work) else None
         yield from _device_finding(scene, "unfused-chain", work, saved, text, instead)
 
 
 def _result(scene: Scene, chain: Sequence[tuple[Launched, Operand]]) -> tuple[str, str]:
-    """(what the chain computes, remedy)."""
+    """(what the chain computes, empty if it is not known, remedy)."""
     ops = {pair.op.name.removeprefix("aten::").strip("_") for pair, _ in chain}
     around = {call.name.removeprefix("aten::") for call in scene.facts.ops}
     if any(name.startswith("Torch-Compiled Region") for pair, _ in chain for name in pair.activity.ops):
-        return "one expression", "It runs in a compiled region and nothing was fused: use backend='inductor'."
+        return "", "It runs in a compiled region and nothing was fused: use backend='inductor'."
     if any(pair.activity.family == "softmax" for pair, _ in chain):
         fused = fused_backend(scene)
         return "a scaled or masked softmax", f"In attention {fused}; elsewhere fuse them with torch.compile."
     for names, beside, what, call in TOGETHER:
         if names <= ops and beside <= around:
             return what, f"Use {call}, or torch.compile, which fuses them."
-    return "one expression", "Fuse them with torch.compile."
+    return "", "Fuse them with torch.compile."
 
 
 def _chains(scene: Scene) -> Iterator[list[tuple[Launched, Operand]]]:
     """Runs of kernels whose largest tensor has the same number of elements, or which reduce or broadcast to it.
 
-    A run that casts take more than half of is left to the rule `casts`.
+    A run that casts take more than half of is left to the rule `casts`. A run of one op alone, which may work on as
+    many tensors, is no chain.
     """
     chain: list[tuple[Launched, Operand]] = []
     converting = {cast.position for cast in casts(scene)}
@@ -286,7 +288,8 @@ def _chains(scene: Scene) -> Iterator[list[tuple[Launched, Operand]]]:
             continue
         work = [link.activity for link, _ in chain]
         cast_us = total(activity for activity in work if activity.position in converting)
-        if len(_whole(chain)) >= LEAST_CHAIN and cast_us <= 0.5 * total(work):
+        several = len({link.op.name for link, _ in chain}) > 1
+        if several and len(_whole(chain)) >= LEAST_CHAIN and cast_us <= 0.5 * total(work):
             yield chain
         chain = [(pair, tensor)] if pair is not None and tensor is not None else []
 

@@ -9,20 +9,28 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from kernelbook.cases import CaseFacts
-from kernelbook.judge.findings.costs import part, severity
+from kernelbook.cases import CaseFacts, median
+from kernelbook.judge.findings.costs import part, percent, severity
 from kernelbook.judge.findings.rules import FORWARD, RECOVERABLE, SPENT, Finding, Scene, rule
 from kernelbook.judge.time_line import (
     ALLOCATION,
     BLOCKING_COPY,
     COMPILE,
     DATA,
+    DEVICE_KINDS,
+    EARLIER,
+    FULL_QUEUE,
+    LAUNCH,
+    LOADING,
     OP,
     OPTIMIZER,
+    OVERHEAD,
     PYTHON,
     SYNCHRONIZATION,
     TimeLine,
     Wait,
+    call_kind,
+    kind_of_name,
 )
 from kernelbook.judge.time_split import Cause, TimeSplit
 from kernelbook.text.units import duration, plural, significant
@@ -165,6 +173,63 @@ def python_time(scene: Scene) -> Iterator[Finding]:
         text = f"The device is idle for {duration(idle)} while Python runs between the ops."
         remedy = "Move the work out of the forward; profile with with_stack=True or py-spy to see which code it is."
         yield _finding("python-time", split, idle, text, remedy, "no op and no CUDA call is open", kind=SPENT)
+
+
+# --- launches that wait ----------------------------------------------------------------------------------------------
+
+
+@rule("full-queue", "launches wait for room in the queue of launches, for over 5 % of the forward")
+def full_queue(scene: Scene) -> Iterator[Finding]:
+    """The device is behind the CPU by as many launches as the queue holds: time in launches costs no forward time."""
+    split, line = scene.split, TimeLine.of(scene.facts)
+    waits = [wait for wait in split.waits if wait.kind == FULL_QUEUE] if split else []
+    waited, count = sum(wait.time_us for wait in waits), sum(wait.count for wait in waits)
+    if not split or not line or waited < LEAST_SHARE * split.time_us:
+        return
+    launches = [call for call in scene.facts.calls if call_kind(call) in (LAUNCH, FULL_QUEUE)]
+    queued = max((line.queued(call.start_us) for call in launches), default=0)
+    busy = split.of_kind(*DEVICE_KINDS, EARLIER) / split.time_us
+    names = ", ".join(dict.fromkeys(wait.name for wait in waits))
+    text = (
+        f"Launches wait {_times(count)} in a forward for room in the queue of launches, {duration(waited)} in all "
+        f"({names}): up to {queued} are queued, and the device is busy for {percent(busy)} of the time. The device is "
+        "the bottleneck, not the launching."
+    )
+    remedy = "None for the launches: the time is that of the kernels. Make those faster, or fewer."
+    share = part(waited, split.time_us)
+    evidence = "; ".join(f"{wait.name} from {wait.op or 'no op'} {duration(wait.time_us)}" for wait in waits[:5])
+    yield Finding("full-queue", "info", waited, share, evidence, remedy, text, of=FORWARD, kind=SPENT)
+
+
+@rule("kernel-loading", "CUDA loads kernels inside a forward, for over 5 % of it")
+def kernel_loading(scene: Scene) -> Iterator[Finding]:
+    """CUDA loads a kernel when it is first launched; most often only the first forward has to."""
+    loads = loading_by_forward(scene.facts)
+    wholes = {(f.process, f.index): f.cpu_time_us for f in scene.facts.forwards}
+    shares = {place: part(sum(names.values()), wholes.get(place)) or 0.0 for place, names in loads.items()}
+    often = [place for place, share in shares.items() if share >= LEAST_SHARE]
+    if not often:
+        return
+    worst = max(often, key=lambda place: shares[place])
+    time_us, share = sum(loads[worst].values()), shares[worst]
+    which = "the first forward" if worst[1] == 0 else f"forward {worst[1] + 1}"
+    listed = ", ".join(f"{name} {duration(time)}" for name, time in loads[worst].items())
+    text = f"CUDA loads kernels inside the forward: {listed}, of the {duration(wholes[worst])} of {which}"
+    others = median(time for place, time in wholes.items() if place not in often)
+    text += f"; the median of the forwards that load none is {duration(others)}." if others is not None else "."
+    remedy = "Warm up with all shapes before measuring or serving, or set CUDA_MODULE_LOADING=EAGER."
+    level = severity(share) if scene.facts.chosen in often or share < 0.2 else "medium"
+    evidence = f"{listed} in {which}; {len(often)} of {plural(len(wholes), 'forward')} load kernels"
+    yield Finding("kernel-loading", level, time_us, share, evidence, remedy, text, of=FORWARD, kind=RECOVERABLE)
+
+
+def loading_by_forward(facts: CaseFacts) -> dict[tuple[int, int], dict[str, float]]:
+    """(process, index) of a forward -> time in which CUDA loads kernels, by the name of CUPTI's overhead."""
+    loads: dict[tuple[int, int], dict[str, float]] = {}
+    for total in facts.call_totals:
+        if total.category == OVERHEAD and kind_of_name(total.name) == LOADING:
+            loads.setdefault((total.process, total.index), {})[total.name] = total.cpu_time_us
+    return loads
 
 
 # --- remedies ---------------------------------------------------------------------------------------------------------
