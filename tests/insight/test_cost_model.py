@@ -17,6 +17,7 @@ from kernelbook.judge.cost_model import (
     gemm_costs,
     kernel_costs,
     measured_ceilings,
+    rates_of,
     run_ceilings,
     used_ceilings,
     useful_flops,
@@ -95,12 +96,17 @@ def test_a_run_without_ceiling_cases_takes_them_from_elsewhere(recorded_facts: F
     bare = {"mlp-eager": replace(recorded_facts["mlp-eager"], run="bare")}
     origins = {c.key: (c.origin, c.source) for c in run_ceilings(bare, measured)}
     assert origins["compute", "16-bit"] == origins["memory", None] == ("other run", "run h200-torch2.11")
-    assert origins["compute", "fp32"] == ("data sheet", "NVIDIA H200 Tensor Core GPU data sheet")
+    assert origins["compute", "fp32"] == ("recorded run", "the project's own measurement, torch 2.11")
     alone = {c.key: c for c in run_ceilings(bare)}
     assert alone["compute", "16-bit"].origin == alone["memory", None].origin == "recorded run"
     # The rates of the recorded run are those that are measured in it.
     assert alone["compute", "16-bit"].per_s == pytest.approx(measured[0].per_s, rel=1e-3)
     assert alone["memory", None].per_s == pytest.approx(measured[1].per_s, rel=1e-3)
+    # What the cases ceiling-* took on an H200, in µs: sizes 4096 for fp64 and fp32, 8192 for the others.
+    for kind, size, time_us in (("fp64", 4096, 2267), ("fp32", 4096, 2680), ("tf32", 8192, 2637), ("fp8", 8192, 747.7)):
+        assert alone["compute", kind].per_s == pytest.approx(2 * size**3 / time_us * 1e6, rel=2e-3)
+    rates = rates_of(list(alone.values()))
+    assert (rates.l2_bytes_per_s, rates.l2_bytes) == (6167e9, 60 * 2**20)
     a100 = {"mlp-eager": replace(recorded_facts["mlp-eager"], run="bare", device="NVIDIA A100-SXM4-80GB")}
     rates = ceilings_of(a100)
     assert rates.flops_per_s == {"16-bit": 312e12, "tf32": 156e12, "fp32": 19.5e12, "fp64": 19.5e12}
@@ -114,7 +120,7 @@ def test_only_ceilings_that_judge_something_are_listed(recorded_facts: Facts) ->
     listed = used_ceilings(recorded_facts, run_ceilings(recorded_facts))
     assert [(c.quantity, c.compute_type, c.origin) for c in listed] == [
         ("compute", "16-bit", "measured"),
-        ("compute", "fp32", "data sheet"),  # sdpa-math multiplies in fp32
+        ("compute", "fp32", "recorded run"),  # sdpa-math multiplies in fp32
         ("memory", None, "measured"),
     ]
 

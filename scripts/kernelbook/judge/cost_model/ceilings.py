@@ -62,7 +62,7 @@ def run_ceilings(cases: Mapping[str, CaseFacts], elsewhere: Iterable[Ceiling] = 
     """The ceilings of one run, one of each quantity and compute type, each from the best origin that has it.
 
     elsewhere: ceilings that other runs measured on a device of the same name. Without a measurement the rates come from
-    the recorded run of the project on that device, otherwise from its data sheet. Empty for an unknown device.
+    what the project measured on that device (`RECORDED`), otherwise from its data sheet. Empty for an unknown device.
     """
     facts = next((facts for facts in cases.values() if facts.status == "ok" and facts.on_device and facts.device), None)
     if facts is None:
@@ -73,11 +73,13 @@ def run_ceilings(cases: Mapping[str, CaseFacts], elsewhere: Iterable[Ceiling] = 
     return [by_key[key] for key in order if key in by_key]
 
 
-def used_ceilings(cases: Mapping[str, CaseFacts], ceilings: Iterable[Ceiling]) -> list[Ceiling]:
+def used_ceilings(cases: Mapping[str, CaseFacts], ceilings: Sequence[Ceiling]) -> list[Ceiling]:
     """Those that were measured in the run, or that some case of it is judged by."""
+    rates = rates_of(ceilings)
     good = [facts for facts in cases.values() if facts.status == "ok" and facts.on_device]
-    kinds = {kind for facts in good for kind in (forward_type(facts), *product_types(facts))}
-    return [c for c in ceilings if c.origin == MEASURED or c.quantity == MEMORY or c.compute_type in kinds]
+    kinds = {kind for facts in good for kind in (forward_type(facts), *product_types(facts)) if kind}
+    quantities = {MEMORY, *(cost.roof for facts in good for cost in kernel_costs(facts, rates))} - {COMPUTE}
+    return [c for c in ceilings if c.origin == MEASURED or c.quantity in quantities or c.compute_type in kinds]
 
 
 def _borrowed(facts: CaseFacts, elsewhere: Iterable[Ceiling]) -> Iterator[Ceiling]:
@@ -89,8 +91,10 @@ def _borrowed(facts: CaseFacts, elsewhere: Iterable[Ceiling]) -> Iterator[Ceilin
         sheet = sheets.get(facts.device or "")
         if sheet:
             rates = [(COMPUTE, kind, rate) for kind, rate in sheet.flops_per_s.items()]
-            for quantity, kind, rate in [*rates, (MEMORY, None, sheet.bytes_per_s)]:
-                yield _ceiling(quantity, rate, facts, kind, case=None, source=sheet.source, origin=origin)
+            for quantity, kind, rate in [*rates, (MEMORY, None, sheet.bytes_per_s), (L2, None, sheet.l2_bytes_per_s)]:
+                if rate:
+                    ceiling = _ceiling(quantity, rate, facts, kind, case=None, source=sheet.source, origin=origin)
+                    yield replace(ceiling, largest_bytes=sheet.l2_bytes if quantity == L2 else None)
 
 
 def measured_ceilings(cases: Mapping[str, CaseFacts]) -> list[Ceiling]:

@@ -1,4 +1,4 @@
-"""Peak rates from vendors' data sheets, and rates measured in the recorded run that ships with the project."""
+"""Peak rates from vendors' data sheets, and best rates that the project measured."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ class DataSheet:
     """Peak rates of a device and their source.
 
     ``flops_per_s``: compute type (see `roof.COMPUTE_TYPES`) -> dense FLOP/s with fp32 accumulation; fp32 is the rate of
-    the CUDA cores. Figures that a sheet gives with sparsity are halved. ``bytes_per_s``: rate of the memory.
+    the CUDA cores. Figures that a sheet gives with sparsity are halved. ``bytes_per_s``: rate of the memory;
+    ``l2_bytes_per_s``, ``l2_bytes``: rate and size of the L2 cache, which no sheet states.
     """
 
     flops_per_s: Mapping[str, float]
     bytes_per_s: float
     source: str
+    l2_bytes_per_s: float | None = None
+    l2_bytes: int | None = None
 
 
 def _sheet(
@@ -59,7 +62,14 @@ DATA_SHEETS = {
     "NVIDIA GeForce RTX 4090": _sheet(_ADA, 1.008, 82.6, 82.6, 165.2, fp8=330.3),
     "NVIDIA RTX 6000 Ada Generation": _sheet(_ADA, 0.96, 91.1, 182.1, 364.2, fp8=728.5),
 }
-#: Best rates of `resources/recorded/h200-torch2.11`, measured as `ceilings.measured_ceilings` describes.
+#: Best rates measured, as `ceilings.measured_ceilings` describes: 16-bit and memory in `resources/recorded`, the other
+#: types and the L2 cache by the cases `ceiling-*`, all with torch 2.11.
 RECORDED = {
-    "NVIDIA H200": DataSheet({"16-bit": 813.8e12}, 4256.6e9, "recorded run h200-torch2.11"),
+    "NVIDIA H200": DataSheet(
+        {"fp64": 60.6e12, "fp32": 51.3e12, "tf32": 417.0e12, "16-bit": 813.8e12, "fp8": 1472.0e12},
+        4256.6e9,
+        "the project's own measurement, torch 2.11",
+        l2_bytes_per_s=6167.0e9,
+        l2_bytes=60 * 2**20,
+    ),
 }
