@@ -24,7 +24,9 @@ CPU = Setting("a", "mlp", "EPYC 9654", "cpu", 16, None, "bfloat16", '{"batch": 8
         (H200, replace(H200, workload="attention", params='{"batch": 4}'), None),
         (H200, replace(H200, timer="wall"), "the timer differs: cuda_events and wall"),
         (H200, replace(H200, timer=None), None),  # nothing was timed: device times may still be compared
-        (H200, CPU, "the GPU differs: NVIDIA H200 and EPYC 9654"),
+        (H200, CPU, "the device differs: NVIDIA H200 and EPYC 9654"),  # no CPU is called a GPU
+        (H200, replace(CPU, params='{"batch": 1}'), "the parameters differ: batch 8 and batch 1"),  # which comes first
+        (H200, replace(H200, device="NVIDIA A100", params="{}"), "the GPU differs: NVIDIA H200 and NVIDIA A100"),
         (CPU, replace(CPU, run="b"), None),
         (CPU, replace(CPU, device="Xeon"), "the CPU differs: EPYC 9654 and Xeon"),
         (CPU, replace(CPU, threads=8), "the number of threads differs: 16 and 8"),

@@ -60,4 +60,4 @@ def test_a_thousand_case_runs_do_not_break_the_page(tmp_path, open_page):
     page = open_page(tmp_path / "report", "#case-sdpa-math-eager-2~run-9~k3")
     page.set_default_timeout(1000 * LONG)
     assert page.locator("tr.target").count() == 1
-    assert page.locator("#matrix-table td[data-cell]").count() == 1000
+    assert page.locator("[data-table=cases] tr[data-cell]").count() == 1000

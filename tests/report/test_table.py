@@ -7,6 +7,7 @@ import io
 from xml.etree import ElementTree
 
 import pytest
+from markupsafe import Markup
 
 from kernelbook.report.rendering import render_report
 from kernelbook.report.table import Line, Part, Table, cell, figure, html, markdown, table, time, words
@@ -46,25 +47,25 @@ def test_markdown_leaves_out_what_is_for_the_page_alone() -> None:
     ]
 
 
-def test_a_line_across_and_its_notes_stand_in_both() -> None:
+def test_a_line_across_and_its_panel() -> None:
     columns = made().columns
-    failed = Line((cell("host"), cell(Part("failed", "bad"), "it broke")), across=True, notes=(("warning", "slow"),))
+    failed = Line((cell("host"), cell(Part("failed", "bad"), "it broke")), across=True, panel=Markup("<p>more</p>"))
     shown = Table("t", "c", columns, (failed,))
-    assert markdown(shown).splitlines()[2:] == ["| host | **failed** it broke |", "", "- host: slow"]
-    row, note = ElementTree.fromstring(str(html(shown))).findall(".//tbody/tr")
+    assert markdown(shown).splitlines()[2:] == ["| host | **failed** it broke |"]
+    row, panel = ElementTree.fromstring(str(html(shown))).findall(".//tbody/tr")
     assert [each.get("colspan") for each in row] == [None, "2"]
-    assert note.get("class") == "warning"
-    assert "".join(note.itertext()) == "slow"
+    assert (panel.get("class"), panel[0].get("colspan")) == ("panel below", "3")
 
 
 @pytest.mark.browser
 def test_what_is_copied_is_raw_with_the_unit_in_the_heading(tmp_path, open_page) -> None:
     render_report(made_edition.build(tmp_path / "edition"), tmp_path / "report")
-    page = open_page(tmp_path / "report", "#case-linear-eager", permissions=["clipboard-read", "clipboard-write"])
-    page.get_by_label("Copy runs-linear-eager as CSV").click()
+    page = open_page(tmp_path / "report", permissions=["clipboard-read", "clipboard-write"])
+    page.get_by_label("Copy cases as CSV").click()
     (heads, *rows) = csv.reader(io.StringIO(page.evaluate("navigator.clipboard.readText()")))
-    measured = dict(zip(heads, rows[0], strict=True))
-    # made_edition: one kernel of 2.72 us, 5 * 2**28 bytes at the peak; published runs have no peak
-    assert measured["device time, µs"] == "2.72"
+    measured = dict(zip(heads, rows[-1], strict=True))
+    # made_edition: one kernel of 2.72 us, 5 * 2**28 bytes at the peak
+    assert measured["device, µs"] == "2.72"
     assert measured["peak memory, bytes"] == str(5 * 2**28)
-    assert dict(zip(heads, rows[1], strict=True))["peak memory, bytes"] == "n/a"
+    assert measured["busy, µs"] == "2.72"  # a column that is not displayed yet
+    assert dict(zip(heads, rows[2], strict=True))["published, µs"] == "7239"

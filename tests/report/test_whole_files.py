@@ -1,7 +1,8 @@
-"""Traces that mark no forward, and workloads of one's own, in the matrix and in the headings."""
+"""Traces that mark no forward, and workloads of one's own, in the table of cases and in the headings."""
 
 from __future__ import annotations
 
+import html
 from dataclasses import replace
 
 import pyarrow as pa
@@ -45,49 +46,27 @@ def own(tmp_path_factory):
 
 
 def test_the_twin_has_the_whole_file_of_a_trace_without_forwards(own):
-    twin = (own / "report.md").read_text(encoding="utf-8")
-    assert "| `bare` | 8,772 kernels + 12 memcpys + 1 memset, 604 ms (whole file) |" in twin
-    assert "| `bare-cpu` | n/a, n/a |" in twin
+    twin = html.unescape((own / "report.md").read_text(encoding="utf-8"))
+    assert "| h200 | 8,772 + 12 memcpys + 1 memset | 604 ms whole file | n/a |" in twin
+    assert "| `bare-cpu` bf16, 8 × 1024 | h200 | n/a | n/a |" in twin
 
 
 @pytest.mark.browser
-def test_the_matrix_has_the_whole_file_of_a_trace_without_forwards(open_page, own):
+def test_the_table_of_cases_has_the_whole_file_of_a_trace_without_forwards(open_page, own):
     page = open_page(own)
-    rows = page.locator("#matrix-table tbody tr")
-    told = {row.locator("th").inner_text(): row.locator("td").first.inner_text().split() for row in rows.all()}
-    assert told["bare"] == ["8,772", "604", "ms", "whole", "file"]
-    assert told["bare-cpu"][:2] == ["n/a", "n/a"]
-    assert "whole" not in told["attention-inplace-eager"]
-    assert "of the whole trace" in page.locator("#matrix > .note").inner_text()
-    page.locator("#matrix-metric").select_option("forward")  # a whole file has no forward: it stays as it is
-    assert rows.filter(has_text="whole file").first.locator(".m-time").first.inner_text() == "604 ms"
-    count, time = (rows.nth(1).locator(f".m-{part}").first.bounding_box() for part in ("count", "time"))
-    assert count["x"] + count["width"] <= time["x"]
-
-
-@pytest.mark.browser
-def test_a_matrix_without_bare_traces_says_nothing_of_whole_files(open_page, report):
-    assert "whole file" not in open_page(report).locator("#matrix").inner_text()
-
-
-@pytest.mark.browser
-@pytest.mark.parametrize("width", [1280, 390])
-def test_a_long_list_of_devices_does_not_widen_the_matrix(open_page, own, width):
-    page = open_page(own, width=width)
-    small = page.locator("#matrix-table thead small").first
-    assert small.inner_text() == "NVIDIA A100-SXM4-10GB and 7 more"
-    assert "NVIDIA A100-SXM4-80GB" in small.get_attribute("title")
-    assert small.bounding_box()["width"] < 300
+    row = page.locator("#case-bare\\~h200")
+    figures = [" ".join(row.locator(css).inner_text().split()) for css in (".c-kernels", ".c-device", ".c-forward")]
+    assert figures == ["8,772 + 12 memcpys + 1 memset", "604 ms whole file", "n/a"]
+    assert page.locator("#case-bare-cpu\\~h200 .c-kernels").inner_text() == "n/a"
+    assert "whole file" not in page.locator("#case-attention-inplace-eager\\~h200").inner_text()
 
 
 @pytest.mark.browser
 def test_a_workload_of_ones_own_is_named_without_its_folders(open_page, own):
     page = open_page(own)
     heading = page.locator("main h2").filter(has_text="toy.py:tiny")
-    link = page.locator(".bar nav a").filter(has_text="toy.py:tiny")
-    assert link.inner_text() == "toy.py:tiny"
-    assert (heading.get_attribute("title"), link.get_attribute("title")) == (OWN, OWN)
-    assert page.locator(".bar nav a[title]").count() == 1
+    assert heading.get_attribute("title") == OWN
+    assert page.locator("tr.group").last.inner_text() == "toy.py:tiny"
     page.locator("details.spread").last.locator("summary").click()
     page.wait_for_selector("details.spread[open] .plot .sample")
 

@@ -47,21 +47,22 @@ def refusal(a: Setting, b: Setting) -> str | None:
 
 
 def _pairs(a: Setting, b: Setting) -> list[tuple[str, str | None, str | None, bool]]:
-    """(what, of a, of b, whether it must be known) in the order in which they are looked at."""
+    """(name, of a, of b, whether it must be known) in the order in which they are compared."""
     apart = a.run != b.run
     cpus = a.device_type == b.device_type == "cpu"
+    kind = "CPU" if cpus else "device" if "cpu" in (a.device_type, b.device_type) else "GPU"
     second = (
         ("number of threads", _threads(a.threads), _threads(b.threads), apart)
         if cpus
         else ("driver", a.driver, b.driver, apart)
     )
-    found = [("CPU" if cpus else "GPU", a.device, b.device, apart), second]
-    found.append(("element type", a.dtype, b.dtype, apart))
+    pairs = [(kind, a.device, b.device, apart), second, ("element type", a.dtype, b.dtype, apart)]
     if a.workload == b.workload:
-        found.append(("parameters", a.params, b.params, False))
+        stated = "{}" not in (a.params or "{}", b.params or "{}")
+        pairs.insert(0 if stated else len(pairs), ("parameters", a.params, b.params, False))
     if a.timer and b.timer:
-        found.append(("timer", a.timer, b.timer, False))
-    return found
+        pairs.append(("timer", a.timer, b.timer, False))
+    return pairs
 
 
 def _threads(number: int | None) -> str | None:

@@ -153,28 +153,6 @@ class CaseView:
                 merged.setdefault((line.runs, line.evidence), []).append(line.title)
         return tuple((", ".join(titles), ", ".join(runs), why) for (runs, why), titles in merged.items())
 
-    @property
-    def held(self) -> int:
-        """How many guesses held, over all runs."""
-        return sum(len(line.runs) for line in self.guesses if line.verdict == "confirmed")
-
-    @property
-    def broken(self) -> int:
-        """How many guesses broke, over all runs."""
-        return sum(len(line.runs) for line in self.guesses if line.verdict == "broken")
-
-    @property
-    def trouble(self) -> tuple[tuple[str, bool], ...]:
-        """(`failed on h200`, whether that is bad) for each state that is not ok."""
-        states: dict[str, list[str]] = {}
-        for cell in self.present:
-            if cell.row.status != "ok":
-                states.setdefault(cell.row.status, []).append(cell.run.run)
-        return tuple(
-            (f"{state} on {names[0] if len(names) == 1 else f'{len(names)} runs'}", state == "failed")
-            for state, names in states.items()
-        )
-
 
 @dataclass(frozen=True)
 class WorkloadView:
@@ -188,19 +166,6 @@ class WorkloadView:
     sweeps: tuple[Sweep, ...]
     cases: tuple[CaseView, ...]
     backends: tuple[Answer, ...] = ()
-
-    @property
-    def published(self) -> tuple[tuple[CaseView, tuple[CellView, ...], tuple[CellView, ...]], ...]:
-        """(case, measured cells with kernels, published cells) of every case that has both."""
-        triples = (
-            (
-                case,
-                tuple(cell for cell in case.measured if cell.row.kernels is not None),
-                tuple(cell for cell in case.present if cell.run.kind == "published"),
-            )
-            for case in self.cases
-        )
-        return tuple(triple for triple in triples if triple[1] and triple[2])
 
     @property
     def tooltip(self) -> Markup:

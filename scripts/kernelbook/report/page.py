@@ -11,15 +11,15 @@ from markupsafe import Markup
 
 from kernelbook.charts.svg_file import HATCH
 from kernelbook.edition.model import Edition
-from kernelbook.report import findings_section, first_screen, page_data, table
-from kernelbook.report.strips import percent
+from kernelbook.report import findings_section, first_screen, listings, page_data, table
+from kernelbook.report.strips import legend, percent
 from kernelbook.report.styles import ASSETS, compact, page_style
 from kernelbook.report.templating import BROKEN_CARDS, context, environment
 from kernelbook.report.traces import Links
 from kernelbook.text import formatting
 
 SCRIPTS = (
-    *("core.js", "data.js", "format.js", "tables.js", "strips.js", "matrix.js", "lanes_model.js", "lanes_view.js"),
+    *("core.js", "data.js", "format.js", "tables.js", "strips.js", "cases.js", "lanes_model.js", "lanes_view.js"),
     *("lanes.js", "perfetto.js", "align.js", "compare.js", "case.js", "charts.js", "main.js"),
 )
 FINDING_ROWS = 40
@@ -57,10 +57,14 @@ def render(edition: Edition, created_utc: str, traces: Links) -> str:
     values = context(edition, created_utc)
     cells = [cell for case in values["cases"] for cell in case.present]
     index, blocks = page_data.build(edition, {cell.number: cell.anchor for cell in cells}, traces)
+    env = environment(_finalize, autoescape=True, filters={"percent": percent})
+    panel = env.get_template("_case.html.j2")
     values |= {
         "assets": assets(),
         "hatch": Markup(HATCH),
         "render": table.html,
+        "case_rows": listings.cases.case_rows(values["workloads"]),
+        "legend": legend(strip for work in values["workloads"] for strip in work.strips),
         "broken_more": values["broken"][BROKEN_CARDS:],
         "weighed": findings_section.by_weight(findings_section.own_findings(edition), FINDING_ROWS),
         "trust_rows": edition.trust[:TRUST_ROWS],
@@ -68,8 +72,5 @@ def render(edition: Edition, created_utc: str, traces: Links) -> str:
         "index": Markup(index),
         "blocks": [Markup(block) for block in blocks],
     }
-    return (
-        environment(_finalize, autoescape=True, filters={"percent": percent})
-        .get_template("page.html.j2")
-        .render(values)
-    )
+    values["panels"] = {case.anchor: Markup(panel.render(values | {"case": case})) for case in values["cases"]}
+    return env.get_template("page.html.j2").render(values)

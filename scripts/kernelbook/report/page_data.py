@@ -81,6 +81,7 @@ def build(
         "runs": [{"run": r.run, "kind": r.kind} for r in edition.runs],
         "compared": [[c.run_a, c.case_a, c.run_b, c.case_b, c.text] for c in edition.compared],
         "headline": edition.headline or (),
+        "baseline": edition.baseline_run,
         "cells": [
             _cell(row) | {"anchor": anchors.get(i), "setting": settings[i]} for i, row in enumerate(edition.case_runs)
         ],
@@ -106,6 +107,7 @@ def _cell(row: CaseFacts) -> dict[str, Any]:
     return {
         "run": row.run,
         "case": row.case,
+        "workload": row.workload,
         "status": row.status,
         "kernels": row.kernels,
         "memcpys": row.memcpys,

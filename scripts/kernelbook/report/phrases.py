@@ -6,6 +6,7 @@ from kernelbook.cases import CaseFacts
 from kernelbook.judge.cost_model.forward import computed_in
 from kernelbook.judge.findings import Finding
 from kernelbook.report.ranges import WholeFile
+from kernelbook.text.formatting import clip
 from kernelbook.text.units import NOT_AVAILABLE, duration, plural
 
 
@@ -16,11 +17,16 @@ def cost(finding: Finding) -> str:
     return duration(finding.time_us) if one else f"{low} – {high}"
 
 
-def one_time(row: CaseFacts) -> str:
-    """The device time of a forward; without one the unprofiled forward time, marked as such: `forward 22.7 µs`."""
-    if row.device_time_us is None and row.forward_time_us is not None:
-        return f"forward {duration(row.forward_time_us)}"
-    return duration(row.device_time_us)
+#: Short names of element types.
+DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
+
+
+def size_of(row: CaseFacts) -> str:
+    """Element type and numeric parameters: `bf16, 8 × 16 × 1024 × 64`; one parameter has its name: `bf16, size 64`."""
+    numbers = [(name, str(value)) for name, value in row.params.items() if str(value).replace(".", "", 1).isdigit()]
+    one = len(numbers) == 1
+    sizes = f"{numbers[0][0]} {numbers[0][1]}" if one else " × ".join(value for _, value in numbers)
+    return clip(", ".join(part for part in (DTYPES.get(row.dtype or "", row.dtype), sizes) if part), 60)
 
 
 def counts(row: CaseFacts | WholeFile) -> str:

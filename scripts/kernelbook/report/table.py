@@ -17,6 +17,7 @@ from kernelbook.text import formatting
 Row = TypeVar("Row")
 #: Classes of parts that Markdown sets in bold.
 STRONG = ("no", "bad")
+NOTHING = Markup("")
 
 
 @dataclass(frozen=True)
@@ -38,16 +39,12 @@ class Part:
 class Cell:
     """What one cell shows, and the raw value that it is sorted and exported by; None sorts last.
 
-    href: what the whole cell links to on the page. css: classes of this cell alone. data: its data- attributes.
-    markdown: what report.md shows instead of the parts.
+    drawing: an SVG that the page shows below the parts.
     """
 
     parts: tuple[Part, ...]
     value: str | float | None = None
-    href: str = ""
-    css: str = ""
-    data: Mapping[str, object] = field(default_factory=dict)
-    markdown: Part | None = None
+    drawing: Markup = NOTHING
 
     @property
     def text(self) -> str:
@@ -61,7 +58,7 @@ Anchors = Mapping[str, str]
 
 def case_link(case: str, anchors: Anchors) -> Part:
     """The name of a case, as a link to its panel."""
-    return Part(case, href=anchors.get(case, "matrix"))
+    return Part(case, href=anchors.get(case, "cases"))
 
 
 def yes_no(value: bool) -> Part:
@@ -81,7 +78,8 @@ class TableColumn(Generic[Row]):
 
     unit: of the raw values, "" where they have none; None for text, which is exported as text.
 
-    css: classes of its cells on the page; `r` aligns to the right. note: a second, smaller line of the heading.
+    css: classes of its cells on the page; `r` aligns to the right. optional: whether the page hides it until a reader
+    chooses it.
     """
 
     title: str
@@ -89,7 +87,7 @@ class TableColumn(Generic[Row]):
     unit: str | None = None
     css: str = ""
     page_only: bool = False
-    note: str = ""
+    optional: bool = False
 
     @property
     def right(self) -> bool:
@@ -137,22 +135,23 @@ def share(title: str, get: Callable[[Row], float | None], page_only: bool = Fals
 class Line:
     """One row of a table: its cells, or one cell across all columns but the first.
 
-    notes: lines that stand below the row on the page and below the table in Markdown, as (css, text).
+    data: data- attributes of the row. panel: what the page shows below the row, over its whole width.
     """
 
     cells: tuple[Cell, ...]
     css: str = ""
     anchor: str = ""
     across: bool = False
-    notes: tuple[tuple[str, str], ...] = ()
+    data: Mapping[str, object] = field(default_factory=dict)
+    panel: Markup = NOTHING
 
 
 @dataclass(frozen=True)
 class Table:
     """Columns and rows. `name` is unique in the report; `css` are classes of the table on the page.
 
-    row_heads: whether the first cell of a row is its heading. id: of the table on the page. titled: whether the caption
-    is visible. tools: whether readers can sort, filter and copy it.
+    row_heads: whether the first cell of a row is its heading. titled: whether the caption is visible. box: the class of
+    what is around it on the page; readers can sort, filter and copy a `table`.
     """
 
     name: str
@@ -161,9 +160,8 @@ class Table:
     lines: tuple[Line, ...]
     css: str = ""
     row_heads: bool = False
-    id: str = ""
     titled: bool = True
-    tools: bool = True
+    box: str = "table"
 
 
 def table(name: str, caption: str, columns: Sequence[TableColumn[Row]], rows: Iterable[Row], css: str = "") -> Table:
@@ -180,12 +178,11 @@ def html(table: Table) -> Markup:
     heads = Markup("").join(_head(column) for column in table.columns)
     body = Markup("\n").join(_html_line(line, table.columns, table.row_heads) for line in table.lines)
     return Markup(
-        '<div class="{}" data-table="{}"><table{}{}><caption{}>{}</caption>\n<thead><tr>{}</tr></thead><tbody>\n{}\n'
+        '<div class="{}" data-table="{}"><table{}><caption{}>{}</caption>\n<thead><tr>{}</tr></thead><tbody>\n{}\n'
         "</tbody></table></div>"
     ).format(
-        "table" if table.tools else "plain-table",
+        table.box,
         formatting.visible(table.name),
-        _attribute("id", table.id),
         _attribute("class", table.css),
         _attribute("class", "" if table.titled else "sr"),
         formatting.visible(table.caption),
@@ -195,38 +192,36 @@ def html(table: Table) -> Markup:
 
 
 def _head(column: TableColumn[Any]) -> Markup:
-    css = "r" if column.right else ""
     unit = Markup("") if column.unit is None else Markup(' data-unit="{}"').format(column.unit)
-    note = formatting.visible(column.note)
-    small = Markup('<small title="{}">{}</small>').format(note, formatting.listed(note, 40)) if note else ""
-    return Markup("<th{}{}>{}{}</th>").format(_attribute("class", css), unit, formatting.visible(column.title), small)
+    hidden = Markup(" hidden" if column.optional else "")
+    attributes = _attribute("class", column.css.replace("num", "").strip()) + unit + hidden
+    return Markup("<th{}>{}</th>").format(attributes, formatting.visible(column.title))
 
 
 def _html_line(line: Line, columns: Sequence[TableColumn[Any]], row_heads: bool) -> Markup:
-    rows = [Markup("<tr{}{}>").format(_attribute("class", line.css), _attribute("id", line.anchor))]
-    for place, each in enumerate(line.cells):
-        css = each.css or ("" if line.across else columns[place].css)
-        wide = Markup(' colspan="{}"').format(len(columns) - 1) if line.across and place else ""
-        raw = f"{each.value:.6g}" if isinstance(each.value, float) else each.value
-        sort = (
-            Markup(' data-v="{}"').format("" if raw is None else raw)
-            if "num" in css.split() or each.value is not None
-            else ""
-        )
-        parts = Markup(" ").join(map(_html_part, each.parts))
-        parts = Markup('<a href="#{}">{}</a>').format(each.href, parts) if each.href else parts
-        data = Markup("").join(Markup(' data-{}="{}"').format(name, text) for name, text in each.data.items())
-        start, end = ('<th scope="row"', "</th>") if row_heads and not place else ("<td", "</td>")
-        attributes = _attribute("class", css) + wide + sort + data
-        rows.append(Markup(f"{start}{{}}>{{}}{end}").format(attributes, parts))
-    rows.append(Markup("</tr>"))
-    for css, note in line.notes:
-        rows.append(
-            Markup('\n<tr class="{}"><td></td><td colspan="{}">{}</td></tr>').format(
-                css, len(columns) - 1, formatting.visible(note)
-            )
-        )
-    return Markup("").join(rows)
+    cells = [_html_cell(each, columns[place], line.across and place > 0) for place, each in enumerate(line.cells)]
+    shown = sum(not column.optional for column in columns)
+    if line.across:
+        cells[-1] = Markup('<td colspan="{}"{}').format(shown - len(cells) + 1, cells[-1][len("<td") :])
+    if row_heads:
+        cells[0] = Markup('<th scope="row"{}</th>').format(cells[0][len("<td") : -len("</td>")])
+    data = Markup("").join(Markup(' data-{}="{}"').format(name, value) for name, value in line.data.items())
+    attributes = _attribute("class", line.css) + _attribute("id", line.anchor) + data
+    row = Markup("<tr{}>{}</tr>").format(attributes, Markup("").join(cells))
+    if line.panel:
+        row += Markup('\n<tr class="panel below"><td colspan="{}">{}</td></tr>').format(shown, line.panel)
+    return row
+
+
+def _html_cell(each: Cell, column: TableColumn[Any], across: bool) -> Markup:
+    css = "" if across else column.css
+    raw = f"{each.value:.6g}" if isinstance(each.value, float) else each.value
+    sort = Markup("")
+    if "num" in css.split() or each.value is not None:
+        sort = Markup(' data-v="{}"').format("" if raw is None else raw)
+    hidden = Markup(" hidden" if column.optional and not across else "")
+    content = Markup(" ").join(map(_html_part, each.parts)) + each.drawing
+    return Markup("<td{}>{}</td>").format(_attribute("class", css) + sort + hidden, content)
 
 
 def _html_part(part: Part) -> Markup:
@@ -250,13 +245,11 @@ def markdown(table: Table) -> formatting.Markdown:
         _markdown_row(formatting.markdown(column.title) for column in columns),
         _markdown_row("---:" if column.right else "---" for column in columns),
     ]
-    notes = []
     for line in table.lines:
         cells = [_markdown_cell(each) for each in line.cells]
         cells = [*cells, *[""] * (len(places) - len(cells))] if line.across else [cells[place] for place in places]
         lines.append(_markdown_row(cells))
-        notes += [f"- {cells[0]}: {formatting.markdown(note)}" for _, note in line.notes]
-    return formatting.Markdown("\n".join([*lines, "", *notes] if notes else lines))
+    return formatting.Markdown("\n".join(lines))
 
 
 def _markdown_row(cells: Iterable[str]) -> str:
@@ -265,7 +258,7 @@ def _markdown_row(cells: Iterable[str]) -> str:
 
 def _markdown_cell(each: Cell) -> str:
     text = ""
-    for part in (each.markdown,) if each.markdown else each.parts:
+    for part in each.parts:
         if not part.page_only:
             text += (", " if part.kind == "flag" else " ") * bool(text) + _markdown_part(part)
     return text

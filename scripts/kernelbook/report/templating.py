@@ -25,7 +25,6 @@ FILTERS = {
     "size": formatting.size,
     "clip": formatting.clip,
     "counts": phrases.counts,
-    "one_time": phrases.one_time,
     "plural": formatting.plural,
     "error": units.error,
     "cost": phrases.cost,

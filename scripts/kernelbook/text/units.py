@@ -39,6 +39,14 @@ def duration(us: float | None) -> str:
     return f"{us:.2f} µs"
 
 
+def exact(us: float | None) -> str:
+    """Microseconds in a suitable unit with every digit that was published: 1.955 ms, 277.9 µs; n/a for None."""
+    if us is None:
+        return NOT_AVAILABLE
+    size, unit = next(((size, unit) for size, unit in UNITS if abs(us) >= size), UNITS[-1])
+    return f"{us / size:.6g} {unit}"
+
+
 def error(value: float | None) -> str:
     """A relative error with two significant digits: 0.0036, 0.0020, 1.2e-07; n/a for None."""
     if value is None:

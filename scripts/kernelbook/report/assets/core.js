@@ -46,6 +46,7 @@ function offer(name, type, text) {
 }
 
 async function copy(text, what, source) {
+  let copied = true;
   try {
     await navigator.clipboard.writeText(text);
   } catch {
@@ -53,13 +54,13 @@ async function copy(text, what, source) {
     area.value = text;
     document.body.append(area);
     area.select();
-    document.execCommand("copy");
+    copied = document.execCommand("copy");
     area.remove();
   }
-  announce(`${what} copied`);
+  announce(copied ? `${what} copied` : `The browser did not allow copying: ${what}`);
   if (!source) return;
   source.dataset.label ??= source.textContent;
-  source.textContent = "Copied";
+  source.textContent = copied ? "Copied" : "Not copied";
   setTimeout(() => (source.textContent = source.dataset.label), 1200);
 }
 

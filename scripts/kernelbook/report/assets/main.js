@@ -1,19 +1,22 @@
 // Starts the page: permalinks, contents, theme, and what each part makes when it is opened.
 
-// #case-NAME, #case-NAME~RUN, #case-NAME~RUN~kN, #compare:RUN/CASE:RUN/CASE, or any section.
+// #case-NAME, #case-NAME~RUN, #case-NAME~RUN~kN, #compare:RUN/CASE:RUN/CASE, or any section; behind a question mark what
+// is chosen in the table of cases.
 function follow() {
   hideTip();
   let hash;
   try {
-    hash = decodeURIComponent(location.hash.slice(1));
+    hash = decodeURIComponent(location.hash.slice(1).split("?")[0]);
   } catch {
     return;
   }
-  if (hash.startsWith("compare:")) return openComparison(location.hash);
+  if (hash.startsWith("compare:")) return openComparison(location.hash.split("?")[0]);
+  if (cases.shown.size && !location.hash.includes("?")) remember(hash);
   const [name, run, kernel] = hash.split("~");
   const details = document.getElementById(name);
-  if (!details?.classList.contains("case")) return;
+  if (!details?.classList.contains("case")) return location.hash.includes("?") && details?.scrollIntoView();
   details.open = true;
+  openBelow(details, document.getElementById(`${name}~${run}`));
   if (!details.dataset.built) {
     details.dataset.built = "yes";
     buildLook(details);
@@ -84,7 +87,7 @@ function start() {
   for (const details of $$("details.case"))
     details.addEventListener("toggle", () => $$(".table", details).forEach(enhanceTable), { once: true });
   for (const section of $$("main > section[id] > h2[id]")) permalink(section, section.parentElement.id);
-  startMatrix();
+  startCases();
   startCompare();
   startTheme();
   startContents();

@@ -113,7 +113,7 @@ function enhanceStrip(bar) {
 
 // The page's own drawing of a cell's strip, or of its forward times, to stand in another place; null where it has none.
 function drawingOf(kind, cell) {
-  const drawn = $(`figure.${kind} svg[data-cell="${cell.number}"]`);
+  const drawn = $(`.${kind} svg[data-cell="${cell.number}"]`);
   const twin = drawn?.cloneNode(true);
   if (twin?.matches(".strip-bar")) enhanceStrip(twin);
   return twin;
@@ -133,5 +133,5 @@ function chartRow(name, drawing, height, part, end) {
 
 function stripRow(cell, name, scale) {
   const end = [duration(cell.shown_us), h("span", { class: "muted" }, cell.counts)];
-  return chartRow(name, drawingOf("strips", cell), 22, cell.total / scale, end);
+  return chartRow(name, drawingOf("c-strip", cell), 22, cell.total / scale, end);
 }

@@ -1,11 +1,11 @@
-// Tables that readers sort, filter and copy. A `.warning` row stays below the row that it is about.
+// Tables that readers sort, filter and copy. A row of class `below` stays below the row that it belongs to.
 
 const rowsOf = (table) => [...table.tBodies[0].rows];
 
 function groups(table) {
   const listed = [];
   for (const row of rowsOf(table)) {
-    if (row.classList.contains("warning") && listed.length) listed.at(-1).push(row);
+    if (row.classList.contains("below") && listed.length) listed.at(-1).push(row);
     else listed.push([row]);
   }
   return listed;
@@ -26,27 +26,40 @@ function order(a, b) {
   return typeof a === "number" ? -1 : 1;
 }
 
-function sortTable(table, column, heading) {
-  const ascending = heading.getAttribute("aria-sort") !== "ascending";
+// Missing values come last in either direction.
+const byValue = (descending) => (a, b) =>
+  (a.value === null || b.value === null || !descending ? 1 : -1) * order(a.value, b.value);
+
+// Each click on a heading takes the next of: ascending, descending, the first order again.
+const NEXT_SORT = { ascending: "descending", descending: null };
+
+function markSorted(table, heading, direction) {
   for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
-  heading.setAttribute("aria-sort", ascending ? "ascending" : "descending");
+  if (direction) heading.setAttribute("aria-sort", direction);
+}
+
+function sortTable(table, column, heading) {
+  const before = heading.getAttribute("aria-sort");
+  const direction = before ? NEXT_SORT[before] : "ascending";
+  markSorted(table, heading, direction);
   const listed = groups(table).map((rows) => ({ rows, value: sortValue(rows[0], column) }));
-  listed.sort((a, b) => {
-    const by = order(a.value, b.value);
-    return a.value === null || b.value === null || ascending ? by : -by;
-  });
+  for (const [place, { rows }] of listed.entries()) rows[0].dataset.place ??= place;
+  listed.sort((a, b) => a.rows[0].dataset.place - b.rows[0].dataset.place);
+  if (direction) listed.sort(byValue(direction === "descending"));
   table.tBodies[0].append(...listed.flatMap(({ rows }) => rows));
 }
 
 function filterTable(table, text) {
   const part = text.trim().toLowerCase();
+  const listed = groups(table);
   let left = 0;
-  for (const rows of groups(table)) {
+  for (const rows of listed) {
     const hit = rows.some((row) => row.textContent.toLowerCase().includes(part));
     for (const row of rows) row.hidden = !hit;
     left += hit;
   }
   announce(`${left} rows`);
+  return part ? `${left} of ${listed.length}` : "";
 }
 
 // The text of a cell as it is displayed.
@@ -58,13 +71,15 @@ function cellText(cell) {
 // What is copied: visible rows in their present order; raw values, with the unit in the heading, where a column has one.
 function tableRows(table) {
   const heads = [...table.tHead.rows[0].cells];
-  const rows = rowsOf(table).filter((row) => !row.hidden);
+  const rows = rowsOf(table).filter((row) => !row.hidden && !row.matches(".panel, .group"));
   const units = heads.map((head) => head.dataset.unit);
   const value = (cell, column) => (units[column] !== undefined && cell.dataset.v) || cellText(cell);
+  const drawn = heads.findIndex((head) => head.matches(".c-strip"));
   const lines = [heads.map((head, column) => cellText(head) + (units[column] ? `, ${units[column]}` : ""))];
   for (const row of rows) lines.push([...row.cells].map(value));
   const width = lines[0].length;
-  return lines.map((line) => [...line, ...Array(Math.max(width - line.length, 0)).fill("")]);
+  const whole = lines.map((line) => [...line, ...Array(Math.max(width - line.length, 0)).fill("")]);
+  return whole.map((line) => line.filter((_, column) => column !== drawn));
 }
 
 const toCsv = (lines) => lines.map((line) => line.map(csvCell).join(",")).join("\n") + "\n";
@@ -74,13 +89,11 @@ function toMarkdown(lines) {
   return [head, `|${" --- |".repeat(lines[0].length)}`, ...body].join("\n") + "\n";
 }
 
-function sortable(table) {
+function sortable(table, sort = sortTable) {
   for (const [column, heading] of [...table.tHead.rows[0].cells].entries()) {
     if (!heading.textContent.trim()) continue;
-    const sort = h("button", { type: "button", class: "sort" });
-    sort.append(...heading.childNodes);
-    sort.addEventListener("click", () => sortTable(table, column, heading));
-    heading.append(sort);
+    const click = button([...heading.childNodes], () => sort(table, column, heading), { class: "sort" });
+    heading.append(click);
   }
 }
 
@@ -107,6 +120,16 @@ function reachable(box, name) {
   }).observe(box);
 }
 
+const copyButtons = (table, name) =>
+  [
+    ["Markdown", toMarkdown],
+    ["CSV", toCsv],
+  ].map(([label, write]) =>
+    button(label, (event) => copy(write(tableRows(table)), `Table as ${label}`, event.target), {
+      "aria-label": `Copy ${name} as ${label}`,
+    }),
+  );
+
 function enhanceTable(box) {
   const table = $("table", box);
   if (!table || box.dataset.ready) return;
@@ -121,17 +144,11 @@ function enhanceTable(box) {
   }
   if (many) {
     const find = h("input", { type: "search", placeholder: "Filter rows", "aria-label": `Filter rows of ${name}` });
-    find.addEventListener("input", () => filterTable(table, find.value));
-    tools.append(find);
+    const count = h("span", { class: "note" });
+    find.addEventListener("input", () => (count.textContent = filterTable(table, find.value)));
+    tools.append(find, count);
   }
-  tools.append(
-    button("Markdown", (event) => copy(toMarkdown(tableRows(table)), "Table as Markdown", event.target), {
-      "aria-label": `Copy ${name} as Markdown`,
-    }),
-    button("CSV", (event) => copy(toCsv(tableRows(table)), "Table as CSV", event.target), {
-      "aria-label": `Copy ${name} as CSV`,
-    }),
-  );
+  tools.append(...copyButtons(table, name));
   if (rowsOf(table).length > 1) sortable(table);
   reachable(box, name);
   fadeWhereMore(box);

@@ -1,5 +1,5 @@
 """The tables of the report: the columns of each, for the page and for report.md alike."""
 
-from kernelbook.report.listings import case, judged, runs
+from kernelbook.report.listings import case, cases, judged, runs
 
-__all__ = ["case", "judged", "runs"]
+__all__ = ["case", "cases", "judged", "runs"]

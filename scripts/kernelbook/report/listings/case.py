@@ -1,74 +1,21 @@
-"""Tables of one case, and of the cases of a workload."""
+"""Tables of one case."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
-from kernelbook.cases import Activity, CaseFacts, Note
+from kernelbook.cases import Activity, CaseFacts
 from kernelbook.judge.cost_model import ForwardCost, GemmCost, KernelCost
 from kernelbook.kernel_names import labels
-from kernelbook.report import phrases
-from kernelbook.report.case_views import CaseView, CellView, WorkloadView
+from kernelbook.report.case_views import CaseView, WorkloadView
 from kernelbook.report.families import family_of
 from kernelbook.report.forward_times import Spread
 from kernelbook.report.ranges import KernelLine, RangeLine, WholeFile
-from kernelbook.report.table import Cell, Line, Part, Table, TableColumn, cell, figure, share, table, time, words
-from kernelbook.text import formatting, units
+from kernelbook.report.table import Cell, Part, Table, TableColumn, cell, figure, share, table, time, words
+from kernelbook.text import formatting
 
-NOISY = Part(
-    "noisy", "flag", "The 95th percentile of its forward times is above 5 times the 5th: their median is not reliable"
-)
 SAME_WORK = "ranges of one kind ran the same kernels; kind 1 is the most frequent"
 INFERRED = Part("inferred", "muted", "launched by another thread while the range was open")
-
-
-def _counts(row: CaseFacts) -> Cell:
-    return cell(phrases.counts(row))
-
-
-def _forward_time(row: CaseFacts) -> Cell:
-    return cell(formatting.duration(row.forward_time_us), NOISY if row.restless else None, value=row.forward_time_us)
-
-
-def _first_call(row: CaseFacts) -> Cell:
-    cache = Part(f"cache {row.inductor_cache}", "muted") if row.inductor_cache else None
-    return cell(formatting.duration(row.first_call_us), cache, value=row.first_call_us)
-
-
-_MEMORY: TableColumn[CaseFacts] = figure("peak memory", lambda row: row.peak_memory_bytes, formatting.size, "bytes")
-_ERROR: TableColumn[CaseFacts] = figure("relative error", lambda row: row.relative_error, units.error)
-_ON_RUN: tuple[TableColumn[CaseFacts], ...] = (
-    words("run", lambda row: row.run),
-    TableColumn("one forward", _counts),
-    time("device time", lambda row: row.device_time_us),
-    time("busy", lambda row: row.device_busy_us, page_only=True),
-    time("CPU time", lambda row: row.cpu_time_us),
-    TableColumn("forward, median", _forward_time, "µs", "r num"),
-    time("5 %", lambda row: row.forward_p05_us),
-    time("95 %", lambda row: row.forward_p95_us),
-    TableColumn("first call", _first_call, "µs", "r num", page_only=True),
-    _MEMORY,
-    _ERROR,
-)
-
-
-def on_each_run(case: CaseView, warnings: Callable[[CaseFacts], Iterable[Note]]) -> Table:
-    """The figures of a case on each run; a case that is not ok has its reason instead."""
-
-    def line(each: CellView) -> Line:
-        row = each.row
-        notes = tuple(
-            ("warning mild" if note.code == "no_launches" else "warning", formatting.clip(note.message, 300))
-            for note in warnings(row)
-        )
-        if row.status == "ok":
-            return Line(tuple(column.cell(row) for column in _ON_RUN), anchor=each.anchor, notes=notes)
-        state = Part(row.status, "bad" if row.status == "failed" else "flag")
-        reason = cell(state, formatting.clip(row.reason or "no reason given", 400))
-        return Line((cell(row.run), reason), anchor=each.anchor, across=True, notes=notes)
-
-    lines = tuple(map(line, case.present))
-    return Table(f"runs-{case.spec.case}", "On each run", _ON_RUN, lines)
 
 
 _SPREAD: tuple[TableColumn[Spread], ...] = (
@@ -92,25 +39,6 @@ def _first_sample(spread: Spread) -> Cell:
 def forward_times(work: WorkloadView) -> Table:
     """The distribution of unprofiled forward times of each case."""
     return table(f"forward-times-{work.name}", "Forward times", _SPREAD, work.spreads)
-
-
-def cases_of_workload(work: WorkloadView) -> Table:
-    """The cases of a workload in short, for report.md."""
-
-    def name(case: CaseView) -> Cell:
-        inside = phrases.inside(case.lead.row).strip() if case.lead else ""
-        return cell(Part(case.spec.case, "code"), inside or None)
-
-    def of_lead(column: TableColumn[CaseFacts]) -> TableColumn[CaseView]:
-        def of_case(case: CaseView) -> Cell:
-            return column.cell(case.lead.row) if case.lead else cell(None)
-
-        return TableColumn(column.title, of_case, column.unit, column.css)
-
-    forward: TableColumn[CaseFacts] = TableColumn("forward, unprofiled", _forward_time, "µs", "r num")
-    columns = (_ON_RUN[1], _ON_RUN[2], forward, _ERROR, _MEMORY)
-    leads = [case for case in work.cases if case.lead]
-    return table(f"cases-{work.name}", work.title, (TableColumn("case", name), *map(of_lead, columns)), leads)
 
 
 _RANGE: tuple[TableColumn[RangeLine], ...] = (

@@ -1,4 +1,4 @@
-"""Tables over runs: published figures, SDPA backends, trust, what did not run, environment."""
+"""Tables over runs: SDPA backends, trust, what did not run, environment."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from kernelbook.cases import CaseFacts
 from kernelbook.edition.model import Edition, Run
 from kernelbook.judge.sdpa_backends import Answer
 from kernelbook.judge.trust import Trust
-from kernelbook.report import first_screen, phrases, trust_section
-from kernelbook.report.case_views import CaseView, CellView, WorkloadView
+from kernelbook.report import first_screen, trust_section
+from kernelbook.report.case_views import WorkloadView
 from kernelbook.report.first_screen import Headline
 from kernelbook.report.table import (
     Anchors,
-    Cell,
     Line,
     Part,
     Table,
@@ -25,78 +24,10 @@ from kernelbook.report.table import (
     figure,
     share,
     table,
-    time,
     words,
     yes_no,
 )
 from kernelbook.text import formatting, units
-
-_Pair = tuple[CaseView, CellView, CaseFacts]
-
-
-def published(work: WorkloadView) -> Table:
-    """Measured counts and times beside the published ones."""
-    rows: list[_Pair] = [
-        (case, measured, published[0].row)
-        for case, cells, published in work.published
-        for measured in cells
-        if measured.row.status == "ok"
-    ]
-
-    def same(pair: _Pair) -> Part | None:
-        ours, theirs = pair[1].row.kernels, pair[2].kernels
-        return None if ours is None or theirs is None else yes_no(ours == theirs)
-
-    columns: tuple[TableColumn[_Pair], ...] = (
-        words("case", lambda pair: Part(pair[0].spec.case, href=pair[0].anchor)),
-        words("run", lambda pair: pair[1].run.run),
-        figure("kernels", lambda pair: pair[1].row.kernels),
-        figure("memcpys", lambda pair: pair[1].row.memcpys),
-        time("device time", lambda pair: pair[1].row.device_time_us),
-        figure("published kernels", lambda pair: pair[2].kernels),
-        figure("published memcpys", lambda pair: pair[2].memcpys),
-        time("published device time", lambda pair: pair[2].device_time_us),
-        words("same count", same),
-    )
-    return table(f"published-{work.title}", "Against the published figures", columns, rows)
-
-
-def matrix(cases: Sequence[CaseView], runs: Sequence[Run]) -> Table:
-    """Kernels per forward and device time of every case on every run; the page adds the ratio to a chosen run."""
-    columns: list[TableColumn[Any]] = [TableColumn("case", cell)]
-    columns += [TableColumn(run.run, cell, note=run.device or run.kind) for run in runs]
-    lines = (
-        Line((cell(Part(case.spec.case, href=case.anchor)), *(_in_matrix(case, each) for each in case.cells)))
-        for case in cases
-    )
-    caption = "Kernels per forward and time of each case on each run"
-    return Table("matrix", caption, tuple(columns), tuple(lines), "matrix", True, "matrix-table", titled=False)
-
-
-def _in_matrix(case: CaseView, each: CellView | None) -> Cell:
-    if each is None:
-        return Cell((Part("·", "muted"),), css="none", data={"v": ""}, markdown=Part(""))
-    row, file, numbers = each.row, case.whole(each), {"cell": each.number, "same": ""}
-    if row.status != "ok":
-        state = Part(row.status, "bad" if row.status == "failed" else "flag", row.reason or "")
-        return Cell((state,), href=each.anchor, css="state", data={"v": ""}, markdown=Part(row.status))
-    if file:
-        time = formatting.duration(file.device_time_us)
-        parts = (
-            Part(f"{file.kernels:,}", "m-count num"),
-            Part(time, "m-time num"),
-            Part("whole file", "m-ratio quietly"),
-        )
-        text = Part(f"{phrases.counts(file)}, {time} (whole file)")
-        return Cell(parts, None, each.anchor, data={**numbers, "v": "", "whole": ""}, markdown=text)
-    kernels = formatting.NOT_AVAILABLE if row.kernels is None else str(row.kernels)
-    time = phrases.one_time(row)
-    if each.same_as is not None:
-        numbers["same"] = each.same_as
-    parts = (Part(kernels, "m-count num"), Part(time, "m-time num"), Part("", "m-ratio num"))
-    text = Part(f"{phrases.counts(row)}, {time}")
-    value = "" if row.device_time_us is None else f"{row.device_time_us:.6g}"
-    return Cell(parts, None, each.anchor, data={**numbers, "v": value}, markdown=text)
 
 
 def headline_price(head: Headline, names: Sequence[str]) -> Table:
@@ -109,7 +40,7 @@ def headline_price(head: Headline, names: Sequence[str]) -> Table:
     made = table(
         "headline", "Accuracy and memory", columns, ((names[1], head.fast), (names[0], head.slow)), "duel-table"
     )
-    return replace(made, row_heads=True, titled=False, tools=False)
+    return replace(made, row_heads=True, titled=False, box="plain-table")
 
 
 def _cases(row: Answer) -> Part:

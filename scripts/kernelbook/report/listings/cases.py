@@ -1,0 +1,214 @@
+"""The table of cases: one row for each case on each measured run, with everything that a reader compares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from kernelbook.cases import CaseFacts
+from kernelbook.edition.model import Run
+from kernelbook.judge.cost_model import ForwardCost
+from kernelbook.report import phrases
+from kernelbook.report.case_views import CaseView, CellView, WorkloadView
+from kernelbook.report.ranges import WholeFile
+from kernelbook.report.strips import Strip
+from kernelbook.report.table import Cell, Line, Part, Table, TableColumn, cell, figure, time, words
+from kernelbook.text import formatting, units
+
+NOISY = Part(
+    "noisy", "flag", "The 95th percentile of its forward times is above 5 times the 5th: their median is not reliable"
+)
+DRAWING = Markup('<div class="drawing" style="--part:{:.5f}">{}</div>')
+
+
+@dataclass(frozen=True)
+class CaseRow:
+    """A case on a run. ``each``: None if no run has the case. ``last``: whether it is the last row of its case."""
+
+    work: WorkloadView
+    case: CaseView
+    each: CellView | None
+    last: bool
+
+    @property
+    def row(self) -> CaseFacts | None:
+        """The measured figures; None if there are none."""
+        return self.each.row if self.each and self.each.row.status == "ok" else None
+
+    @property
+    def file(self) -> WholeFile | None:
+        """The whole trace, if no range of it is a forward."""
+        return self.case.whole(self.each) if self.each and self.row else None
+
+    @property
+    def strip(self) -> Strip | None:
+        """Its kernels, on the scale of the workload."""
+        return next((s for s in self.work.strips if self.each and s.cell == self.each.number), None)
+
+    @property
+    def cost(self) -> ForwardCost | None:
+        """What it achieved of the ceilings."""
+        return next((cost for cost in self.case.costs if self.each and cost.run == self.each.run.run), None)
+
+    @property
+    def other_size(self) -> str:
+        """The parameters that differ from those of the first row of the case: `size 256`."""
+        lead = self.case.lead
+        if self.row is None or lead is None or self.row.params == lead.row.params:
+            return ""
+        differ = (f"{name} {value}" for name, value in self.row.params.items() if lead.row.params.get(name) != value)
+        return ", ".join(differ)
+
+
+def case_rows(workloads: Iterable[WorkloadView]) -> tuple[CaseRow, ...]:
+    """The rows in config order; of a case, runs with device activities come first."""
+    rows: list[CaseRow] = []
+    for work in workloads:
+        for case in work.cases:
+            cells: Sequence[CellView | None] = case.measured or case.present or (None,)
+            cells = sorted(cells, key=lambda each: not (each and each.row.on_device))
+            rows += [CaseRow(work, case, each, each is cells[-1]) for each in cells]
+    return tuple(rows)
+
+
+def table(rows: Sequence[CaseRow], runs: Iterable[Run], panels: Mapping[str, Markup] | None = None) -> Table:
+    """The table of these rows. ``panels``: anchor of a case -> what the page shows below its rows."""
+    published = [run.run for run in runs if run.kind == "published"]
+    several = len({row.each.run.run for row in rows if row.each}) > 1
+    columns = _columns(published, several)
+    lines = tuple(_line(row, columns, (panels or {}).get(row.case.anchor, Markup(""))) for row in rows)
+    return Table("cases", "Cases", columns, lines, "cases", titled=False, box="cases-box")
+
+
+def _line(row: CaseRow, columns: Sequence[TableColumn[CaseRow]], panel: Markup) -> Line:
+    panel = panel if row.last else Markup("")
+    data: dict[str, object] = {"workload": formatting.visible(row.work.title), "case": row.case.anchor}
+    if row.each is None:
+        return Line((_name(row), cell(Part("no run has this case", "muted"))), data=data, across=True, panel=panel)
+    data["cell"] = row.each.number
+    if row.each.same_as is not None:
+        data["same"] = row.each.same_as
+    if row.row:
+        return Line(tuple(column.cell(row) for column in columns), "", row.each.anchor, data=data, panel=panel)
+    status, reason = row.each.row.status, row.each.row.reason or "no reason given"
+    state = Part(status, "bad" if status == "failed" else "flag")
+    front = [column.cell(row) for column in columns[:2] if column.title in ("case", "run")]
+    cells = (*front, cell(state, formatting.clip(reason, 400)))
+    return Line(cells, "state", row.each.anchor, across=True, data=data, panel=panel)
+
+
+def _of(title: str, get: Callable[[CaseRow], Cell], unit: str | None = None, css: str = "") -> TableColumn[CaseRow]:
+    return TableColumn(title, get, unit, css)
+
+
+def _columns(published: Sequence[str], several: bool) -> tuple[TableColumn[CaseRow], ...]:
+    run: TableColumn[CaseRow] = words("run", lambda row: row.each and row.each.run.run)
+    more: tuple[TableColumn[CaseRow], ...] = (
+        time("busy", lambda row: row.row.device_busy_us if row.row else None),
+        time("CPU time", lambda row: row.row.cpu_time_us if row.row else None),
+        _of("first call", _first_call, "µs", "r num"),
+        figure("launches", lambda row: row.row and row.row.launches),
+        figure("processes", lambda row: row.row and len(row.row.processes)),
+    )
+    return (
+        _of("case", _name, css="c-case"),
+        *((run,) if several else ()),
+        TableColumn("one forward", _strip, css="c-strip", page_only=True),
+        _of("kernels", _kernels, "", "r num c-kernels"),
+        _of("device", _device, "µs", "r num c-device"),
+        _of("forward", _forward, "µs", "r num c-forward"),
+        TableColumn("to baseline", lambda row: cell(""), "", "r num c-ratio", page_only=True),
+        figure("error", lambda row: row.row and row.row.relative_error, units.error),
+        figure("peak memory", lambda row: row.row and row.row.peak_memory_bytes, formatting.size, "bytes"),
+        _of("limited by", _limiter, css="c-limiter"),
+        _of("guesses", _guesses, css="c-guesses"),
+        *((_of("published", lambda row: _published(row, published), "µs", "r num c-published"),) if published else ()),
+        *(TableColumn(each.title, each.cell, each.unit, each.css, True, True) for each in more),
+    )
+
+
+def _name(row: CaseRow) -> Cell:
+    parts = [Part(row.case.spec.case, href=row.each.anchor if row.each else row.case.anchor)]
+    facts = row.each.row if row.each else None
+    if facts:
+        full = ", ".join(part for part in (facts.dtype, *(f"{k} {v}" for k, v in facts.params.items())) if part)
+        parts += [Part(size, "size", full)] if (size := phrases.size_of(facts)) else []
+        parts += [Part(inside.strip(), "size")] if (inside := phrases.inside(facts)) else []
+    return cell(*parts)
+
+
+def _strip(row: CaseRow) -> Cell:
+    return Cell((), drawing=DRAWING.format(row.strip.part, row.strip.drawing)) if row.strip else Cell(())
+
+
+def _kernels(row: CaseRow) -> Cell:
+    facts = row.file or row.row
+    if facts is None or facts.kernels is None:
+        return cell(None)
+    others = ((facts.memcpys, "memcpy"), (facts.memsets, "memset"))
+    more = " ".join(f"+ {units.plural(count, word)}" for count, word in others if count)
+    return cell(f"{facts.kernels:,}", Part(more, "size") if more else None, value=facts.kernels)
+
+
+def _device(row: CaseRow) -> Cell:
+    if row.file:
+        mark = Part("whole file", "size", "No range of the trace is a forward: the figures are of the whole trace")
+        return cell(units.duration(row.file.device_time_us), mark, value=row.file.device_time_us)
+    return _time(row, row.row.device_time_us if row.row else None)
+
+
+def _forward(row: CaseRow) -> Cell:
+    if row.row is None or row.row.forward_time_us is None:
+        return cell(None)
+    ends = [units.duration(time) for time in (row.row.forward_p05_us, row.row.forward_p95_us) if time is not None]
+    spread = Part(" – ".join(dict.fromkeys(ends)), "size", "5th to 95th percentile of all samples") if ends else None
+    return _time(row, row.row.forward_time_us, NOISY if row.row.restless else None, spread)
+
+
+def _time(row: CaseRow, us: float | None, *more: Part | None) -> Cell:
+    other = Part(formatting.clip(row.other_size, 40), "flag", "Not the size of the first row of this case")
+    return cell(units.duration(us), *more, other if row.other_size and us is not None else None, value=us)
+
+
+def _first_call(row: CaseRow) -> Cell:
+    if row.row is None:
+        return cell(None)
+    cache = Part(f"cache {row.row.inductor_cache}", "muted") if row.row.inductor_cache else None
+    return cell(units.duration(row.row.first_call_us), cache, value=row.row.first_call_us)
+
+
+def _limiter(row: CaseRow) -> Cell:
+    cost = row.cost
+    if cost is None or cost.limiter == "unknown":
+        return cell(None)
+    shares = {"compute": cost.share_of_compute, "memory": cost.share_of_memory}
+    part = formatting.share(shares[cost.limiter]) if shares.get(cost.limiter) else ""
+    if cost.limiter.startswith("excess traffic") and cost.times_compulsory:
+        part = formatting.ratio(cost.times_compulsory)
+    return cell(cost.limited_by, part or None)
+
+
+def _guesses(row: CaseRow) -> Cell:
+    lines = [line for line in row.case.judged if row.each and row.each.run.run in line.runs]
+    held = sum(line.verdict == "confirmed" for line in lines)
+    if not lines:
+        return cell(Part("", ""))
+    mark = Part(f"{held} of {len(lines)}", "ok" if held == len(lines) else "no")
+    return cell(mark, value=held - len(lines))
+
+
+def _published(row: CaseRow, runs: Sequence[str]) -> Cell:
+    parts: list[Part] = []
+    times: list[float | None] = []
+    for each in row.case.present:
+        if each.run.run in runs and each is not row.each:
+            text = "" if each.row.kernels is None else f"{each.row.kernels:,}"
+            differ = row.row and row.row.kernels is not None and each.row.kernels not in (None, row.row.kernels)
+            parts += [Part(f"{text} ≠" if differ else text, title=each.run.device or "")] if text else []
+            stated = units.exact(each.row.device_time_us)
+            parts += [Part(f"· {stated}" if text else stated)] if each.row.device_time_us is not None else []
+            parts += [Part(each.run.run, "muted")] if len(runs) > 1 else []
+            times.append(each.row.device_time_us)
+    return cell(*parts, value=next((each for each in times if each is not None), None)) if parts else Cell(())
