@@ -5,7 +5,7 @@ import json
 import jsonschema
 import pytest
 
-from tests.trace.made_trace import forward, write
+from tests.trace.made_trace import forward, kernel, launch, op, write
 
 
 def test_a_folder_becomes_a_report(kernelbook, folder, tmp_path, root):
@@ -70,3 +70,52 @@ def test_the_annotation_chooses_the_forwards(kernelbook, tmp_path):
     (case,) = json.loads((output / "summary.json").read_text(encoding="utf-8"))["cases"]
     assert case["kernels"] == 2
     assert "other" in (output / "report.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def rendered(kernelbook, tmp_path):
+    """Render a folder of traces given as name -> events; returns summary.json and report.md."""
+
+    def of(traces, *options):
+        folder = tmp_path / "traces"
+        folder.mkdir()
+        for name, events in traces.items():
+            write(folder / f"{name}.json", events)
+        assert kernelbook("report", folder, "-o", tmp_path / "out", *options)[0] == 0
+        summary = json.loads((tmp_path / "out" / "summary.json").read_text(encoding="utf-8"))
+        return summary, (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+
+    return of
+
+
+def test_the_report_of_a_folder_leads_with_what_the_folder_is(rendered):
+    two = [launch(1, 0), launch(2, 5), kernel("gemm", 10, 50, 1), kernel("gemm", 70, 5, 2)]
+    summary, text = rendered({"one": forward(), "two": two, "cpu": [op("aten::mm", 0, 5)]})
+    # 75 of 86 us, 10 and 1, counted by hand
+    sentence = "3 traces: 86.0 µs of device time (87 % GEMM, 12 % elementwise, 1.2 % memset)"
+    sentence += "; 1 without device activities."
+    assert summary["verdict"]["sentence"] == sentence
+    assert text.startswith(f"# {sentence}\n")
+    assert "No guess was judged" not in text
+    section = text.partition("## All traces together")[2].partition("Totals are of whole files")[0]
+    rows = {line.split(" | ")[0].strip("| `"): line.strip("| ").split(" | ")[1:] for line in section.splitlines()}
+    assert rows["gemm"] == ["GEMM", "3", "75.0 µs", "87 %", "50.0 µs", "2"]
+    assert rows["one"][-4:] == ["2", "31.0 µs", "36 %", "gemm"]
+    assert rows["cpu"][-4:-1] == ["n/a", "n/a", "n/a"]
+
+
+def test_unrelated_traces_are_not_ranked_against_each_other(rendered):
+    traces = {name: forward() for name in ("attention", "resnet", "server")}
+    _, text = rendered(traces)
+    assert "least device time" not in text
+    assert "In short" not in text
+
+
+def test_the_ranks_of_a_job_are_one_row_of_cases_and_a_row_a_trace(rendered):
+    summary, text = rendered({"job_rank0": forward(), "job_rank1": forward()})
+    assert summary["verdict"]["sentence"].startswith("2 traces: 62.0 µs")
+    assert [case["case"] for case in summary["cases"]] == ["job"]
+    assert [line.split(" | ")[:2] for line in text.splitlines() if line.startswith("| `job` | ")][:2] == [
+        ["| `job`", "1"],
+        ["| `job`", "2"],
+    ]

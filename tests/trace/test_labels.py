@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernelbook.summarize.terminal import labels
+from kernelbook.kernel_names.labels import labels
 
 NAMES = [
     f"void at::native::{kind}elementwise_kernel<4, at::native::{functor}<float>, std::array<char*, 2ul> >(int, "

@@ -9,7 +9,7 @@ from typing import Any
 from kernelbook.kernel_names import decode_activity
 
 
-@dataclass
+@dataclass(eq=False)
 class TopRow:
     """What one name, or one family, ran in all traces.
 

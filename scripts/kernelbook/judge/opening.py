@@ -57,10 +57,13 @@ def _main_run(material: OpeningMaterial) -> str | None:
 
 
 def _quickest(cases: Mapping[str, CaseFacts]) -> list[str]:
-    """For each workload with several implementations: the one with the least device time, and the next ones."""
+    """For each workload with several implementations: the one with the least device time, and the next ones.
+
+    Bare traces need not do the same work, and are left out.
+    """
     groups: dict[str, list[list[CaseFacts]]] = {}
     for facts in cases.values():
-        if facts.workload and not facts.ceiling and facts.device_time_us and facts.kernels:
+        if facts.workload and not facts.bare and not facts.ceiling and facts.device_time_us and facts.kernels:
             alike = groups.setdefault(facts.workload, [])
             group = next((each for each in alike if refusal(each[0].setting, facts.setting) is None), None)
             if group is None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from itertools import takewhile
 from typing import Any
 
 from kernelbook.kernel_names import UNKNOWN, KernelName, decode_activity
@@ -87,3 +90,37 @@ def _functor(text: str) -> str | None:
         word for word in words if not word.endswith(WRAPPERS) and not re.fullmatch(r"\w+(ary|wrapper)Functor", word)
     ]
     return re.sub(r"(_kernel_impl|_kernel_cuda|_kernel|Functor)", "", words[0]).strip("_") if words else None
+
+
+def labels(names: Sequence[str], room: int) -> list[str]:
+    """A unique label of at most `room` characters for each name.
+
+    It is the name of the function. Where names share it, the rest of the name follows, from the first difference.
+    """
+    shown = [short(name, room) for name in names]
+    for label, count in Counter(shown).items():
+        if count > 1:
+            alike = [place for place, other in enumerate(shown) if other == label]
+            for place, rest in zip(alike, _from_difference([visible(names[place]) for place in alike]), strict=True):
+                head = clip(label, room // 2)
+                shown[place] = f"{head} …{clip(rest, room - len(head) - 2)}"
+    return _numbered(shown, room)
+
+
+def _from_difference(names: Sequence[str]) -> list[str]:
+    """The names without their common start, cut at the beginning of a word."""
+    columns = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    same = re.sub(r"[A-Za-z0-9]*$", "", "".join(letters[0] for letters in columns))
+    return [name[len(same) :] for name in names]
+
+
+def _numbered(shown: Sequence[str], room: int) -> list[str]:
+    """Number the labels that are still equal."""
+    count = Counter(shown)
+    used: Counter[str] = Counter()
+    numbered = []
+    for label in shown:
+        used[label] += 1
+        ending = f" #{used[label]}" if count[label] > 1 else ""
+        numbered.append(clip(label, room - len(ending)) + ending)
+    return numbered

@@ -10,6 +10,7 @@ from kernelbook.cases import FAILED_PROCESSES, Activity, CaseFacts
 from kernelbook.cases.comparability import refusal
 from kernelbook.edition.model import Edition, Run
 from kernelbook.judge.expectations import Judgement
+from kernelbook.report import openings
 from kernelbook.report.phrases import inside
 from kernelbook.text import formatting
 
@@ -19,7 +20,7 @@ class Verdict:
     """How the guesses fared. Guesses that could not be judged are not in `judged`.
 
     `reasons`: why they could not, and how many each, the commonest first. `failed`: cases of runs that failed;
-    `in_part`: those of which some processes did.
+    `in_part`: those of which some processes did. `opening`: what comes before the guesses (`openings.opening`).
     """
 
     held: int
@@ -29,11 +30,13 @@ class Verdict:
     reasons: tuple[tuple[str, int], ...] = ()
     failed: int = 0
     in_part: int = 0
+    opening: str = ""
 
     @property
     def sentence(self) -> str:
         """How many guesses broke or that all held, and how many cases failed."""
-        parts = [self._guesses]
+        parts = [self.opening[:1].upper() + self.opening[1:]] if self.opening else []
+        parts += [self._guesses] if self.judged or not self.opening else []
         parts += [f"{formatting.plural(self.failed, 'case')} failed"] if self.failed else []
         parts += [f"{formatting.plural(self.in_part, 'case')} failed in part"] if self.in_part else []
         return f"{'; '.join(parts)}."
@@ -110,6 +113,7 @@ def verdict(edition: Edition) -> Verdict:
         tuple(why.most_common()),
         failed=sum(row.status == "failed" for row in edition.case_runs),
         in_part=sum(row.status == "ok" and bool(row.bad_processes) for row in edition.case_runs),
+        opening=openings.opening(edition),
     )
 
 

@@ -11,7 +11,7 @@ import jinja2
 
 from kernelbook.edition.model import Edition
 from kernelbook.kernel_names import labels
-from kernelbook.report import case_views, findings_section, first_screen, listings, phrases, trust_section
+from kernelbook.report import case_views, findings_section, first_screen, listings, openings, phrases, trust_section
 from kernelbook.report.families import family_of
 from kernelbook.text import formatting, units
 
@@ -60,6 +60,7 @@ def context(edition: Edition, created_utc: str) -> dict[str, Any]:
         "edition": edition,
         "created_utc": created_utc,
         "workloads": arranged,
+        "folder": openings.folder_of(edition),
         "cases": [case for workload in arranged for case in workload.cases],
         "verdict": verdict,
         "broken": broken,

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
-from collections import Counter
 from collections.abc import Sequence
-from itertools import takewhile
 from typing import Any
 
 from rich.console import Console
@@ -15,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelbook.cases.top_kernels import TopRow
-from kernelbook.kernel_names.labels import short
+from kernelbook.kernel_names.labels import labels
 from kernelbook.summarize.summary import Summary
 from kernelbook.text.formatting import NOT_AVAILABLE, clip, duration, plural, share, visible
 from kernelbook.trace.annotations import COUNTS, AnnotationSummary
@@ -88,40 +85,6 @@ def _room(width: int) -> int:
 
 def _name(value: str, width: int, note: str = "") -> Text:
     return Text(clip(value, _room(width) - len(note.partition("\n")[0])) + note)
-
-
-def labels(names: Sequence[str], room: int) -> list[str]:
-    """A unique label of at most `room` characters for each name.
-
-    It is the name of the function. Where names share it, the rest of the name follows, from the first difference.
-    """
-    labels = [short(name, room) for name in names]
-    for label, count in Counter(labels).items():
-        if count > 1:
-            alike = [place for place, other in enumerate(labels) if other == label]
-            for place, rest in zip(alike, _from_difference([visible(names[place]) for place in alike]), strict=True):
-                head = clip(label, room // 2)
-                labels[place] = f"{head} …{clip(rest, room - len(head) - 2)}"
-    return _numbered(labels, room)
-
-
-def _from_difference(names: Sequence[str]) -> list[str]:
-    """The names without their common start, cut at the beginning of a word."""
-    columns = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
-    same = re.sub(r"[A-Za-z0-9]*$", "", "".join(letters[0] for letters in columns))
-    return [name[len(same) :] for name in names]
-
-
-def _numbered(labels: Sequence[str], room: int) -> list[str]:
-    """Number the labels that are still equal."""
-    count = Counter(labels)
-    used: Counter[str] = Counter()
-    numbered = []
-    for label in labels:
-        used[label] += 1
-        ending = f" #{used[label]}" if count[label] > 1 else ""
-        numbered.append(clip(label, room - len(ending)) + ending)
-    return numbered
 
 
 def _annotation_table(summary: Summary, width: int) -> Table:
