@@ -8,7 +8,7 @@ from statistics import median
 
 import pytest
 
-from kernelbook.cases import CaseFacts
+from kernelbook.cases import Activity, Call, CallTotal, CaseFacts, Forward
 from kernelbook.judge.findings import find, find_in_run
 from kernelbook.judge.findings.overhead import wrapper_remedy
 from kernelbook.judge.findings.rules import Scene
@@ -111,6 +111,39 @@ def test_where_the_device_sets_the_pace_the_wrapper_costs_no_forward_time(record
     assert overlapping.endswith("eager 302 µs to 379 µs: the processes overlap.")
     rows = [f for f in find_in_run(recorded_facts) if f.rule == "compile-overhead" and f.severity == "info"]
     assert [len(finding.cases) for finding in rows] == [4]
+
+
+def test_without_an_unprofiled_time_nothing_is_said_of_the_pace(recorded_facts: Facts) -> None:
+    facts = recorded_facts["sdpa-math-compile"]
+    processes = tuple(replace(process, forward_time_us=None) for process in facts.processes)
+    bare = replace(facts, forward_time_us=None, processes=processes)
+    finding = one(bare, "compile-overhead")
+    assert "bound by the device" not in finding.text
+    assert (finding.severity, finding.theme) == ("info", None)
+    assert "None needed" not in finding.remedy
+
+
+def test_graph_breaks_name_the_waits_between_and_stand_for_the_wrapper() -> None:
+    """Two regions with an item() between, which waits for 12 µs; the wrapper of each region is a part of the break."""
+    calls = (
+        Call(0, 0, None, "op", "Torch-Compiled Region: 0/0", 0.0, 10.0, 10.0),
+        Call(1, 0, None, "op", "aten::item", 12.0, 15.0, 1.0),
+        Call(2, 1, 1, "op", "aten::_local_scalar_dense", 12.0, 14.0, 2.0),
+        Call(3, 2, 2, "runtime", "cudaStreamSynchronize", 13.0, 12.0, 12.0),
+        Call(4, 0, None, "op", "Torch-Compiled Region: 1/0", 30.0, 10.0, 10.0),
+    )
+    kernel = Activity(0, "kernel", "k", 5.0, 19.0, launch_start_us=2.0, launch_duration_us=1.0)
+    forward = Forward(1, 0, 40.0, start_us=0.0, activities=(kernel,))
+    totals = tuple(CallTotal(1, 0, c.category, c.name, 1, c.duration_us, c.self_us) for c in calls)
+    facts = CaseFacts(
+        "r", "c", kernels=1, forwards=(forward,), calls=calls, call_totals=totals, chosen=(1, 0), cpu_time_us=40.0
+    )
+    finding = one(facts, "graph-breaks")
+    assert finding.text == (
+        "The forward enters 2 compiled regions: 1 graph break, with aten::item between. Values are read between them: "
+        "1 wait for the device, 12.0 µs in all."
+    )
+    assert found(facts, "compile-overhead") == []
 
 
 def test_a_second_compilation_of_a_frame_is_a_recompilation(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from statistics import median
 
 import pytest
 
+from kernelbook.cases import CaseFacts
 from kernelbook.judge.findings import find_in_run
 from kernelbook.judge.findings.overhead import CALLS, PYTHON, WRAPPER, cpu_parts
 from tests.insight.insight_findings import busy, ends, found, one, small, unprofiled
@@ -156,3 +157,49 @@ def test_a_buffer_request_of_the_profiler_is_told(tmp_path: Path) -> None:
     row = {"name": "Activity Buffer Request", "count": 1, "cpu_time_us": 2254.0, "self_cpu_time_us": 2254.0}
     facts = small(tmp_path, trace, key_averages=[row])
     assert "1 buffer while it recorded: 2.25 ms" in one(facts, "profiler-buffer").text
+
+
+# --- between the forwards --------------------------------------------------------------------------------------------
+
+
+def steps(tmp_path: Path, name: str, length: float) -> CaseFacts:
+    """Forwards of 100 µs with 10 µs of device work, one every 200 µs, each followed by a range with 5 µs of it."""
+    trace = Trace()
+    for number in range(3):
+        trace.forward([(SGEMM, 10.0)])
+        at = 200.0 * number + 100.0
+        trace.event("user_annotation", name, at, length)
+        trace.event("cuda_runtime", "cudaLaunchKernel", at + 1.0, 2.0, correlation=900 + number)
+        trace.event("kernel", "multi_tensor_apply_kernel", at + 4.0, 5.0, correlation=900 + number, device=0, stream=7)
+    return small(tmp_path, trace)
+
+
+@pytest.mark.parametrize(
+    ("name", "rule", "remedy"),
+    [
+        ("Optimizer.step#AdamW.step", "optimizer-on-cpu", "fused=True"),
+        ("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "data-loading", "num_workers"),
+    ],
+)
+def test_what_torch_does_between_the_forwards_keeps_the_device_idle(
+    tmp_path: Path, name: str, rule: str, remedy: str
+) -> None:
+    """90 µs of CPU time less 5 of device work; the device is busy for 15 of the 200 µs of a step."""
+    finding = one(steps(tmp_path, name, 90.0), rule)
+    assert (finding.time_us, finding.severity) == (85.0, "high")
+    assert "takes 90.0 µs of CPU time between the forwards" in finding.text
+    assert (
+        "against 5.00 µs of device work in 1 kernel. Of a step of 200 µs the device is busy for 15.0 µs" in finding.text
+    )
+    assert remedy in finding.remedy
+
+
+def test_a_short_range_between_the_forwards_is_not_reported(tmp_path: Path) -> None:
+    assert found(steps(tmp_path, "Optimizer.step#AdamW.step", 14.0), "optimizer-on-cpu") == []
+    assert found(steps(tmp_path / "own", "my own range", 90.0), "optimizer-on-cpu") == []
+
+
+def test_ranges_outside_the_forwards_are_counted_once_for_each_forward(tmp_path: Path) -> None:
+    (other,) = steps(tmp_path, "zero_grad", 50.0).other_ranges
+    assert (other.name, other.per_forward, other.cpu_time_us) == ("zero_grad", 1.0, 50.0)
+    assert (other.device_busy_us, other.kernels) == (5.0, 1)

@@ -13,6 +13,7 @@ from kernelbook.cases.facts import (
     CallTotal,
     CaseFacts,
     Forward,
+    OtherRange,
     is_restless,
     label,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "Environment",
     "Forward",
     "Note",
+    "OtherRange",
     "Process",
     "call_totals",
     "case_facts",

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
-from kernelbook.cases.medians import median_durations_us, median_of_processes, spread
+from kernelbook.cases.medians import median, median_durations_us, median_of_processes, spread
 from kernelbook.cases.process import CaseColumns, Note, Process
 from kernelbook.kernel_names import KernelName, decode_activity
 
@@ -145,12 +146,27 @@ class Forward:
 
 
 @dataclass(frozen=True)
+class OtherRange:
+    """The outermost ranges of one name outside the forwards: torch's own (an optimizer's step), or parts of a step.
+
+    ``per_forward``: how many there are for each forward. Times are medians over all of them.
+    """
+
+    name: str
+    per_forward: float
+    cpu_time_us: float
+    device_busy_us: float | None
+    kernels: int | None
+
+
+@dataclass(frozen=True)
 class CaseFacts(CaseColumns):
     """One case of one run, over its merged processes.
 
     Counts and descriptions are those of the first good process, times medians over the merged processes. ``forwards``
     and ``call_totals`` are those of the merged processes, ``calls`` those of the forward that stands for the case,
-    which is ``chosen``: (process, index). ``notes`` are the warnings of all processes.
+    which is ``chosen``: (process, index). ``notes`` are the warnings of all processes. ``other_ranges``: of the first
+    process, longest first.
     """
 
     notes: tuple[Note, ...] = ()
@@ -159,6 +175,7 @@ class CaseFacts(CaseColumns):
     calls: tuple[Call, ...] = ()
     call_totals: tuple[CallTotal, ...] = ()
     chosen: tuple[int, int] | None = None
+    other_ranges: tuple[OtherRange, ...] = ()
 
     @property
     def bad_processes(self) -> tuple[Process, ...]:
@@ -179,6 +196,12 @@ class CaseFacts(CaseColumns):
     def first_forwards(self) -> tuple[Forward, ...]:
         """The profiled forwards of the first process that has any."""
         return tuple(f for f in self.forwards if f.process == self.forwards[0].process)
+
+    @property
+    def step_us(self) -> float | None:
+        """Time from the start of one profiled forward to that of the next, the median; None with a single forward."""
+        starts = [f.start_us for f in self.first_forwards]
+        return median(b - a for a, b in pairwise(starts) if a is not None and b is not None)
 
     @property
     def restless(self) -> bool:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from kernelbook.cases.facts import Activity, Call, CallTotal, CaseFacts, Forward
+from kernelbook.cases.facts import Activity, Call, CallTotal, CaseFacts, Forward, OtherRange
+from kernelbook.cases.medians import median
 from kernelbook.cases.merging import merge_processes
 from kernelbook.cases.process import Process
 from kernelbook.cases.records import record_of, records_of
@@ -75,6 +76,7 @@ def _with_forwards(
         calls=_calls(row for row in calls if (row["process"], row["index"]) == place),
         call_totals=tuple(record_of(CallTotal, row) for row in totals),
         chosen=place,
+        other_ranges=_other_ranges([row for row in ranges if forwards and row["process"] == forwards[0].process]),
     )
 
 
@@ -103,6 +105,31 @@ def _forwards(ranges: Sequence[Row], rows: Sequence[Row]) -> tuple[Forward, ...]
         replace(forward, activities=tuple(sorted(activities.get((forward.process, forward.index), []), key=_position)))
         for forward in sorted(forwards, key=lambda forward: (forward.process, forward.index))
     )
+
+
+def _other_ranges(rows: Sequence[Row]) -> tuple[OtherRange, ...]:
+    """The outermost ranges of one process that are no forwards and contain none; rows in the order of their table."""
+    roots = list(range(len(rows)))
+    for place, row in enumerate(rows):
+        if row.get("parent") is not None and row["parent"] < place:
+            roots[place] = roots[row["parent"]]
+    with_forward = {roots[place] for place, row in enumerate(rows) if row.get("forward")}
+    by_name: dict[str, list[Row]] = {}
+    for place, row in enumerate(rows):
+        if roots[place] == place and place not in with_forward:
+            by_name.setdefault(row["annotation"], []).append(row)
+    count = sum(bool(row.get("forward")) for row in rows)
+    made = (
+        OtherRange(
+            name=name,
+            per_forward=len(alike) / count,
+            cpu_time_us=median(row["cpu_time_us"] for row in alike) or 0.0,
+            device_busy_us=median(row["device_busy_us"] for row in alike),
+            kernels=alike[0]["kernels"],
+        )
+        for name, alike in by_name.items()
+    )
+    return tuple(sorted(made, key=lambda each: -each.cpu_time_us * each.per_forward))
 
 
 def _position(row: Activity | Call) -> int:

@@ -201,9 +201,9 @@ class TimeLine:
         if own is not None:
             return own
         for around in self._with_ancestors(call):
-            for pattern, kind in RANGE_KINDS:
-                if around.category not in ("runtime", OVERHEAD) and pattern.search(around.name):
-                    return kind if around is call or kind != COMPILE else OP
+            kind = range_kind(around.name) if around.category not in ("runtime", OVERHEAD) else None
+            if kind:
+                return kind if around is call or kind != COMPILE else OP
         return OP
 
     def _with_ancestors(self, call: Call) -> Iterator[Call]:
@@ -243,6 +243,11 @@ def call_kind(call: Call) -> str | None:
 def kind_of_name(name: str) -> str:
     """What kind of idle time a call or overhead of this name stands for."""
     return next((kind for pattern, kind in CALL_KINDS if pattern.search(name)), API)
+
+
+def range_kind(name: str) -> str | None:
+    """What kind of idle time a range or op of a framework stands for; None for others."""
+    return next((kind for pattern, kind in RANGE_KINDS if pattern.search(name)), None)
 
 
 def _device_part(activity: Activity, time_us: float) -> Stretch:

@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from kernelbook.cases import CallTotal, CaseFacts
-from kernelbook.judge.clock import bounds_by_process
+from kernelbook.cases import Call, CallTotal, CaseFacts
+from kernelbook.judge.clock import bound_of, bounds_by_process
 from kernelbook.judge.findings.costs import (
     CpuCost,
     TimeRange,
@@ -27,11 +27,14 @@ from kernelbook.judge.findings.overhead import WRAPPER_RANGE, cpu_words, waits_i
 from kernelbook.judge.findings.peers import loses_for_nothing, loss_to_eager, unfused_twin
 from kernelbook.judge.findings.rules import CPU, FORWARD, RECOVERABLE, SPENT, Finding, Scene, in_cases, rule, times
 from kernelbook.judge.findings.waits import READING_OPS
-from kernelbook.judge.time_line import COMPILE
+from kernelbook.judge.time_line import COMPILE, SYNCHRONIZATION
+from kernelbook.judge.time_split import TimeSplit
 from kernelbook.text.units import duration, plural
 
 REGION = re.compile(r"Torch-Compiled Region: (\d+)/(\d+)")
 UNPACED = "None needed while the device is the bottleneck."
+#: Ops that another op around them explains.
+INNER_OPS = {"aten::_local_scalar_dense", "aten::copy_"}
 
 
 def _wrappers(group: Sequence[Finding]) -> str:
@@ -53,7 +56,8 @@ def compile_overhead(scene: Scene) -> Iterator[Finding]:
     facts = scene.facts
     cost = cpu_cost(facts, lambda total: total.category == "op" and bool(WRAPPER_RANGE.search(total.name)))
     paced = cpu_paced(facts)
-    if cost is None or (paced and loses_for_nothing(scene)):  # which compile-fused-nothing tells
+    # compile-fused-nothing and graph-breaks report it with its cause
+    if cost is None or (paced and loses_for_nothing(scene)) or len(_regions(scene)) > 1:
         return
     lost = _lost(facts, cost) if paced else cost.span
     text = (
@@ -62,15 +66,16 @@ def compile_overhead(scene: Scene) -> Iterator[Finding]:
     )
     if lost.time_us < cost.span.time_us:
         text += f" An unprofiled forward loses at most the {lost} for which its device is idle."
-    if not paced:
+    hidden = bound_of(facts)[0] == "gpu"
+    if hidden:
         text += " The forward is bound by the device, so this costs no forward time."
     text += _against_eager(scene)
-    remedy = wrapper_remedy(scene) if paced else UNPACED
+    remedy = UNPACED if hidden else wrapper_remedy(scene)
     share = part(cost.time_us, facts.cpu_time_us)
     weight = share if facts.forward_time_us is None else part(lost.time_us, facts.forward_time_us)
     yield Finding(
         "compile-overhead", cpu_severity(facts, weight), cost.time_us, share, cost.evidence, remedy, text, of=CPU,
-        kind=SPENT, time_low_us=cost.span.low_us, time_high_us=cost.span.high_us, theme=None if paced else "",
+        kind=SPENT, time_low_us=cost.span.low_us, time_high_us=cost.span.high_us, theme="" if hidden else None,
     )  # fmt: skip
 
 
@@ -131,18 +136,21 @@ def _waiting(facts: CaseFacts) -> str:
 
 @rule("graph-breaks", "a forward enters more than one compiled region")
 def graph_breaks(scene: Scene) -> Iterator[Finding]:
-    """Each break returns to Python between two regions. The time is the idle time in torch.compile's own code."""
-    regions = [call for call in scene.facts.calls if call.name.startswith("Torch-Compiled Region")]
-    split = scene.split
+    """Each break returns to Python between two regions. The time is the idle time in torch.compile's own code.
+
+    Ops between the regions that wait for the device are named with how long they do.
+    """
+    regions, split = _regions(scene), scene.split
     if len(regions) < 2:
         return
     between = [op.name for op in scene.facts.ops if "::" in op.name and not began_inside(op.start_us, regions)]
-    common = ", ".join(name for name, _ in Counter(between).most_common(3))
+    common = ", ".join(name for name, _ in Counter(n for n in between if n not in INNER_OPS).most_common(3))
     time_us = split.of_kind(COMPILE) if split else None
     share = part(time_us, split.time_us) if split else None
     breaks = plural(len(regions) - 1, "graph break")
     text = (
         f"The forward enters {len(regions)} compiled regions: {breaks}{f', with {common} between' if common else ''}."
+        f"{_waits_between(split)}"
     )
     if any(name in READING_OPS for name in between):
         remedy = "Remove .item() and bool() on tensors, which break the graph and wait for the device."
@@ -150,6 +158,18 @@ def graph_breaks(scene: Scene) -> Iterator[Finding]:
         remedy = "TORCH_LOGS=graph_breaks names each cause; torch.compile(fullgraph=True) refuses them."
     evidence = f"{len(regions)} ranges named Torch-Compiled Region"
     yield Finding("graph-breaks", severity(share), time_us, share, evidence, remedy, text, of=FORWARD, kind=RECOVERABLE)
+
+
+def _regions(scene: Scene) -> list[Call]:
+    return [call for call in scene.facts.calls if call.name.startswith("Torch-Compiled Region")]
+
+
+def _waits_between(split: TimeSplit | None) -> str:
+    """A sentence about the synchronizations of ops that read values; empty without any."""
+    waits = [w for w in split.waits if w.kind == SYNCHRONIZATION and w.op in READING_OPS] if split else []
+    count, time_us = sum(wait.count for wait in waits), sum(wait.time_us for wait in waits)
+    between = f"{plural(count, 'wait')} for the device, {duration(time_us)} in all"
+    return f" Values are read between them: {between}." if count else ""
 
 
 @rule("recompiled", "a frame was compiled more than once")

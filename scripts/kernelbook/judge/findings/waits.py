@@ -31,6 +31,7 @@ from kernelbook.judge.time_line import (
     Wait,
     call_kind,
     kind_of_name,
+    range_kind,
 )
 from kernelbook.judge.time_split import Cause, TimeSplit
 from kernelbook.text.units import duration, plural, significant
@@ -106,32 +107,66 @@ def allocation(scene: Scene) -> Iterator[Finding]:
     yield _finding("allocation", split, idle, text, wait_remedy(calls[0]), listed)
 
 
-@rule("data-loading", "the device waits for the data loader for over 5 % of the forward")
+@rule("data-loading", "the device waits for the data loader for over 5 % of the forward, or of the step around it")
 def data_loading(scene: Scene) -> Iterator[Finding]:
     """The time inside the iterator of a DataLoader."""
     split = scene.split
     idle = split.of_kind(DATA) if split else 0.0
+    remedy = "Use num_workers, prefetch_factor and pin_memory=True, or do the work of the dataset beforehand."
     if split and idle >= LEAST_SHARE * split.time_us:
         text = f"The device is idle for {duration(idle)} while the DataLoader makes the next batch."
-        remedy = "Use num_workers, prefetch_factor and pin_memory=True, or do the work of the dataset beforehand."
         yield _finding("data-loading", split, idle, text, remedy, _names(split, DATA), kind=SPENT)
+        return
+    yield from _beside_forward(scene, "data-loading", DATA, "The DataLoader", remedy)
 
 
-@rule("optimizer-on-cpu", "the device waits for the CPU work of the optimizer for over 5 % of the forward")
+@rule(
+    "optimizer-on-cpu",
+    "the device waits for the CPU work of the optimizer for over 5 % of the forward, or of the step around it",
+)
 def optimizer_on_cpu(scene: Scene) -> Iterator[Finding]:
     """Python and op overhead inside Optimizer.step, unless it is fused already."""
     split = scene.split
     idle = split.of_kind(OPTIMIZER) if split else 0.0
-    if not split or idle < LEAST_SHARE * split.time_us:
-        return
+    remedy = "Use fused=True where the optimizer has it: a few kernels update all parameters; else foreach=True."
     if any("_fused_" in (a.op or "") for a in scene.kernels):
+        return
+    if not split or idle < LEAST_SHARE * split.time_us:
+        yield from _beside_forward(scene, "optimizer-on-cpu", OPTIMIZER, "The optimizer's step", remedy)
         return
     text = (
         f"The device is idle for {duration(idle)} while the CPU runs the step of the optimizer, which launches "
         f"{plural(len(scene.kernels), 'kernel')}."
     )
-    remedy = "Use fused=True, which updates all parameters in a few kernels; else foreach=True."
     yield _finding("optimizer-on-cpu", split, idle, text, remedy, _names(split, OPTIMIZER))
+
+
+def _beside_forward(scene: Scene, name: str, kind: str, subject: str, remedy: str) -> Iterator[Finding]:
+    """CPU time of torch's own ranges between the forwards, as far as the device is idle in a step.
+
+    The device is idle for at most the time from forward to forward less what all ranges keep it busy, and in the range
+    for its length less its own device work.
+    """
+    facts, step_us = scene.facts, scene.facts.step_us
+    ranges = [each for each in facts.other_ranges if range_kind(each.name) == kind and each.per_forward >= 0.5]
+    if not ranges or not step_us:
+        return
+    took, worked = (
+        sum(times) for times in zip(*((r.cpu_time_us, r.device_busy_us or 0.0) for r in ranges), strict=True)
+    )
+    busy = (facts.device_busy_us or 0.0) + sum((r.device_busy_us or 0.0) * r.per_forward for r in facts.other_ranges)
+    idle = min(took - worked, step_us - busy)
+    if idle < LEAST_SHARE * step_us:
+        return
+    kernels = sum(each.kernels or 0 for each in ranges)
+    text = (
+        f"{subject} takes {duration(took)} of CPU time between the forwards ({ranges[0].name}), against "
+        f"{duration(worked)} of device work in {plural(kernels, 'kernel')}. Of a step of {duration(step_us)} the "
+        f"device is busy for {duration(busy)}: it waits for the CPU."
+    )
+    share = part(idle, step_us)
+    evidence = "; ".join(f"{each.name}: CPU {duration(each.cpu_time_us)}" for each in ranges)
+    yield Finding(name, severity(share), idle, share, evidence, remedy, text, of=FORWARD, kind=SPENT)
 
 
 @rule("compiled-in-forward", "torch.compile compiles inside a profiled forward")
