@@ -1,6 +1,6 @@
 """Reads what ran on the GPU off torch.profiler traces, and judges it against what was guessed.
 
-For programs: `read`, `expect` and the exceptions below (docs/reference/python.md). Each is imported when it is used.
+For programs: `read`, `diff`, `expect` and the exceptions below (docs/reference/python.md), imported when they are used.
 """
 
 from __future__ import annotations
@@ -11,16 +11,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kernelbook.api.expectation import BrokenGuess, NotJudged, expect
     from kernelbook.api.trace import Forward, Trace, read
+    from kernelbook.diffs.model import Diff, diff
     from kernelbook.trace.types import TraceError
 
-__all__ = ["BrokenGuess", "Forward", "NotJudged", "Trace", "TraceError", "expect", "read"]
+__all__ = ["BrokenGuess", "Diff", "Forward", "NotJudged", "Trace", "TraceError", "diff", "expect", "read"]
 
 _MODULES = {
     "BrokenGuess": "kernelbook.api.expectation",
+    "Diff": "kernelbook.diffs.model",
     "Forward": "kernelbook.api.trace",
     "NotJudged": "kernelbook.api.expectation",
     "Trace": "kernelbook.api.trace",
     "TraceError": "kernelbook.trace.types",
+    "diff": "kernelbook.diffs.model",
     "expect": "kernelbook.api.expectation",
     "read": "kernelbook.api.trace",
 }

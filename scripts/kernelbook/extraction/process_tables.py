@@ -74,16 +74,27 @@ def tables_of(
 def _bare(origin: Origin, spec: Mapping[str, Any], windows: Sequence[Path]) -> dict[str, pa.Table]:
     """The tables of a process of which there is nothing but its traces, one a window."""
 
-    def notes(reading: TraceReading) -> Iterator[TraceWarning]:
-        yield from trace_notes(reading)
-        if len(windows) > 1:
-            text = f"the process wrote {len(windows)} windows, whose forwards are taken together; the first is linked"
-            yield TraceWarning("windows", len(windows), text)
+    row = _bare_row(origin, spec)
+    return _traced(origin, row, windows[0], _notes_of_bare, windows[1:])
 
+
+def tables_of_reading(origin: Origin, spec: Mapping[str, Any], reading: TraceReading) -> dict[str, pa.Table]:
+    """The tables of a bare trace that was read, of the forwards that it selects; as `tables_of`."""
+    row = replace(_bare_row(origin, spec), annotation=reading.annotation)
+    return _of_reading(origin, row, Path(reading.source), reading, _notes_of_bare)
+
+
+def _bare_row(origin: Origin, spec: Mapping[str, Any]) -> Process:
     warnings = tuple(Note(**warning) for warning in spec.get("warnings", []))
-    return _traced(
-        origin, replace(_configured(origin, spec), bare=True, warnings=warnings), windows[0], notes, windows[1:]
-    )
+    return replace(_configured(origin, spec), bare=True, warnings=warnings)
+
+
+def _notes_of_bare(reading: TraceReading) -> Iterator[TraceWarning]:
+    yield from trace_notes(reading)
+    if reading.windows:
+        count = 1 + len(reading.windows)
+        text = f"the process wrote {count} windows, whose forwards are taken together; the first is linked"
+        yield TraceWarning("windows", count, text)
 
 
 def _notes(measurement: Measurement) -> tuple[Note, ...]:
@@ -121,6 +132,16 @@ def _traced(
     except (TraceError, OSError) as error:
         reason = f"the trace cannot be read: {error}"
         return _tables(origin, replace(row, status="failed", reason=reason, warnings=()), None)
+    return _of_reading(origin, row, trace_file, reading, notes)
+
+
+def _of_reading(
+    origin: Origin,
+    row: Process,
+    trace_file: Path,
+    reading: TraceReading,
+    notes: Callable[[TraceReading], Iterable[TraceWarning]],
+) -> dict[str, pa.Table]:
     warnings = (*row.warnings, *(Note(note.code, note.count, note.message) for note in notes(reading)))
     return _tables(origin, replace(row, trace_path=trace_file.as_posix(), warnings=warnings), reading)
 

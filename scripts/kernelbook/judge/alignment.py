@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -107,6 +108,8 @@ def _adds_instead(step: Step) -> bool:
 #: Matched activities are `changed` if their times differ by this share and by this time.
 CHANGED_FROM = 0.1
 CHANGED_FROM_US = 1.0
+#: Ops of a side from which on they are counted by name and not aligned, because difflib takes quadratic time.
+MOST_ALIGNED = 2000
 T = TypeVar("T")
 Run = tuple[str, Sequence[T]]
 Pair = tuple[int | None, int | None]
@@ -224,12 +227,23 @@ def align_op_names(a: Sequence[str], b: Sequence[str]) -> list[OpStep]:
 
 
 def _one_sided(a: Sequence[T], b: Sequence[T], names_a: Sequence[str], names_b: Sequence[str]) -> list[Run[T]]:
-    """(removed or added, its items) for each run of items that only one side has."""
+    """(removed or added, its items) for each run of items that only one side has; see MOST_ALIGNED."""
+    if max(len(a), len(b)) > MOST_ALIGNED:
+        surplus = _surplus(a, names_a, names_b), _surplus(b, names_b, names_a)
+        return [(kind, items) for kind, groups in zip(("removed", "added"), surplus, strict=True) for items in groups]
     matcher = difflib.SequenceMatcher(None, names_a, names_b, autojunk=False)
     runs: list[Run[T]] = []
     for _, a0, a1, b0, b1 in (code for code in matcher.get_opcodes() if code[0] != "equal"):
         runs += [(kind, items) for kind, items in (("removed", a[a0:a1]), ("added", b[b0:b1])) if items]
     return runs
+
+
+def _surplus(items: Sequence[T], names: Sequence[str], others: Sequence[str]) -> list[list[T]]:
+    """For each name that `names` has more often than `others`, the last items by which it is more."""
+    groups: dict[str, list[T]] = {}
+    for item, name in zip(items, names, strict=True):
+        groups.setdefault(name, []).append(item)
+    return [groups[name][-count:] for name, count in (Counter(names) - Counter(others)).items()]
 
 
 def _op_step(kind: str, calls: Sequence[Call]) -> OpStep:

@@ -9,7 +9,7 @@ from kernelbook.judge.alignment import Step, align_names
 from kernelbook.judge.time_line import DEVICE_KINDS, IDLE_KINDS
 from kernelbook.judge.time_split import TimeSplit
 from kernelbook.text.formatting import size
-from kernelbook.text.units import NOT_AVAILABLE, duration, significant
+from kernelbook.text.units import NOT_AVAILABLE, duration, error
 
 TIME, BYTES, COUNT, NUMBER = "µs", "bytes", "count", ""
 #: Figures that two sides are compared by: column of the table `cases` -> unit.
@@ -46,7 +46,7 @@ class FigureChange:
     @property
     def title(self) -> str:
         """The name in words: `device time`."""
-        return self.name.removesuffix("_us").removesuffix("_bytes").replace("_", " ")
+        return self.name.removesuffix("_us").removesuffix("_bytes").replace("_", " ").replace("cpu", "CPU")
 
     @property
     def ratio(self) -> float | None:
@@ -67,7 +67,9 @@ class FigureChange:
             return NOT_AVAILABLE
         if self.unit == TIME:
             return duration(value)
-        return size(value) if self.unit == BYTES else f"{value:,.0f}" if self.unit == COUNT else significant(value, 2)
+        if self.unit == BYTES:
+            return size(value)
+        return f"{value:,.0f}" if self.unit == COUNT else error(value)
 
 
 def figure_changes(a: object, b: object) -> tuple[FigureChange, ...]:

@@ -73,6 +73,11 @@ class TraceReading:
     _attribution: Attribution = field(repr=False)
     _figures: RangeFigures = field(repr=False)
     _implausible: ImplausibleTimes = field(repr=False)
+    _readers: Sequence[EventReader] = field(repr=False)
+
+    def select(self, annotation: str | None) -> TraceReading:
+        """The same trace with other ranges selected, without reading its file again."""
+        return _reading(self._readers, self._columns, self.source, self.windows, annotation)
 
     @cached_property
     def ranges(self) -> pa.Table:
@@ -189,7 +194,12 @@ def read_trace(path: str | Path, annotation: str | None = None, windows: Sequenc
     Raises TraceError if a file cannot be read or is not a torch trace.
     """
     readers = [EventReader(file) for file in (path, *windows)]
-    columns = _read_columns(readers)
+    return _reading(readers, _read_columns(readers), str(path), tuple(str(file) for file in windows), annotation)
+
+
+def _reading(
+    readers: Sequence[EventReader], columns: Columns, source: str, windows: tuple[str, ...], annotation: str | None
+) -> TraceReading:
     names, steps = selected_names(columns, annotation)
     attribution = attribute(columns, steps)
     implausible = find_implausible_times(columns, attribution)
@@ -202,8 +212,8 @@ def read_trace(path: str | Path, annotation: str | None = None, windows: Sequenc
     metadata = readers[0].metadata
     distributed = metadata.get("distributedInfo")
     return TraceReading(
-        source=str(path),
-        windows=tuple(str(file) for file in windows),
+        source=source,
+        windows=windows,
         annotation=annotation,
         device=device_name(metadata),
         device_properties=_device_properties(metadata.get("deviceProperties")),
@@ -220,6 +230,7 @@ def read_trace(path: str | Path, annotation: str | None = None, windows: Sequenc
         _attribution=attribution,
         _figures=figures,
         _implausible=implausible,
+        _readers=readers,
     )
 
 

@@ -1,0 +1,73 @@
+"""Compare two traces, folders of traces, cases, runs or editions: B against A.
+
+Needs no GPU and no torch. A and B are each one of
+  a trace of torch.profiler                       eager against compiled, torch against torch, rank against rank
+  a folder of traces                              jobs of one name are compared; the ranks of a job are taken together
+  RUN/CASE or RUN/CASE/PROCESS, a measured case   results/latest/host/mlp-eager
+  RUN, all its measured cases                     results/latest/host
+  an edition                                      results/latest
+Two traces, or two cases, are compared whatever their names are; of several, those of one name.
+
+Of a trace each annotated range is compared that lies inside no other (record_function; six at most, those of most
+device time), or those that --annotation chooses; without ranges the profiler's steps, without these the whole file.
+For each: device activities that are more, less or other (replaced, fused, split), aligned by name, op path and sizes;
+CPU ops that only one side calls; figures side by side; the time by cause. Times of different GPUs, drivers or element
+types are not put in a ratio, and the reason is given.
+
+--json prints one object; its schema is scripts/kernelbook/diffs/diff.schema.json. Times are in microseconds.
+--output writes index.html, diff.md, diff.json and tables/ (Parquet and CSV).
+
+Examples:
+  %(prog)s eager.json.gz compiled.json.gz
+  %(prog)s rank0.json rank1.json --annotation 'ProfilerStep#*'
+  %(prog)s results/torch-2.10 results/torch-2.11 --output difference/
+  %(prog)s old.json.gz new.json.gz --exit-status > /dev/null && echo 'the same kernels'
+
+Exit status: 0 compared, whatever was found; with --exit-status 3 where they differ: other activities (without device
+activities, other ops), another case, or a time that is slower or faster by the test over processes; 2 A or B cannot be
+read, nothing of one fits the other, or bad arguments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+DIFFERENT = 3
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("a", type=Path, metavar="A", help="what B is compared with")
+    parser.add_argument("b", type=Path, metavar="B", help="what is compared")
+    parser.add_argument("--annotation", metavar="GLOB", help="ranges of bare traces: a name, or else a glob")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="write a page, Markdown, JSON and tables there")
+    parser.add_argument("--exit-status", action="store_true", help="exit with 3 where A and B differ")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the diff; the exit status as in the module's text."""
+    from kernelbook.cli.traces import print_error
+    from kernelbook.diffs import SideError, diff
+    from kernelbook.diffs.as_json import as_json
+    from kernelbook.edition.paths import EditionError
+    from kernelbook.trace import TraceError
+
+    try:
+        found = diff(args.a, args.b, args.annotation)
+    except (EditionError, SideError, TraceError) as error:
+        print_error(str(error))
+        return 2
+    if args.output:
+        from kernelbook.diffs.pages import write
+
+        write(found, args.output)
+    if args.json:
+        print(json.dumps(as_json(found), allow_nan=False))
+    else:
+        from kernelbook.diffs.terminal import show
+        from kernelbook.summarize.terminal import output_console
+
+        show(output_console(), found)
+    return DIFFERENT if args.exit_status and not found.equal else 0

@@ -1,0 +1,105 @@
+"""The diff of two sides: which cases are pairs, and the comparison of each pair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kernelbook.cases import CaseFacts
+from kernelbook.diffs.sides import Side, SideError, read_side
+from kernelbook.judge.comparisons import Comparison, compare
+from kernelbook.judge.cost_model import kernel_costs
+from kernelbook.judge.cost_model.ceilings import ceilings_of
+from kernelbook.judge.time_split import time_split
+from kernelbook.judge.votes import FASTER, SLOWER
+
+Pair = tuple[CaseFacts, CaseFacts]
+
+
+@dataclass(frozen=True)
+class Diff:
+    """b against a. only_a, only_b: cases without a counterpart. skipped: files that could not be read, of both."""
+
+    a: str
+    b: str
+    comparisons: tuple[Comparison, ...]
+    only_a: tuple[CaseFacts, ...] = ()
+    only_b: tuple[CaseFacts, ...] = ()
+    skipped: tuple[str, ...] = ()
+
+    @property
+    def equal(self) -> bool:
+        """Whether both sides have the same cases, and each ran the same activities in one order, about equally long.
+
+        A time counts only where its ratio was tested (several processes on both sides): a single trace is no test.
+        Without device activities the ops are compared instead.
+        """
+        return not self.only_a and not self.only_b and all(map(_equal, self.comparisons))
+
+
+def _equal(comparison: Comparison) -> bool:
+    if comparison.a.status != comparison.b.status:
+        return False
+    if comparison.a.on_device != comparison.b.on_device:
+        return False
+    same = comparison.same_work if comparison.same_work is not None else not comparison.op_steps
+    return same and not (comparison.ratio and comparison.ratio.verdict in (SLOWER, FASTER))
+
+
+def diff(a: str | Path, b: str | Path, annotation: str | None = None) -> Diff:
+    """Compare b with a: two traces, folders of traces, cases, runs or editions.
+
+    annotation: name or glob of the ranges of bare traces; by default those inside no other range.
+    Raises SideError where a path holds nothing to compare or no case of one side fits one of the other, TraceError
+    where a named trace cannot be read.
+    """
+    return diff_sides(read_side(Path(a), annotation), read_side(Path(b), annotation))
+
+
+def diff_sides(a: Side, b: Side) -> Diff:
+    """As `diff`, of sides that were read."""
+    pairs = list(_pairs(a, b))
+    if not pairs:
+        names = " and ".join(f"{side.source} ({_listed(side.cases)})" for side in (a, b))
+        raise SideError(f"no range or case of one side has its like on the other: {names}: name one case on each side")
+    paired = {id(case) for pair in pairs for case in pair}
+    return Diff(
+        a.source,
+        b.source,
+        tuple(_comparison(*pair) for pair in pairs),
+        tuple(case for case in a.cases if id(case) not in paired),
+        tuple(case for case in b.cases if id(case) not in paired),
+        (*a.skipped, *b.skipped),
+    )
+
+
+def _pairs(a: Side, b: Side) -> Iterator[Pair]:
+    """Cases of one name, and of one run where a side has several; single cases are a pair whatever their names are."""
+    if len(a.cases) == len(b.cases) == 1:
+        yield a.cases[0], b.cases[0]
+        return
+    by_run = len(a.runs) > 1 or len(b.runs) > 1
+    others = {(case.run if by_run else "", case.case): case for case in b.cases}
+    for case in a.cases:
+        other = others.get((case.run if by_run else "", case.case))
+        if other is not None:
+            yield case, other
+
+
+def _listed(cases: Sequence[CaseFacts]) -> str:
+    names = [f"{case.run}/{case.case}" if case.run else case.case for case in cases[:4]]
+    return ", ".join([*names, *(["..."] if len(cases) > len(names) else [])])
+
+
+def _comparison(a: CaseFacts, b: CaseFacts) -> Comparison:
+    if a.bare and b.bare:
+        b = replace(b, run=a.run)  # what neither trace states is no difference
+    splits = (time_split(case, kernel_costs(case, ceilings_of({case.case: case}))) for case in _alike_timed((a, b)))
+    return compare(a, b, *splits)
+
+
+def _alike_timed(pair: Pair) -> Iterable[CaseFacts]:
+    """Both with unprofiled forwards, or both by their traces."""
+    timed = all(case.forward_time_us is not None for case in pair)
+    return (case if timed else replace(case, forward_time_us=None) for case in pair)

@@ -1,0 +1,158 @@
+"""One side of a diff: what a path holds, as cases.
+
+| path | cases |
+| --- | --- |
+| a trace | one for each annotated range of it, else its profiler steps, else the whole file |
+| a folder of traces | the same for each job: its ranks are processes of one case |
+| measurement.json, or a folder of PROCESS/measurement.json, of CASE/PROCESS/measurement.json | its measured cases |
+| a folder with edition.json, or with edition/edition.json | all cases of the edition |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from kernelbook.cases import CaseFacts, case_facts
+from kernelbook.diffs.ranges import RangeChoice, range_choices, whole_file
+from kernelbook.edition.read import read_edition
+from kernelbook.extraction.process_tables import Origin, tables_of, tables_of_reading
+from kernelbook.trace import TraceError, TraceReading, read_trace
+from kernelbook.trace.recorded import MEASUREMENT, Recorded, recorded_cases
+
+EDITION = "edition.json"
+#: Processes to be read from which it pays to read several at a time.
+PARALLEL_FROM = 8
+
+
+class SideError(ValueError):
+    """A path that nothing can be compared of; the message names it, the fact and the remedy."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """The cases of one path. skipped: files of a folder that cannot be read, a sentence each."""
+
+    source: str
+    cases: tuple[CaseFacts, ...]
+    skipped: tuple[str, ...] = ()
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The runs that the cases are of, each once."""
+        return tuple(dict.fromkeys(case.run for case in self.cases))
+
+
+def read_side(path: Path, annotation: str | None = None) -> Side:
+    """What `path` holds. annotation: name or glob of the ranges of bare traces; measured cases state their own.
+
+    Raises SideError where there is nothing to compare, TraceError or EditionError where a named file is damaged.
+    """
+    if not path.exists():
+        raise SideError(f"{path}: does not exist: name a trace, a folder of traces, a case, a run or an edition")
+    side = _side(path, annotation)
+    if not side.cases:
+        why = f" ({side.skipped[0]})" if side.skipped else ""
+        wanted = f"no range named {annotation!r}" if annotation is not None else "no trace and no measurement"
+        raise SideError(f"{path}: {wanted}{why}: name another file or folder")
+    return side
+
+
+def _side(path: Path, annotation: str | None) -> Side:
+    if path.is_file() and path.name not in (MEASUREMENT, EDITION):
+        return Side(str(path), tuple(_of_traces("", [[path]], annotation)))
+    folder = path.parent if path.is_file() else path
+    for edition in (folder, folder / "edition"):
+        if (edition / EDITION).is_file():
+            return Side(str(path), _of_edition(edition))
+    measured = _measured(folder.absolute())
+    if measured:
+        return Side(str(path), _of_measurements(measured))
+    return _of_folder(path, annotation)
+
+
+def _of_edition(folder: Path) -> tuple[CaseFacts, ...]:
+    edition = read_edition(folder)
+    published = {run.run for run in edition.runs if run.kind == "published"}
+    return tuple(case for case in edition.case_runs if case.run not in published)
+
+
+def _measured(folder: Path) -> list[tuple[str, str, int, Path]]:
+    """(run, case, process, measurement.json) of a run, of one case of it, or of one process."""
+    for levels, root in enumerate((folder, folder.parent, folder.parent.parent)):
+        inside = "/".join(["*"] * (2 - levels) + [MEASUREMENT])
+        if levels and not any(folder.glob(inside)):
+            continue
+        cases = recorded_cases(root) if levels or any(folder.glob(inside)) else {}
+        found = [
+            (root.name, case, number, root / each.files[0])
+            for case, processes in cases.items()
+            for number, each in processes.items()
+            if not each.bare and (root / each.files[0]).is_relative_to(folder)
+        ]
+        if found:
+            return found
+    return []
+
+
+def _of_measurements(measured: Sequence[tuple[str, str, int, Path]]) -> tuple[CaseFacts, ...]:
+    origins = [(Origin(run, case, number, {}), file) for run, case, number, file in measured]
+    if len(origins) < PARALLEL_FROM:
+        made = [_tables(*each) for each in origins]
+    else:
+        with ProcessPoolExecutor() as pool:
+            made = list(pool.map(_tables, *zip(*origins, strict=True)))
+    return _facts(made)
+
+
+def _tables(origin: Origin, measurement: Path) -> dict[str, pa.Table]:
+    return tables_of(origin, {}, measurement)
+
+
+def _of_folder(folder: Path, annotation: str | None) -> Side:
+    cases: list[CaseFacts] = []
+    skipped: list[str] = []
+    for job, processes in recorded_cases(folder).items():
+        try:
+            cases += _of_traces(
+                job, [[folder / file for file in each.files] for each in _in_order(processes)], annotation
+            )
+        except TraceError as error:
+            skipped.append(str(error))
+    return Side(str(folder), tuple(cases), tuple(skipped))
+
+
+def _in_order(processes: Mapping[int, Recorded]) -> list[Recorded]:
+    return [processes[number] for number in sorted(processes)]
+
+
+def _of_traces(job: str, processes: Sequence[Sequence[Path]], annotation: str | None) -> list[CaseFacts]:
+    """The ranges of a job as cases. processes: the windows of each. Raises TraceError for a file that is none."""
+    readings = [read_trace(windows[0], annotation, windows[1:]) for windows in processes]
+    choices = range_choices(readings[0])
+    if not choices:
+        return [] if annotation is not None else [whole_file(job, readings[0])]
+    return [case for choice in choices for case in _range(job, choice, readings)]
+
+
+def _range(job: str, choice: RangeChoice, readings: Sequence[TraceReading]) -> Iterable[CaseFacts]:
+    made = [
+        tables_of_reading(
+            Origin(job, choice.name, number, {}), {"workload": "trace"}, reading.select(choice.annotation)
+        )
+        for number, reading in enumerate(readings, start=1)
+    ]
+    return (replace(case, annotation=choice.name) for case in _facts(made))
+
+
+def _facts(made: Iterable[Mapping[str, pa.Table]]) -> tuple[CaseFacts, ...]:
+    parts: dict[str, list[pa.Table]] = {}
+    for tables in made:
+        for name, table in tables.items():
+            parts.setdefault("cases" if name == "case" else name, []).append(table)
+    joined = {name: pa.concat_tables(tables, promote_options="default") for name, tables in parts.items()}
+    return tuple(case_facts(joined).values())
