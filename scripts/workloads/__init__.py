@@ -60,12 +60,17 @@ class Workload(NamedTuple):
 
 @dataclass(frozen=True)
 class Context:
-    """Where and how a workload is to be built. torch's random generators are seeded before it is called."""
+    """Where and how a workload is to be built. torch's random generators are seeded before it is called.
+
+    rank, world_size: which of how many processes this is. With `ranks`, torch's default process group exists.
+    """
 
     variant: str
     device: torch.device
     dtype: torch.dtype
     seed: int
+    rank: int = 0
+    world_size: int = 1
 
     def random(self, *shape: int, scale: float = 1.0) -> torch.Tensor:
         """Normal random numbers of this shape: never zeros, on which a GPU draws less power and runs faster."""
@@ -85,6 +90,13 @@ class Context:
             return importlib.import_module(name)
         except ImportError as error:
             raise Unsupported(f"{name} cannot be imported ({error}): pip install {install}") from error
+
+    def need_ranks(self, what: str) -> None:
+        """Refuse a case without `ranks`, which has no process group."""
+        from torch import distributed
+
+        if not (distributed.is_available() and distributed.is_initialized()):
+            raise ValueError(f"{what} needs a process group: give the case `ranks: 2`, or as many as there are GPUs")
 
     def need_cuda(self, what: str) -> None:
         """Refuse a device that is not a GPU."""

@@ -11,3 +11,19 @@ def ended(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
     except OSError:
         return True
+
+
+def descendants(pid: int) -> set[int]:
+    """The processes below this one, by /proc."""
+    parents = {}
+    for folder in Path("/proc").iterdir():
+        try:
+            parents[int(folder.name)] = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+        except (OSError, ValueError):  # it is no process, or has ended meanwhile
+            continue
+    below: set[int] = set()
+    level = {pid}
+    while level:
+        level = {child for child, parent in parents.items() if parent in level}
+        below |= level
+    return below

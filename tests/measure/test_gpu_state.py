@@ -161,7 +161,7 @@ def told_nothing(_):
 
 def test_a_lock_that_cannot_be_had_is_told(tmp_path):
     with gpu.lock(["GPU-1"], told_nothing, tmp_path / "absent") as held:
-        assert held is None
+        assert held == ()
 
 
 def test_the_lock_is_in_one_place_whatever_the_temporary_folder(monkeypatch, tmp_path):
@@ -169,7 +169,7 @@ def test_the_lock_is_in_one_place_whatever_the_temporary_folder(monkeypatch, tmp
     monkeypatch.setattr(tempfile, "tempdir", None)  # read anew
     name = f"GPU-test-{os.getpid()}"
     with gpu.lock([name], told_nothing) as held:
-        assert held == name
+        assert held == (name,)
         found = Path("/tmp") / f"kernelbook-{name}.lock"
         assert found.is_file()
         found.unlink()
@@ -217,7 +217,7 @@ def test_another_users_lock_is_taken_as_it_is():
         os.seteuid(65534)
         try:
             with gpu.lock(["GPU-1"], told_nothing, folder) as held:
-                assert held == "GPU-1"
+                assert held == ("GPU-1",)
                 assert taken(folder)
         finally:
             os.seteuid(0)
@@ -237,7 +237,7 @@ def test_a_lock_that_was_cleaned_away_meanwhile_is_not_taken_for_one(tmp_path):
     old = path.open("w")
     fcntl.flock(old, fcntl.LOCK_EX)
     with gpu.lock(["GPU-1"], cleaned, tmp_path) as held:
-        assert held == "GPU-1"
+        assert held == ("GPU-1",)
         assert handles
         assert taken(tmp_path)
     handles[0].close()
@@ -246,5 +246,5 @@ def test_a_lock_that_was_cleaned_away_meanwhile_is_not_taken_for_one(tmp_path):
 def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path):
     (tmp_path / "kernelbook-GPU-1.lock").symlink_to(tmp_path / "elsewhere")
     with gpu.lock(["GPU-1"], told_nothing, tmp_path) as held:
-        assert held is None
+        assert held == ()
     assert not (tmp_path / "elsewhere").exists()

@@ -73,7 +73,7 @@ def test_without_nvidia_smi_there_is_the_first_alone(monkeypatch, tmp_path):
 @pytest.mark.parametrize(("busy", "taken"), [([], FIRST), ([FIRST], SECOND), ([SECOND], FIRST)])
 def test_the_first_free_gpu_is_locked(tmp_path, busy, taken):
     with held(tmp_path, busy), gpu.lock([FIRST, SECOND], pytest.fail, tmp_path) as got:
-        assert got == taken
+        assert got == (taken,)
         with pytest.raises(BlockingIOError):
             gpu._locked(tmp_path / f"kernelbook-{taken}.lock")
 
@@ -90,7 +90,7 @@ def test_where_all_are_held_the_next_that_is_free_is_taken(tmp_path):
             freed.close()  # the other measurement on the second GPU ends
 
         with gpu.lock([FIRST, SECOND], say, tmp_path) as got:
-            assert got == SECOND
+            assert got == (SECOND,)
     assert said == ["another measurement holds each GPU; waiting for one"]
 
 

@@ -67,6 +67,16 @@ def minutes_of(case):
     return 10 + int(spec["timeout_s"] * (1 + spec["retries"]) / 60)
 
 
+def gpus_of(case):
+    """GPUs that a measurement of a case takes: one a rank."""
+    return CONFIG.case(case).gpus if CONFIG.device != "cpu" else 0
+
+
+def cores_of(case):
+    """Cores that a measurement of a case takes: the machine's share of each of its GPUs."""
+    return min(CORES or 1, (CORES or 1) // AT_ONCE * max(1, gpus_of(case)))
+
+
 def night_settings(section, key=None):
     """A section of the configuration about nights, or one key of it, as JSON."""
     found = CONFIG.nights.get(section, {})

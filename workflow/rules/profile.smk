@@ -38,10 +38,10 @@ rule profile_case:
     retries: 2
     conda:
         "../envs/host.yaml"
-    # the machine is the measurement's alone, or is shared by measurements on a GPU each
-    threads: (CORES or 1) // AT_ONCE
+    # the machine is the measurement's alone, or is shared by measurements on GPUs of their own
+    threads: lambda wildcards: cores_of(wildcards.case)
     resources:
-        gpu=int(CONFIG.device != "cpu"),
+        gpu=lambda wildcards: gpus_of(wildcards.case),
         runtime=lambda wildcards: minutes_of(wildcards.case),
         attempt=lambda wildcards, attempt: attempt,
     params:

@@ -69,6 +69,11 @@ class CaseSpec:
     sweep: Mapping[str, Any] | None = None
     files: tuple[str, ...] = ()
 
+    @property
+    def gpus(self) -> int:
+        """GPUs that a measurement of the case takes."""
+        return int(self.measurement.get("ranks", 1))
+
 
 @dataclass(frozen=True)
 class Config:
@@ -269,6 +274,7 @@ def _case(name: str, spec: Mapping[str, Any], base: Mapping[str, Any]) -> CaseSp
             "cpu_params": spec.get("cpu_params", {}),
             "annotation": spec.get("annotation", default_annotation),
             **measure,
+            **_ranks(spec),
         },
         expect=spec.get("expect", {}),
         note=spec.get("note", ""),
@@ -276,3 +282,10 @@ def _case(name: str, spec: Mapping[str, Any], base: Mapping[str, Any]) -> CaseSp
         enabled=spec.get("enabled", True),
         label=spec.get("label", ""),
     )
+
+
+def _ranks(spec: Mapping[str, Any]) -> dict[str, int]:
+    """The number of ranks, in the words of either key; nothing where the case has none."""
+    if "torchrun" in spec:
+        return {"ranks": spec["torchrun"]["nproc_per_node"]}
+    return {"ranks": spec["ranks"]} if "ranks" in spec else {}

@@ -37,6 +37,15 @@ def name_errors(settings: Mapping[str, Any], recorded: Sequence[str] = ()) -> li
         *_unfit_names(settings),
         *_unknown_names(settings, recorded),
         *_compared_with_themselves(settings),
+        *_two_numbers_of_ranks(settings),
+    ]
+
+
+def _two_numbers_of_ranks(settings: Mapping[str, Any]) -> list[str]:
+    return [
+        f"cases.{name}: has ranks and torchrun, which say the same: give one of them"
+        for name, spec in _map(settings.get("cases")).items()
+        if {"ranks", "torchrun"} <= set(_map(spec))
     ]
 
 

@@ -24,6 +24,9 @@ GPU_SWITCHES = ("APPTAINER_NV", "SINGULARITY_NV")
 INTO_CONTAINER = ("SINGULARITYENV_", "APPTAINERENV_")  # the latter wins where both are set
 HOST_PYTHON = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", "VIRTUAL_ENV", "CONDA_PREFIX")
 THREAD_LIMITS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+# What a machine sets for the libraries by which ranks communicate, such as its network or a feature that it forbids:
+# variables of NCCL, of torch for NCCL and symmetric memory, of NVSHMEM and gloo, and of UCX and libfabric below them.
+BETWEEN_RANKS = re.compile(r"(NCCL|RCCL|TORCH_NCCL|TORCH_SYMM_MEM|TORCH_GLOO|NVSHMEM|GLOO|UCX|FI)_\w+")
 OLDEST_PYTHON = (3, 9)  # what scripts/workloads/ is written for
 # Runs in the image with its own Python, of any version: that version, and if it is new enough what torch there is and
 # whether it is the image's own. The first of its two lines tells that the container started.
@@ -90,15 +93,19 @@ def start_arguments(bound: Iterable[Path]) -> list[str]:
 def prepare_environment(environ: MutableMapping[str, str], visible_devices: str) -> None:
     """Set in `environ` what the containers started from it get: the GPU, its number, and no Python of this machine.
 
-    Once more is as good as once. visible_devices: CUDA_VISIBLE_DEVICES for the measurement; empty passes on what the
-    job has, which is Slurm's choice on a cluster.
+    Variables of `BETWEEN_RANKS` reach the container too, unless the user has set others for it. Once more is as good as
+    once. visible_devices: CUDA_VISIBLE_DEVICES for the measurement; empty passes on what the job has, which is Slurm's
+    choice on a cluster.
     """
     if visible_devices:
         environ["CUDA_VISIBLE_DEVICES"] = visible_devices
     environ.pop("PYTHONSAFEPATH", None)  # the scripts find each other by their own folder
     for switch in GPU_SWITCHES:
         environ.setdefault(switch, "1")
+    between_ranks = {name: value for name, value in environ.items() if BETWEEN_RANKS.fullmatch(name)}
+    chosen = {name.removeprefix(prefix) for prefix in INTO_CONTAINER for name in environ if name.startswith(prefix)}
     for prefix in INTO_CONTAINER:
+        environ.update({prefix + name: value for name, value in between_ranks.items() if name not in chosen})
         for name in HOST_PYTHON:
             environ.pop(prefix + name, None)
         environ[f"{prefix}PYTHONNOUSERSITE"] = "1"

@@ -19,9 +19,9 @@ from kernelbook.containers.launching import THREAD_LIMITS, reaching
 # Variables that torch, CUDA, cuBLAS, cuDNN, Inductor, Triton and the CPU libraries read. The measuring side records the
 # same ones (scripts/workloads/harness/environment.py); a test holds the two lists equal.
 READ = re.compile(
-    r"(AOT|ATEN|C10|CUBLAS|CUBLASLT|CUDA|CUDNN|DISABLE_ADDMM|DNNL|FLASH|GOMP|HIP|HIPBLASLT|HSA|INDUCTOR|KMP|LIGER|MALLOC"
-    r"|MIOPEN|MKL|MKLDNN|NCCL|NVIDIA|NVRTC|OMP|ONEDNN|OPENBLAS|PYTORCH|ROCBLAS|TORCH|TORCHDYNAMO|TORCHINDUCTOR"
-    r"|TORCHELASTIC|TRITON)_\w+|LD_LIBRARY_PATH|LD_PRELOAD|TMPDIR"
+    r"(AOT|ATEN|C10|CUBLAS|CUBLASLT|CUDA|CUDNN|DISABLE_ADDMM|DNNL|FI|FLASH|GLOO|GOMP|HIP|HIPBLASLT|HSA|INDUCTOR|KMP"
+    r"|LIGER|MALLOC|MIOPEN|MKL|MKLDNN|NCCL|NVIDIA|NVRTC|NVSHMEM|OMP|ONEDNN|OPENBLAS|PYTORCH|RCCL|ROCBLAS|TORCH"
+    r"|TORCHDYNAMO|TORCHINDUCTOR|TORCHELASTIC|TRITON|UCX)_\w+|LD_LIBRARY_PATH|LD_PRELOAD|TMPDIR"
 )
 # Of these, what cannot change a figure: caches and folders, versions of an image, which of several GPUs is used.
 HARMLESS = re.compile(

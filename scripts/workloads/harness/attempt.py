@@ -11,16 +11,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from workloads.harness import failures, gpu, guard
+from workloads.harness import failures, gpu, guard, ranks
 from workloads.harness.child_environment import child_environment
 from workloads.harness.notebook import PROGRESS
 
-LOG_LINES = 40
+LOG_LINES = 40  # of a child; of ranks as many each, up to MOST_LOGS of them
+MOST_LOGS = 4
 LINE_BYTES = 500
 ANSWER_S = 5.0  # seconds that a hung child is given to print its stack
 STACK_ENDS = "_run_module_as_main"  # the outermost frame of what `python -m` started, last in faulthandler's list
@@ -33,7 +34,8 @@ class Setting:
     device: auto | cuda | cpu. output: folder of measurement.json and the traces. cache: folder of torch.compile's and
     Triton's caches. image: file name of the container image that this has to run in; anywhere else the measurement is
     refused. locks: folder of the locks on GPUs, one for the whole machine. one_gpu: measure on whichever of the visible
-    GPUs of the first one's model is free, and let the case see that one alone; else on the first, and it sees all.
+    GPUs of the first one's model is free, and let the case see that one alone; else on the first, and it sees all. A
+    case with ranks always sees as many GPUs as it has ranks.
     """
 
     device: str
@@ -45,26 +47,29 @@ class Setting:
 
 
 class Attempt(NamedTuple):
-    """What the child wrote down, why it failed (None: it did not), the last lines of its log, its seconds by phase."""
+    """What was written down, why it failed (None: it did not), the last lines of the log, seconds by phase.
 
-    record: dict[str, Any]
+    records: those of the ranks, in order; of a case without ranks that of its one child.
+    """
+
+    records: list[dict[str, Any]]
     failure: failures.Failure | None
     log: list[str]
     seconds: dict[str, float]
 
 
-def attempt(case: dict[str, Any], setting: Setting, card: str | None, look: Callable[[], None]) -> Attempt:
-    """Run one child process to its end.
+def attempt(case: dict[str, Any], setting: Setting, cards: Sequence[str], look: Callable[[], None]) -> Attempt:
+    """Run one child process to its end, or one a rank.
 
-    card: the GPU that it is to use, None for a CPU. look: looks at the GPU while the child imports torch; the child
-    does not touch the GPU before that is done.
+    cards: the GPUs that they are to use, one a rank; none for a CPU. look: looks at the GPUs while the child imports
+    torch; no GPU is touched before that is done.
     """
-    output = setting.output
-    notebook = output / ".child.json"
-    notebook.unlink(missing_ok=True)
+    output, count = setting.output, case["ranks"]
+    (output / ranks.NOTEBOOK).unlink(missing_ok=True)
+    ranks.prepare(output, count or 0)
     folder, before, began = os.stat(output), guard.descendants(), time.monotonic()
-    child = _start(case, setting, card)
-    lines: collections.deque[str] = collections.deque(maxlen=LOG_LINES)
+    child = _start(case, setting, cards)
+    lines: collections.deque[str] = collections.deque(maxlen=LOG_LINES * min(count or 1, MOST_LOGS))
     reader = threading.Thread(target=_read_log, args=(child.stdout, lines), daemon=True)
     reader.start()
     expired, failure = False, None
@@ -77,33 +82,43 @@ def attempt(case: dict[str, Any], setting: Setting, card: str | None, look: Call
         child.wait(case["timeout_s"])
     except subprocess.TimeoutExpired:
         expired = True
-        _ask_where(child, lines)
+        _ask_where(child, output, count, lines)
     finally:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
         child.wait()
         guard.end_descendants(but=before)
     reader.join(5)
-    record, log = _read_notebook(notebook), list(lines)
+    log, made = list(lines), ranks.read(output, count or 0)
+    records = [rank.record for rank in made] if made else [ranks.read_notebook(output / ranks.NOTEBOOK)]
     if expired:
-        failure = failures.from_time_limit(case["timeout_s"], record.get("stage"))
-    elif not record and not _is_still(output, folder):
+        stage = ranks.stages(made) if made else records[0].get("stage")
+        failure = failures.from_time_limit(case["timeout_s"], stage)
+    elif not any(records) and not _is_still(output, folder):
         failure = failures.from_removed(["the whole folder"])
+    elif made:
+        failure = ranks.first_failure(made, log)
+        if failure is None and child.returncode != 0:  # the launcher itself failed
+            failure = failures.of_process(child.returncode, {}, log)
     else:
-        failure = _failure(child.returncode, record, log)
-    return Attempt(record, failure, log, _phases(record, began, time.monotonic()))
+        failure = failures.of_process(child.returncode, records[0], log)
+    return Attempt(records, failure, log, _phases(records[0], began, time.monotonic()))
 
 
-def _start(case: dict[str, Any], setting: Setting, card: str | None) -> subprocess.Popen[bytes]:
+def _start(case: dict[str, Any], setting: Setting, cards: Sequence[str]) -> subprocess.Popen[bytes]:
+    """The guard with the child, or with the launcher of the ranks."""
     watched = [sys.executable, "-I", "-S", guard.__file__, str(os.getpid())]
-    places = [setting.device, str(setting.output), str(setting.cache or ""), card or ""]
-    only_gpu = card if setting.one_gpu and gpu.is_uuid(card) else None
+    places = [setting.device, str(setting.output), str(setting.cache or ""), ",".join(cards)]
+    count = case["ranks"]
+    started = ["workloads.harness.child"] if count is None else ["workloads.harness.launcher", str(count)]
+    chosen = (setting.one_gpu or count is not None) and cards and all(map(gpu.is_uuid, cards))
+    visible = ",".join(cards) if chosen else None
     return subprocess.Popen(
-        [*watched, sys.executable, "-m", "workloads.harness.child", *places],
+        [*watched, sys.executable, "-m", *started, *places],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env=child_environment(setting.cache, case["mode"] == "compile", only_gpu),
+        env=child_environment(setting.cache, case["mode"] == "compile", visible),
         start_new_session=True,  # a group of its own, compile workers included, that can be ended as one
     )
 
@@ -126,15 +141,28 @@ def _is_still(folder: Path, before: os.stat_result) -> bool:
         return False
 
 
-def _ask_where(child: subprocess.Popen[bytes], lines: collections.deque[str]) -> None:
-    """Have the child print its stack (faulthandler); one that is too stuck to answer is not waited for long."""
-    with contextlib.suppress(ProcessLookupError):
-        child.send_signal(signal.SIGUSR1)
-        deadline = time.monotonic() + ANSWER_S
-        while time.monotonic() < deadline and not any(STACK_ENDS in line for line in list(lines)):
-            if child.poll() is not None:
-                return
+def _ask_where(child: subprocess.Popen[bytes], output: Path, count: int | None, lines: collections.deque[str]) -> None:
+    """Have the child, or each rank in turn, print its stack (faulthandler).
+
+    One that is too stuck to answer is not waited for long.
+    """
+    asked = {"": child.pid}
+    if count is not None:
+        below = guard.descendants()
+        processes = {f"rank {rank.number}:": rank.record.get("pid") for rank in ranks.read(output, count)}
+        asked = {name: process for name, process in processes.items() if process in below}
+    deadline = time.monotonic() + ANSWER_S
+    for name, process in asked.items():
+        lines.extend(filter(None, [name]))
+        answered = _stacks(lines)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGUSR1)
+        while time.monotonic() < deadline and child.poll() is None and _stacks(lines) == answered:
             time.sleep(0.05)
+
+
+def _stacks(lines: collections.deque[str]) -> int:
+    return sum(STACK_ENDS in line for line in list(lines))
 
 
 def _read_log(pipe: Any, lines: collections.deque[str]) -> None:
@@ -147,23 +175,3 @@ def _read_log(pipe: Any, lines: collections.deque[str]) -> None:
         elif begins and line:
             lines.append(line)
         begins = raw.endswith(b"\n")
-
-
-def _read_notebook(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    error = found.get("error", {}) if isinstance(found, dict) else None
-    return found if isinstance(error, dict) else {}
-
-
-def _failure(code: int, record: dict[str, Any], log: list[str]) -> failures.Failure | None:
-    stage = record.get("stage")
-    if "error" in record:
-        return failures.from_exception(str(record["error"].get("kind")), str(record["error"].get("message")), stage)
-    if code < 0:
-        return failures.from_signal(-code, stage, log)
-    if code != 0 or stage is not None or not record:
-        return failures.from_exit(code, stage, log)
-    return None

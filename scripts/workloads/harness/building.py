@@ -64,13 +64,15 @@ def _from_file(path: Path) -> ModuleType:
     return module
 
 
-def build(case: dict[str, Any], params: dict[str, Any], device: torch.device) -> Workload:
-    """Seed torch, then make the workload's inputs on the device.
+def build(
+    case: dict[str, Any], params: dict[str, Any], device: torch.device, rank: int = 0, world_size: int = 1
+) -> Workload:
+    """Seed torch, the same on every rank, then make the workload's inputs on the device.
 
     Raises ValueError for parameters that the function does not take, TypeError if it returns something else.
     """
     function = find_workload(case["workload"])
-    context = Context(case["variant"], device, getattr(torch, case["dtype"]), case["seed"])
+    context = Context(case["variant"], device, getattr(torch, case["dtype"]), case["seed"], rank, world_size)
     signature = inspect.signature(function)
     try:
         signature.bind(context, **params)

@@ -21,6 +21,7 @@ DEFAULTS: dict[str, Any] = {
     "retries": 1,
     "flush_l2": False,
     "tf32": None,
+    "ranks": None,
 }
 COMPILE_OPTIONS = ("backend", "dynamic", "fullgraph", "mode", "options")
 MODES = ("eager", "compile", "graph")
@@ -73,6 +74,8 @@ def _number_mistakes(case: dict[str, Any]) -> Any:
     for key, minimum in least.items():
         if not _whole(case[key], minimum):
             yield f"{key}: must be a whole number, at least {minimum}, got {json.dumps(case[key])}"
+    if case["ranks"] is not None and not _whole(case["ranks"], 1):
+        yield f"ranks: must be a whole number, at least 1, got {json.dumps(case['ranks'])}"
     seconds = case["timeout_s"]
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or seconds <= 0:
         yield f"timeout_s: must be seconds above 0, got {json.dumps(seconds)}"

@@ -8,30 +8,51 @@ import json
 import os
 import signal
 import sys
+import time
 import traceback
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workloads.harness import failures, guard, startup
 from workloads.harness.files import Scrubber
 from workloads.harness.notebook import Notebook, unheard
 
+if TYPE_CHECKING:
+    from workloads.harness.job import Job
+
 LONGEST_MESSAGE = 10_000  # of an exception
+Step = Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is measured, where, and what is known of it so far. card: identity of the GPU, None where unknown."""
+
+    case: dict[str, Any]
+    device: Any
+    card: str | None
+    output: Path
+    scrub: Scrubber
+    notebook: Notebook
+    job: Job
 
 
 def main(arguments: list[str]) -> int:
     """Measure the case given as one line of JSON on stdin.
 
-    arguments: device, output folder, cache folder or empty, identity of the GPU or empty.
+    arguments: device, output folder, cache folder or empty, identity of the GPU or empty. A rank of a job is told by
+    the variables of torch's elastic launcher besides.
     """
     guard.die_with_parent(signal.SIGKILL, os.getppid())
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1)  # the supervisor asks where a hung child is
     asked, output, cache, card = arguments
     case = json.loads(sys.stdin.readline())
-    notebook = Notebook(Path(output) / ".child.json", case["case"])
+    name = case["case"] if case["ranks"] is None else f"{case['case']} rank {os.environ['RANK']}"
+    notebook = Notebook(Path(output) / ".child.json", name)
     status = 0
     try:
         notebook.stage("import of torch")
@@ -44,7 +65,7 @@ def main(arguments: list[str]) -> int:
             traceback.print_exc()
         kind = type(error)
         name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
-        notebook.record["error"] = {"kind": name, "message": str(error)[:LONGEST_MESSAGE]}
+        notebook.record["error"] = {"kind": name, "message": str(error)[:LONGEST_MESSAGE], "at": time.monotonic()}
         status = 1
         with contextlib.suppress(OSError):  # on a full disk the log must do
             notebook.save()
@@ -67,23 +88,36 @@ def _measure(case: dict[str, Any], asked: str, output: Path, cache: str, card: s
         record["environment"] = environment.describe_environment(None)
         notebook.stage("start of the device")
         device = environment.choose_device(asked)
+        device, job = _join_job(case, device, notebook)
     record["device"] = environment.describe_device(device)
     record["environment"] = environment.describe_environment(device)
     record["params_used"] = {**case["params"], **(case["cpu_params"] if device.type == "cpu" else {})}
-    scrub = Scrubber(output=output, cache=cache or None)
+    task = Task(case, device, card, output, Scrubber(output=output, cache=cache or None), notebook, job)
     notebook.stage("making of the inputs")
     with torch.no_grad():
-        workload = building.build(case, record["params_used"], device)
+        workload = building.build(case, record["params_used"], device, job.rank, job.world_size)
         with torch.set_grad_enabled(workload.grad), workload.pinned or contextlib.nullcontext():
             try:
-                _run(case, workload, device, card, output, scrub, notebook)
+                _run(task, workload)
             except RuntimeError as error:
                 if failures.is_refusal(error):  # after any other error the device may be past use
                     _add_facts(workload, notebook)
                 raise
             notebook.stage("further facts")
             _add_facts(workload, notebook)
+    job.meet()  # a rank that leaves early would take its connections from the others
     notebook.close()
+
+
+def _join_job(case: dict[str, Any], device: Any, notebook: Notebook) -> tuple[Any, Job]:
+    """The device of this process, and the job that it is a rank of."""
+    from workloads.harness import job
+
+    if case["ranks"] is None:
+        return device, job.Job()
+    notebook.stage("start of the process group")
+    device = job.device_of_rank(device)
+    return device, job.join(device, case["timeout_s"])
 
 
 def _add_facts(workload: Any, notebook: Notebook) -> None:
@@ -91,18 +125,11 @@ def _add_facts(workload: Any, notebook: Notebook) -> None:
         notebook.attempt("further facts", lambda: notebook.add_facts(workload.facts()))
 
 
-def _run(
-    case: dict[str, Any],
-    workload: Any,
-    device: Any,
-    card: str | None,
-    output: Path,
-    scrub: Scrubber,
-    notebook: Notebook,
-) -> None:
+def _run(task: Task, workload: Any) -> None:
     """The order of measuring: see the stages. A cold case profiles first."""
     from workloads.harness import building, compile_cache, dynamo, judging, output_code, timing
 
+    case, device, notebook = task.case, task.device, task.notebook
     record = notebook.record
     compiled = case["mode"] == "compile"
     if compiled:
@@ -122,9 +149,10 @@ def _run(
     with dynamo.listening() as logged:
         timing.synchronize(device)
         if case["warmup"] == 0:
-            _profile(case, step, device, output, scrub, notebook)
+            _profile(task, step)
         else:
             notebook.stage("first call")
+            task.job.meet()
             record["first_call_us"] = timing.timed_call_us(step, device)
             notebook.stage("warm-up")
             for _ in range(case["warmup"] - 1):
@@ -132,16 +160,16 @@ def _run(
             timing.synchronize(device)
         if compiled:
             record["inductor_cache"] = compile_cache.after_compiling(record["inductor_cache"])
-        _time(case, step, device, card, notebook)
+        _time(task, step)
         if case["warmup"] > 0:
-            _profile(case, step, device, output, scrub, notebook)
+            _profile(task, step)
     if compiled:
         record["dynamo"] = dynamo.describe(record["key_averages"], logged)
-        target = output / "output_code.py.gz"
-        record["output_code"] = notebook.attempt("output code", lambda: output_code.keep(target, scrub))
+        target = task.output / "output_code.py.gz"
+        record["output_code"] = notebook.attempt("output code", lambda: output_code.keep(target, task.scrub))
         for warning in dynamo.judge(case, record):
             notebook.warn(*warning)
-    _shapes(case, step, device, output, scrub, notebook)
+    _shapes(task, step)
     judging.judge(case, workload, forward, device, originals, notebook)
 
 
@@ -159,57 +187,64 @@ def _warn_of_profilers(when: str, notebook: Notebook) -> None:
         notebook.warn("profiler_running", len(running), f"{text}; stop it, or profile without Kernelbook")
 
 
-def _time(case: dict[str, Any], step: Callable[[], Any], device: Any, card: str | None, notebook: Notebook) -> None:
+def _time(task: Task, step: Step) -> None:
     from workloads.harness import gpu, timing
 
+    case, device, notebook = task.case, task.device, task.notebook
     record = notebook.record
     notebook.stage("timing without the profiler")
     _warn_of_profilers("while the forwards were timed", notebook)
-    record["clocks"] = {"before": gpu.clocks(card), "after": None}
+    record["clocks"] = {"before": gpu.clocks(task.card), "after": None}
     scratch = timing.l2_scratch(device) if case["flush_l2"] else None
     timing.reset_peak(device)
+    task.job.meet()
     record["forward_times_us"] = timing.forward_times_us(step, device, case["samples"], scratch)
-    record["clocks"]["after"] = gpu.clocks(card)
+    task.job.meet()  # the clocks are read while no other rank still works
+    record["clocks"]["after"] = gpu.clocks(task.card)
     record["forward_timer"] = "cuda_events" if device.type == "cuda" else "wall"
     record["peak_memory_bytes"] = timing.peak_bytes(device, apart=scratch)
     record["warmup_check"] = timing.warmup_check(record["forward_times_us"])
 
 
-def _profile(
-    case: dict[str, Any], step: Callable[[], Any], device: Any, output: Path, scrub: Scrubber, notebook: Notebook
-) -> None:
-    from workloads.harness import timing, tracing
+def _profile(task: Task, step: Step) -> None:
+    from workloads.harness import timing
 
-    notebook.stage("profile")
-    record = notebook.record
+    task.notebook.stage("profile")
+    record, case = task.notebook.record, task.case
     cold = case["warmup"] == 0 and case["schedule"]["wait"] > 0
 
     def profiled_step() -> Any:
         nonlocal cold
         if cold:  # the profiler still waits in this step, so waiting for the device disturbs nothing
             cold = False
-            record["first_call_us"] = timing.timed_call_us(step, device)
+            record["first_call_us"] = timing.timed_call_us(step, task.device)
             return None
         return step()
 
-    target = output / "trace.json.gz"
-    record["key_averages"] = tracing.profile_forwards(
-        profiled_step, case["annotation"], case["schedule"], device, target, scrub.trace
-    )
+    record["key_averages"] = _traced(task, profiled_step, case["schedule"], "trace.json.gz")
     record["profiled_forwards"] = case["schedule"]["active"]
-    record["trace"] = target.name
+    record["trace"] = "trace.json.gz"
 
 
-def _shapes(
-    case: dict[str, Any], step: Callable[[], Any], device: Any, output: Path, scrub: Scrubber, notebook: Notebook
-) -> None:
+def _shapes(task: Task, step: Step) -> None:
+    task.notebook.stage("profile with shapes")
+    _traced(task, step, {"wait": 0, "warmup": 1, "active": 1}, "shapes.json.gz", record_shapes=True)
+    task.notebook.record["shapes_trace"] = "shapes.json.gz"
+
+
+def _traced(
+    task: Task, step: Step, plan: dict[str, int], name: str, record_shapes: bool = False
+) -> list[dict[str, Any]]:
+    """Profile these steps into a file of this name; returns torch's averages."""
     from workloads.harness import tracing
 
-    notebook.stage("profile with shapes")
-    target = output / "shapes.json.gz"
-    plan = {"wait": 0, "warmup": 1, "active": 1}
-    tracing.profile_forwards(step, case["annotation"], plan, device, target, scrub.trace, record_shapes=True)
-    notebook.record["shapes_trace"] = target.name
+    target, annotation = task.output / name, task.case["annotation"]
+    task.job.meet()
+    averages = tracing.profile_forwards(
+        step, annotation, plan, task.device, target, task.scrub.trace, record_shapes, before_window=task.job.meet
+    )
+    task.job.meet()
+    return averages
 
 
 if __name__ == "__main__":

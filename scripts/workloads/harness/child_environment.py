@@ -9,11 +9,11 @@ from workloads.harness import spaces, startup
 from workloads.harness.files import SCRIPTS
 
 
-def child_environment(cache: Path | None, compiled: bool, only_gpu: str | None = None) -> dict[str, str]:
+def child_environment(cache: Path | None, compiled: bool, gpus: str | None = None) -> dict[str, str]:
     """The variables of this process with those of the child.
 
-    cache: folder of Inductor's and Triton's caches. only_gpu: UUID of the one GPU that the child is to see; None leaves
-    CUDA_VISIBLE_DEVICES as it is.
+    cache: folder of Inductor's and Triton's caches. gpus: UUIDs of the GPUs that the child is to see, with commas; None
+    leaves CUDA_VISIBLE_DEVICES as it is.
     """
     environment = {**os.environ, **startup.bytecode_variables(os.environ)}
     paths = [str(SCRIPTS)]
@@ -26,8 +26,8 @@ def child_environment(cache: Path | None, compiled: bool, only_gpu: str | None =
     environment.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     # So does compiling torch's headers ahead, and the result (100 MB) lies outside the cache folder, in TMPDIR.
     environment.setdefault("TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS", "0")
-    if only_gpu is not None:
-        environment["CUDA_VISIBLE_DEVICES"] = only_gpu
+    if gpus is not None:
+        environment["CUDA_VISIBLE_DEVICES"] = gpus
     if cache is not None:
         cache.mkdir(parents=True, exist_ok=True)  # nothing can be made behind a link to nowhere
         folder = spaces.without_spaces(cache.resolve()) if compiled else cache.resolve()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -185,6 +186,21 @@ def from_removed(names: list[str]) -> Failure:
     """The failure of a case whose output was removed while it ran; names: of the files or the folder."""
     fact = f"the workload removed its own output while it ran ({', '.join(names)})"
     return Failure("failed", fact, "leave the folder given by --output alone")
+
+
+def of_process(code: int, record: dict[str, Any], log: list[str]) -> Failure | None:
+    """The failure of a child that ended with this status; None where it came to its end.
+
+    record: what the child wrote down; its error goes before its status.
+    """
+    stage, error = record.get("stage"), record.get("error")
+    if error is not None:
+        return from_exception(str(error.get("kind")), str(error.get("message")), stage)
+    if code < 0:
+        return from_signal(-code, stage, log)
+    if code != 0 or stage is not None or not record:
+        return from_exit(code, stage, log)
+    return None
 
 
 def from_exit(code: int, stage: str | None, log: list[str]) -> Failure:

@@ -183,42 +183,56 @@ def container() -> str | None:
 
 
 @contextlib.contextmanager
-def lock(gpus: Sequence[str], say: Callable[[str], None], folder: Path = LOCKS) -> Iterator[str | None]:
-    """Hold one of these GPUs, the first that is free, against other measurements on this machine; yields which.
+def lock(
+    gpus: Sequence[str], say: Callable[[str], None], folder: Path = LOCKS, count: int = 1
+) -> Iterator[tuple[str, ...]]:
+    """Hold `count` of these GPUs, the first that are free, against other measurements on this machine; yields which.
 
-    Waits while all are held; yields None where no lock can be had. The lock is the kernel's (flock): it ends with its
-    holder, however that ends. Whoever comes takes the same file, whatever their user, TMPDIR or container.
+    Waits while too few are free, and holds none meanwhile. Fewer are yielded where there are fewer, or where a lock
+    cannot be had. The lock is the kernel's (flock): it ends with its holder, however that ends. Whoever comes takes the
+    same file, whatever their user, TMPDIR or container.
     """
-    gpu, handle = _first_free(gpus, say, folder)
+    handles = _first_free(gpus, say, folder, count)
     try:
-        yield gpu
+        yield tuple(handles)
     finally:
-        if handle is not None:
-            os.close(handle)
+        _release(handles)
 
 
-def _first_free(gpus: Sequence[str], say: Callable[[str], None], folder: Path) -> tuple[str | None, int | None]:
-    """A GPU and the handle that holds its lock; None and None where the files can be neither made nor opened."""
-    said = -SAY_AGAIN_S
+def _release(handles: dict[str, int]) -> None:
+    for handle in handles.values():
+        os.close(handle)
+
+
+def _first_free(gpus: Sequence[str], say: Callable[[str], None], folder: Path, count: int) -> dict[str, int]:
+    """GPU -> the handle that holds its lock; a GPU whose file can be neither made nor opened is left out."""
+    last_message = -SAY_AGAIN_S
     while True:
+        handles: dict[str, int] = {}
         held_by_others = False
         for gpu in gpus:
+            if len(handles) == count:
+                break
             try:
                 handle = _locked(folder / f"kernelbook-{re.sub(r'[^A-Za-z0-9-]', '_', gpu)}.lock")
             except BlockingIOError:
                 held_by_others = True
                 continue
             if handle is not None:
-                return gpu, handle
-        if not held_by_others:
-            return None, None
-        if time.monotonic() - said >= SAY_AGAIN_S:
-            said = time.monotonic()
-            say(
-                "another measurement holds "
-                + ("this GPU; waiting for it" if len(gpus) == 1 else "each GPU; waiting for one")
-            )
+                handles[gpu] = handle
+        if len(handles) == count or not held_by_others:
+            return handles
+        _release(handles)
+        if time.monotonic() - last_message >= SAY_AGAIN_S:
+            last_message = time.monotonic()
+            say(_waiting(len(gpus), count))
         time.sleep(0.1)
+
+
+def _waiting(gpus: int, count: int) -> str:
+    if count > 1:
+        return f"another measurement holds one of the {min(gpus, count)} GPUs that this one needs; waiting for it"
+    return "another measurement holds " + ("this GPU; waiting for it" if gpus == 1 else "each GPU; waiting for one")
 
 
 def _locked(path: Path) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -37,6 +38,7 @@ class Notebook:
             "notes": [],
             "seconds": self._watch.seconds,
             "began": self.started,
+            "pid": os.getpid(),
         }
 
     def stage(self, name: str) -> None:

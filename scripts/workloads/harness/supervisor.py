@@ -13,10 +13,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from workloads.harness import failures, gpu, guard
+from workloads.harness import failures, gpu, guard, ranks
 from workloads.harness.attempt import Setting, attempt
 from workloads.harness.files import Scrubber, write_json
 from workloads.harness.notebook import PROGRESS
+from workloads.harness.rank import folder_of
 from workloads.harness.stopwatch import Stopwatch, summary
 
 RESERVE_BYTES = 256 * 1024
@@ -55,6 +56,7 @@ BLANK: dict[str, Any] = {
 FILES = {"trace": "trace.json.gz", "shapes_trace": "shapes.json.gz", "output_code": "output_code.py.gz"}
 
 
+OF_JOB = ("device", "params_used", "environment")  # what a job's measurement takes from its first rank
 TEXTS = ("dynamo", "warnings", "notes")  # written for people, hence without the names of this machine
 
 
@@ -73,9 +75,12 @@ def say(message: str) -> None:
 
 @dataclass
 class Result:
-    """How it went: what the last child wrote down, why it failed (None: it did not) and the last lines of its log."""
+    """How it went: what the last children wrote down, why it failed (None: it did not) and the last lines of the log.
 
-    record: dict[str, Any] = field(default_factory=dict)
+    records: one a rank; of a case without ranks one.
+    """
+
+    records: list[dict[str, Any]] = field(default_factory=lambda: [{}])
     failure: failures.Failure | None = None
     log: list[str] = field(default_factory=list)
     attempts: int = 0
@@ -86,6 +91,9 @@ class Result:
 
 def supervise(given: dict[str, Any], case: dict[str, Any], setting: Setting) -> int:
     """Measure a case and write measurement.json into the setting's output folder.
+
+    A case with ranks leaves another one, with its traces, in the folder of each rank; that of the job has what holds
+    for all ranks, and of device and environment what the first rank has.
 
     given, case: the case as it was written, and with its defaults.
 
@@ -99,6 +107,7 @@ def supervise(given: dict[str, Any], case: dict[str, Any], setting: Setting) -> 
     scrub = Scrubber(output=output, cache=setting.cache)
     for name in ("measurement.json", *FILES.values(), ".child.json"):
         (output / name).unlink(missing_ok=True)
+    ranks.prepare(output, case["ranks"] or 0)
     reserve = output / ".reserve"
     reserve.write_bytes(os.urandom(RESERVE_BYTES))  # room for measurement.json on a disk that fills up meanwhile
     started, clock = datetime.now(timezone.utc), time.monotonic()  # noqa: UP017 - Python 3.9
@@ -107,8 +116,8 @@ def supervise(given: dict[str, Any], case: dict[str, Any], setting: Setting) -> 
         _measure(case, setting, result)
     _restore_folder(output)
     reserve.unlink(missing_ok=True)
-    (output / ".child.json").unlink(missing_ok=True)
-    _fail_without_files(output, result)
+    ranks.clean(output)
+    _fail_without_files(output, case["ranks"], result)
     measurement = {
         "schema": 1,
         "case": given,
@@ -116,17 +125,40 @@ def supervise(given: dict[str, Any], case: dict[str, Any], setting: Setting) -> 
         "started_utc": started.strftime("%Y-%m-%dT%H:%M:%SZ"),
         "duration_s": round(time.monotonic() - clock, 3),
         "seconds": result.seconds,
-        **{key: result.record.get(key, blank) for key, blank in BLANK.items()},
-        **{key: scrub.within(result.record.get(key, BLANK[key])) for key in TEXTS},
-        "other_gpu_processes": result.other_gpu_processes,
     }
-    for key, name in FILES.items():
-        if measurement[key] is None:
-            (output / name).unlink(missing_ok=True)
-    write_json(output / "measurement.json", measurement)
+    if case["ranks"] is None:
+        measurement |= _figures(result.records[0], scrub) | {"other_gpu_processes": result.other_gpu_processes}
+        _write(output, measurement)
+    else:
+        measurement |= {"other_gpu_processes": result.other_gpu_processes, "ranks": case["ranks"]}
+        for number, (folder, record) in enumerate(_by_rank(output, case["ranks"], result)):
+            place = {"rank": number, "world_size": case["ranks"], "local_rank": number}
+            _write(folder, measurement | place | _figures(record, scrub))
+        first = {key: value for key, value in result.records[0].items() if key in OF_JOB}
+        _write(output, measurement | _figures(first, scrub))
     _tell_end(case["case"], measurement)
     say(f"{case['case']}: {summary(result.seconds, measurement['duration_s'])}")
     return result.exit_status
+
+
+def _figures(record: dict[str, Any], scrub: Scrubber) -> dict[str, Any]:
+    """What a child measured, every key of it."""
+    figures = {key: record.get(key, blank) for key, blank in BLANK.items()}
+    return figures | {key: scrub.within(figures[key]) for key in TEXTS}
+
+
+def _by_rank(output: Path, count: int, result: Result) -> list[tuple[Path, dict[str, Any]]]:
+    """Folder and record of each rank; empty records where no rank was started."""
+    records = result.records if len(result.records) == count else [{}] * count
+    return [(folder_of(output, number), record) for number, record in enumerate(records)]
+
+
+def _write(folder: Path, measurement: dict[str, Any]) -> None:
+    """Write measurement.json, and remove the files beside it that it does not name."""
+    for key, name in FILES.items():
+        if measurement[key] is None:
+            (folder / name).unlink(missing_ok=True)
+    write_json(folder / "measurement.json", measurement)
 
 
 def _restore_folder(output: Path) -> None:
@@ -136,9 +168,11 @@ def _restore_folder(output: Path) -> None:
     output.mkdir(parents=True, exist_ok=True)
 
 
-def _fail_without_files(output: Path, result: Result) -> None:
-    """Fail a case whose record names a file that is no longer there."""
-    missing = [name for name in FILES.values() if name in result.record.values() and not (output / name).is_file()]
+def _fail_without_files(output: Path, count: int | None, result: Result) -> None:
+    """Fail a case with a record that names a file that is no longer there."""
+    places = [(output, result.records[0])] if count is None else _by_rank(output, count, result)
+    missing = [name for folder, record in places for key, name in FILES.items()
+               if record.get(key) is not None and not (folder / name).is_file()]  # fmt: skip
     if missing and result.failure is None:
         result.failure = failures.from_removed(missing)
 
@@ -164,25 +198,27 @@ def _outcome(result: Result, scrub: Scrubber) -> dict[str, Any]:
 
 
 def _measure(case: dict[str, Any], setting: Setting, result: Result) -> None:
-    """Attempt the case, alone on its GPU, once more after a failure that may not come back; fills `result`."""
+    """Attempt the case, alone on its GPUs, once more after a failure that may not come back; fills `result`."""
+    count = case["ranks"] or 1
     watch = Stopwatch()
     result.seconds = watch.seconds
     watch.phase("lock of the GPU")
-    cards = _candidates(setting)
+    candidates = _candidates(setting, count)
     looks: list[list[dict[str, Any]] | None] = []
     try:
-        with _stoppable(), gpu.lock(cards, say, setting.locks) as locked:
-            card = locked or next(iter(cards), None)
+        with _stoppable(), gpu.lock(candidates, say, setting.locks, count) as locked:
+            cards = tuple(dict.fromkeys((*locked, *candidates)))[:count]
 
             def look() -> None:
-                looks.append(gpu.other_processes(card))
+                looks.extend(gpu.other_processes(card) for card in cards)
 
-            if len(cards) > 1:
-                say(f"{case['case']}: on GPU {gpu.gpu_id(card)}, one of {len(cards)}")
+            if len(candidates) > len(cards):
+                ids = ", ".join(str(gpu.gpu_id(card)) for card in cards)
+                say(f"{case['case']}: on GPU {ids}, {'one' if count == 1 else count} of {len(candidates)}")
             while True:
                 result.attempts += 1
                 watch.phase(None)
-                result.record, result.failure, result.log, seconds = attempt(case, setting, card, look)
+                result.records, result.failure, result.log, seconds = attempt(case, setting, cards, look)
                 watch.add(seconds)
                 if not (result.failure and result.failure.retry and result.attempts <= case["retries"]):
                     break
@@ -190,20 +226,21 @@ def _measure(case: dict[str, Any], setting: Setting, result: Result) -> None:
             watch.phase("other processes on the GPU")
             look()
             result.other_gpu_processes = gpu.seen_together(looks)
-            if card and not locked:
+            if len(locked) < len(cards):
                 text = "the GPU could not be locked: another measurement may have run on it"
-                result.record.setdefault("warnings", []).append({"code": "unlocked_gpu", "count": 1, "message": text})
+                for record in result.records:
+                    record.setdefault("warnings", []).append({"code": "unlocked_gpu", "count": 1, "message": text})
     except Interrupted as stop:
         result.failure = failures.Failure("failed", f"stopped from outside by {stop}", "run it again")
         result.exit_status = 128 + stop.number
     watch.phase(None)
 
 
-def _candidates(setting: Setting) -> list[str]:
-    """The GPUs to measure on, any of them; none for a CPU."""
+def _candidates(setting: Setting, count: int) -> list[str]:
+    """The GPUs to measure on, any `count` of them; none for a CPU."""
     if setting.device == "cpu":
         return []
-    if setting.one_gpu:
+    if setting.one_gpu or count > 1:
         return gpu.gpus_of_one_model()
     first = gpu.visible_gpu()
     return [first] if first else []

@@ -48,10 +48,12 @@ def profile_forwards(
     target: Path,
     scrub: Callable[[str], str],
     record_shapes: bool = False,
+    before_window: Callable[[], None] = lambda: None,
 ) -> list[dict[str, Any]]:
     """Profile `plan` = {wait, warmup, active} forwards, each in a `record_function(annotation)`; write a .json.gz.
 
-    Returns `key_averages()` as rows, times in µs.
+    before_window: called once the profiler has started to record, before the first forward that is kept; what it does
+    must not be in the trace. Returns `key_averages()` as rows, times in µs.
 
     Raises ProfilerRefused if the trace of a GPU holds no device activity; OSError if it cannot be written whole.
     """
@@ -77,7 +79,9 @@ def profile_forwards(
             record_shapes=record_shapes,
         ) as profiler,
     ):
-        for _ in range(sum(plan.values())):
+        for number in range(sum(plan.values())):
+            if number == plan["wait"] + plan["warmup"]:
+                before_window()
             with record_function(annotation):
                 step()
             profiler.step()
