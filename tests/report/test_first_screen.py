@@ -18,6 +18,7 @@ from tests.report import made_edition
 
 CREATED = "2026-11-29T15:00:00Z"
 LINEAR = made_edition.CASES[3:]
+LINEAR_CASE = LINEAR[0].case
 LEFT = [{"run": f"ngc-26.0{i}", "reason": "needs its container: add --use-singularity"} for i in range(1, 4)]
 HEADLINES = ("No run has", "both headline figures", "as fast as")
 
@@ -44,31 +45,72 @@ def finding(case: str, severity: str, share: float | None, kind: str = "recovera
 
 def test_what_costs_less_than_a_twentieth_and_what_is_for_information_is_no_cost():
     high, medium = finding("a", "high", 0.5), finding("b", "medium", 0.05)
-    low, note, told = (
+    low, note, spent = (
         finding("c", "low", 0.0002),
         finding("d", "info", None, "note"),
         finding("e", "info", 0.25, "spent"),
     )
-    assert findings_section.costliest([told, note, low, medium, high]) == (high, medium)
-    assert findings_section.costliest([told, note, low]) == ()
+    assert findings_section.costliest([spent, note, low, medium, high], 5) == (high, medium)
+    assert findings_section.costliest([spent, note, low], 5) == ()
 
 
-def test_where_nothing_costs_much_the_longest_kernels_are_told(tmp_path):
+def test_where_nothing_costs_much_the_longest_kernels_are_listed(tmp_path):
     edition = replace(made(tmp_path), findings=(finding("linear-eager", "low", 0.0002),))
-    for said in both(edition, tmp_path):
-        assert "The longest kernels" in said
-        assert "What costs most" not in said
-        assert "It is low." not in said.partition('id="cases"')[0].partition("\n## linear")[0]
-        assert "2.72 µs" in said  # the one kernel of made_edition's linear-eager
-        assert "matrix product (nvjet), launched by aten::addmm" in said
+    (line,) = first_screen.concerns(edition)
+    # the one kernel of made_edition's linear-eager
+    assert (line.subject, line.time) == ("linear-eager", "2.72 µs")
+    assert "matrix product (nvjet), launched by aten::addmm" in line.text
+    for text in both(edition, tmp_path):
+        assert "matrix product (nvjet), launched by aten::addmm" in text
     assert "All findings" in both(edition, tmp_path)[0]
 
 
-def test_where_something_costs_the_longest_kernels_are_not_told(tmp_path):
-    edition = replace(made(tmp_path), findings=(finding("linear-eager", "medium", 0.06),))
-    for said in both(edition, tmp_path):
-        assert "What costs most" in said
-        assert "The longest kernels" not in said
+def test_lost_runs_come_first_then_failures_by_reason_broken_guesses_and_costs(tmp_path):
+    """Two cases failed for one reason, another run was lost with its case, one guess broke, one finding costs."""
+    edition = made(tmp_path, cases=made_edition.CASES)
+    naive, inplace, math, linear = edition.case_runs
+    failed = [replace(row, status="failed", reason="exceeded 300 s", processes=()) for row in (naive, inplace)]
+    gone = replace(edition.runs[0], run="ngc", status="lost", reason="no such image")
+    cases = (*failed, math, linear, replace(failed[0], run="ngc"))
+    edition = replace(
+        edition, runs=(*edition.runs, gone), case_runs=cases, findings=(finding(LINEAR_CASE, "high", 0.5),)
+    )
+    verdict = first_screen.verdict(edition)
+    assert verdict.sentence == "1 of 7 guesses broke; 1 run lost; 2 cases failed."
+    assert (verdict.bad, verdict.lost_cases) == (True, 1)
+    lines = first_screen.concerns(edition)
+    assert [(line.subject, line.bad) for line in lines] == [
+        ("ngc", True), ("attention-naive-eager", True), ("sdpa-math-eager", True), (LINEAR_CASE, False)
+    ]  # fmt: skip
+    assert lines[0].text == "the run was lost: no such image"
+    assert lines[1].text == "and 1 more case: failed on h200: exceeded 300 s"
+    assert lines[2].text == "kernels guessed 20, seen 12 on h200."
+    assert len(first_screen.concerns(edition, 2)) == 2
+
+
+@pytest.mark.browser
+def test_what_failed_is_red_even_where_all_guesses_held(open_page, tmp_path):
+    edition = made(tmp_path)
+    edition = replace(edition, runs=(replace(edition.runs[0], status="lost", reason="no such image"),))
+    (tmp_path / "index.html").write_text(page.render(edition, CREATED, {}), encoding="utf-8")
+    opened = open_page(tmp_path)
+    assert opened.locator("h1").inner_text() == "All 2 guesses held; 1 run lost."
+    red = opened.evaluate("getComputedStyle(document.querySelector('.concerns .bad')).color")
+    assert opened.locator("h1").evaluate("h1 => getComputedStyle(h1).color") == red
+    assert "no such image" in opened.locator(".concerns").inner_text()
+    assert opened.locator(".chip.bad").inner_text().split()[:2] == ["h200", "lost"]
+
+
+def test_the_fastest_case_of_the_workload_stands_beside_the_headline(tmp_path):
+    fast = replace(made_edition.CASES[3], case="sdpa-auto-eager", workload="attention")
+    edition = made(tmp_path, cases=(*made_edition.CASES, fast))
+    (head,) = first_screen.headlines(edition)
+    # by hand: 2.72 µs, against 2,360.86 µs of math and 945.32 µs of in-place
+    assert head.fastest.case == "sdpa-auto-eager"
+    assert head.fastest_ratio == pytest.approx(2360.86 / 2.72)
+    first, twin = both(edition, tmp_path)
+    assert 'sdpa-auto-eager <strong class="num">868×</strong>' in first
+    assert "`sdpa-auto-eager` **868×**" in twin
 
 
 def test_of_the_headline_nothing_is_said_where_no_run_has_a_case_of_it(tmp_path):
@@ -118,12 +160,13 @@ def test_runs_left_out_for_one_reason_share_a_line(open_page, tmp_path):
     other = {"run": "torch-nightly", "reason": "is not enabled"}
     edition = made(tmp_path, left_out=[*LEFT, other])
     (tmp_path / "index.html").write_text(page.render(edition, CREATED, {}), encoding="utf-8")
-    left = open_page(tmp_path).locator(".runs .left")
-    assert left.count() == 2
-    several = left.filter(has_text="3 runs")
-    assert several.locator("summary").inner_text() == "3 runs left out needs its container: add --use-singularity"
+    chips = open_page(tmp_path).locator(".chip.left")
+    assert chips.count() == 2
+    several = chips.filter(has_text="3 runs")
+    summary = " ".join(several.locator("summary").inner_text().split())
+    assert summary == "3 runs left out: needs its container: add --use-singularity"
     assert not several.get_by_text("ngc-26.01, ngc-26.02, ngc-26.03").is_visible()
     several.locator("summary").click()
     assert several.get_by_text("ngc-26.01, ngc-26.02, ngc-26.03").is_visible()
-    alone = left.filter(has_text="torch-nightly").inner_text()
-    assert " ".join(alone.split()) == "torch-nightly left out is not enabled"
+    alone = chips.filter(has_text="torch-nightly").locator("summary").inner_text()
+    assert " ".join(alone.split()) == "torch-nightly left out: is not enabled"

@@ -196,7 +196,7 @@ def test_perfetto_gets_the_trace_after_a_click_and_only_then(browser, report):
 
 def test_figures_download_as_svg_with_their_data(open_page, report):
     page = open_page(report, "#case-sdpa-math-eager")
-    for name in ("Download the lanes as SVG",):
+    for name in ("Download the strips of attention as SVG", "Download the lanes as SVG"):
         with page.expect_download() as download:
             page.get_by_label(name).first.click()
         root = ET.parse(download.value.path()).getroot()
@@ -218,7 +218,7 @@ def test_page_prints_on_white_without_its_controls(open_page, report):
     page.emulate_media(media="print")
     assert page.locator(".bar").is_hidden()
     assert page.evaluate("getComputedStyle(document.body).color").startswith("rgb(28")
-    for meaning in (".pip", ".swatch", ".duel-bar"):  # what colour alone fills would else be blank on paper
+    for meaning in (".swatch",):  # what colour alone fills would else be blank on paper
         assert page.locator(meaning).first.evaluate("one => getComputedStyle(one).printColorAdjust") == "exact"
 
 

@@ -30,7 +30,7 @@ def test_a_finger_reads_a_kernel_first_and_goes_to_it_next(browser, settle, repo
     page = context.new_page()
     page.goto((report / "index.html").as_uri())
     page.wait_for_selector("html[data-ready]")
-    segment = page.locator(".strip-bar[data-case=attention-inplace-eager] rect[data-i='3']")
+    segment = page.locator(".c-strip .strip-bar[data-case=attention-inplace-eager] rect[data-i='3']")
     segment.scroll_into_view_if_needed()
     settle(page)  # scrolling hides what a tap shows
     segment.tap()

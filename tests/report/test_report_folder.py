@@ -34,6 +34,7 @@ def test_summary_counts_guesses_and_gives_both_headline_ratios(report):
         "not_applicable": 0,
         "reasons": {},
         "failed_cases": 0,
+        "lost_runs": 0,
         "cases_failed_in_part": 0,
     }
     ratios = {head["run"]: head["ratio"] for head in summary["headline"]}

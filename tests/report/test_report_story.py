@@ -44,10 +44,10 @@ def test_the_headline_says_what_the_slower_case_computes_in_and_what_it_buys(rep
     # made_edition: the products of sdpa-math are fp32 kernels on bf16 inputs; every case has the error 0.0021
     assert "SDPA’s math backend (fp32 inside) 2.36 ms" in line
     assert "In-place attention takes" in line
-    assert "Relative error against float64 0.0021 and 0.0021, peak memory 1.25 GiB and 1.25 GiB." in line
     published = next(line for line in written.splitlines() if line.startswith("- **NVIDIA A100"))
     assert "inside" not in published  # no kernel's name was published
-    assert "Relative error" not in published
+    assert "1.955 ms" in published  # every digit of what was published
+    assert "7.239 ms" in published
     name = "`sdpa-math-eager` bf16, 8 × 1024 (fp32 inside)"
     assert f"| {name} | 12 | 2.36 ms | 2.38 ms 2.38 ms – 2.39 ms | 0.0021 | 1.25 GiB | n/a | **1 of 2** |" in written
 
@@ -58,16 +58,18 @@ def test_the_first_screen_says_which_gpu_which_torch_and_when(open_page, report)
     assert page.locator(".subject").inner_text() == "NVIDIA H200 · torch 2.11.0+cu130 · 2026-10-01"
     assert "NVIDIA H200 · torch 2.11.0+cu130" in page.title()
     assert "(fp32 inside)" in page.locator(".hero h2").first.inner_text()
-    table = page.locator(".duel-table").first
-    assert table.locator("td").all_inner_texts() == ["0.0021", "1.25 GiB"] * 2
-    assert page.locator(".duel-table").count() == 1  # nothing is known of the published run's accuracy and memory
+    duel = page.locator(".duel").inner_text()
+    assert duel == "NVIDIA A100-SXM4-80GB, published: 1.955 ms against 7.239 ms, 3.70×"
+    strips = page.locator(".hero .strip-total").all_inner_texts()
+    # the shortest first; beside each what was published
+    assert [text.split(" · ")[1:] for text in strips] == [["published 1.955 ms"], [], ["published 7.239 ms"]]
 
 
 @pytest.mark.browser
-def test_of_several_runs_the_first_alone_has_its_accuracy_on_the_first_screen(open_page, two_runs):
+def test_of_several_runs_the_first_alone_is_drawn(open_page, two_runs):
     page = open_page(two_runs)
-    assert page.locator(".duel").count() == 3
-    assert page.locator(".duel-table").count() == 1
+    assert page.locator(".hero .strip-bar").count() == 3
+    assert page.locator(".duel").count() == 2
 
 
 @pytest.mark.browser

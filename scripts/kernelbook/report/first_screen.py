@@ -1,4 +1,4 @@
-"""The first screen: the verdict, the headline ratio, the runs, and what did not run."""
+"""The first screen: what happened in one sentence, the headline, at most five concerns, and the runs."""
 
 from __future__ import annotations
 
@@ -6,21 +6,26 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kernelbook.cases import FAILED_PROCESSES, Activity, CaseFacts
+from kernelbook.cases import FAILED_PROCESSES, CaseFacts
 from kernelbook.cases.comparability import refusal
 from kernelbook.edition.model import Edition, Run
 from kernelbook.judge.expectations import Judgement
-from kernelbook.report import openings
-from kernelbook.report.phrases import inside
+from kernelbook.kernel_names import labels
+from kernelbook.report import findings_section, openings
+from kernelbook.report.phrases import cost, inside
 from kernelbook.text import formatting
+
+#: Lines of the first screen.
+CONCERNS = 5
 
 
 @dataclass(frozen=True)
 class Verdict:
     """How the guesses fared. Guesses that could not be judged are not in `judged`.
 
-    `reasons`: why they could not, and how many each, the commonest first. `failed`: cases of runs that failed;
-    `in_part`: those of which some processes did. `opening`: what comes before the guesses (`openings.opening`).
+    `reasons`: why they could not, and how many each, the commonest first. `lost_runs`: runs that could not be started;
+    `lost_cases`: their cases. `failed`: cases that failed in the other runs; `in_part`: those of which some processes
+    did. `opening`: what comes before the guesses (`openings.opening`).
     """
 
     held: int
@@ -30,13 +35,21 @@ class Verdict:
     reasons: tuple[tuple[str, int], ...] = ()
     failed: int = 0
     in_part: int = 0
+    lost_runs: int = 0
+    lost_cases: int = 0
     opening: str = ""
 
     @property
+    def bad(self) -> bool:
+        """Whether a guess broke, a case failed or a run was lost."""
+        return bool(self.broken or self.failed or self.in_part or self.lost_runs)
+
+    @property
     def sentence(self) -> str:
-        """How many guesses broke or that all held, and how many cases failed."""
+        """How many guesses broke or that all held, how many runs were lost, and how many cases failed."""
         parts = [self.opening[:1].upper() + self.opening[1:]] if self.opening else []
         parts += [self._guesses] if self.judged or not self.opening else []
+        parts += [f"{formatting.plural(self.lost_runs, 'run')} lost"] if self.lost_runs else []
         parts += [f"{formatting.plural(self.failed, 'case')} failed"] if self.failed else []
         parts += [f"{formatting.plural(self.in_part, 'case')} failed in part"] if self.in_part else []
         return f"{'; '.join(parts)}."
@@ -58,28 +71,32 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Headline:
-    """The faster of the two headline cases against the slower on one run; times are device time of a forward."""
+    """The faster of the two headline cases against the slower on one run; times are device time of a forward.
+
+    ``fastest``: the fastest case of their workload on that run that may be compared with the slower; None if that is
+    the faster of the two.
+    """
 
     run: Run
     fast_us: float
     slow_us: float
     fast: CaseFacts
     slow: CaseFacts
+    fastest: CaseFacts | None = None
 
     @property
     def ratio(self) -> float:
         return self.slow_us / self.fast_us
 
     @property
+    def fastest_ratio(self) -> float | None:
+        """How many times the fastest case is as fast as the slower one."""
+        return self.slow_us / self.fastest.device_time_us if self.fastest and self.fastest.device_time_us else None
+
+    @property
     def notes(self) -> tuple[str, str]:
         """What follows each name, the faster case first: ` (fp32 inside)` where it computes in another precision."""
         return inside(self.fast), inside(self.slow)
-
-    @property
-    def has_price(self) -> bool:
-        """Whether the accuracy or the memory of both cases was measured."""
-        names = ("relative_error", "peak_memory_bytes")
-        return any(all(getattr(row, name) is not None for row in (self.fast, self.slow)) for name in names)
 
 
 def subject(edition: Edition, created_utc: str) -> str:
@@ -105,14 +122,18 @@ def verdict(edition: Edition) -> Verdict:
     held = sum(row.held for row in judged)
     broken = tuple(row for row in judged if row.broken)
     why = Counter(row.observed for row in judged if not (row.held or row.broken))
+    gone = {run.run for run in lost(edition)}
+    failed = Counter(row.run in gone for row in edition.case_runs if row.status == "failed")
     return Verdict(
         held,
         held + len(broken),
         len(judged) - held - len(broken),
         broken,
         tuple(why.most_common()),
-        failed=sum(row.status == "failed" for row in edition.case_runs),
+        failed=failed[False],
         in_part=sum(row.status == "ok" and bool(row.bad_processes) for row in edition.case_runs),
+        lost_runs=len(gone),
+        lost_cases=failed[True],
         opening=openings.opening(edition),
     )
 
@@ -120,11 +141,18 @@ def verdict(edition: Edition) -> Verdict:
 def headlines(edition: Edition) -> tuple[Headline, ...]:
     """One for each run that has comparable times of both cases, measured runs before published ones."""
     made = [
-        Headline(run, fast.device_time_us, slow.device_time_us, fast, slow)
+        Headline(run, fast.device_time_us, slow.device_time_us, fast, slow, _fastest(edition, fast, slow))
         for run, fast, slow in _headline_rows(edition)
         if fast.device_time_us and slow.device_time_us and not refusal(fast.setting, slow.setting)
     ]
     return tuple(sorted(made, key=lambda headline: headline.run.kind == "published"))
+
+
+def _fastest(edition: Edition, fast: CaseFacts, slow: CaseFacts) -> CaseFacts | None:
+    same = (row for row in edition.case_runs if (row.run, row.workload) == (fast.run, fast.workload))
+    timed = [(row.device_time_us, row) for row in same if row.device_time_us and not refusal(row.setting, slow.setting)]
+    best = min(timed, key=lambda pair: pair[0])[1] if timed else fast
+    return None if best.case == fast.case else best
 
 
 def headline_refusals(edition: Edition) -> tuple[tuple[Run, str], ...]:
@@ -147,25 +175,75 @@ def _headline_rows(edition: Edition) -> Iterator[tuple[Run, CaseFacts, CaseFacts
 
 
 @dataclass(frozen=True)
-class LongKernel:
-    """A device activity that takes much of its forward."""
+class Concern:
+    """One line of the first screen: a run or case, what is wrong with it, and what to do.
 
-    row: CaseFacts
-    activity: Activity
-    share: float
+    bad: whether something broke, failed or was lost. case: whether the subject is a case. time: what it costs.
+    """
+
+    subject: str
+    text: str
+    remedy: str = ""
+    bad: bool = False
+    case: bool = True
+    time: str = ""
 
 
-def longest(edition: Edition, limit: int = 3) -> tuple[LongKernel, ...]:
+def concerns(edition: Edition, limit: int = CONCERNS) -> tuple[Concern, ...]:
+    """At most `limit`, worst first: lost runs, failed cases by reason, broken guesses by case, findings that cost.
+
+    Where there is nothing of these, the longest kernels.
+    """
+    every = (*_lost(edition), *_failed(edition), *_broken(edition), *_costly(edition, limit))
+    return (every or tuple(_longest(edition)))[:limit]
+
+
+def _lost(edition: Edition) -> Iterator[Concern]:
+    for run in lost(edition):
+        yield Concern(run.run, f"the run was lost: {run.reason or 'no reason given'}", bad=True, case=False)
+
+
+def _failed(edition: Edition) -> Iterator[Concern]:
+    gone = {run.run for run in lost(edition)}
+    groups: dict[tuple[str, str], list[Trouble]] = {}
+    for row in troubles(edition):
+        if row.bad and row.run not in gone:
+            groups.setdefault((row.run, row.reason or "no reason given"), []).append(row)
+    for (run, reason), rows in groups.items():
+        more = f"and {formatting.plural(len(rows) - 1, 'more case')}: " if len(rows) > 1 else ""
+        yield Concern(rows[0].case, f"{more}{rows[0].status} on {run}: {reason}", bad=True)
+
+
+def _broken(edition: Edition) -> Iterator[Concern]:
+    groups: dict[str, list[Judgement]] = {}
+    for row in verdict(edition).broken:
+        groups.setdefault(row.case, []).append(row)
+    for case, rows in groups.items():
+        one, others = rows[0], len({row.word for row in rows}) - 1
+        more = f" {formatting.plural(others, 'other guess', 'other guesses')} of it broke too." if others else ""
+        text = f"{one.word.replace('_', ' ')} guessed {formatting.clip(one.expected, 40)}, seen"
+        yield Concern(case, f"{text} {formatting.clip(one.observed, 40)} on {one.run}.{more}", bad=True)
+
+
+def _costly(edition: Edition, limit: int) -> Iterator[Concern]:
+    for finding in findings_section.costliest(findings_section.own_findings(edition), limit):
+        time = "" if finding.time_us is None else cost(finding)
+        text = (finding.text or finding.rule).removeprefix(f"{finding.case} ")
+        yield Concern(finding.case, text, finding.remedy, time=time)
+
+
+def _longest(edition: Edition, limit: int = 3) -> list[Concern]:
     """The longest device activity of each case of the first run that has any, the longest first."""
     rows = [row for row in edition.case_runs if row.activities and not row.ceiling]
-    kernels = []
-    for row in rows:
-        if row.run == rows[0].run:
-            total = sum(activity.duration_us for activity in row.activities)
-            activity = max(row.activities, key=lambda activity: activity.duration_us)
-            kernels.append(LongKernel(row, activity, activity.duration_us / total if total else 0.0))
-    kernels.sort(key=lambda kernel: -kernel.activity.duration_us)
-    return tuple(kernels[:limit])
+    longest = [(max(row.activities, key=lambda each: each.duration_us), row) for row in rows if row.run == rows[0].run]
+    longest.sort(key=lambda pair: -pair[0].duration_us)
+    made = []
+    for activity, row in longest[:limit]:
+        label = labels.activity_label(activity)
+        what = f"{label.short}: {label.what}" if label.what else label.short
+        text = f"{what}, launched by {formatting.clip(activity.op or 'an unknown op', 60)}."
+        made.append(Concern(row.case, text, time=formatting.duration(activity.duration_us)))
+    return made
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ from typing import Any
 
 from markupsafe import Markup
 
+from kernelbook.charts.drawing import Chart
 from kernelbook.charts.svg_file import HATCH
 from kernelbook.edition.model import Edition
-from kernelbook.report import findings_section, first_screen, listings, page_data, table
+from kernelbook.report import findings_section, first_screen, listings, page_data, strips, table
 from kernelbook.report.strips import legend, percent
 from kernelbook.report.styles import ASSETS, compact, page_style
 from kernelbook.report.templating import BROKEN_CARDS, context, environment
@@ -64,6 +65,7 @@ def render(edition: Edition, created_utc: str, traces: Links) -> str:
         "hatch": Markup(HATCH),
         "render": table.html,
         "case_rows": listings.cases.case_rows(values["workloads"]),
+        "headline_chart": _headline_chart(edition, values),
         "legend": legend(strip for work in values["workloads"] for strip in work.strips),
         "broken_more": values["broken"][BROKEN_CARDS:],
         "weighed": findings_section.by_weight(findings_section.own_findings(edition), FINDING_ROWS),
@@ -74,3 +76,14 @@ def render(edition: Edition, created_utc: str, traces: Links) -> str:
     }
     values["panels"] = {case.anchor: Markup(panel.render(values | {"case": case})) for case in values["cases"]}
     return env.get_template("page.html.j2").render(values)
+
+
+def _headline_chart(edition: Edition, values: dict[str, Any]) -> Chart | None:
+    """The strips of the headline's workload, else of the first workload with any, on the first run that has them."""
+    drawn = [strip for work in values["workloads"] for strip in work.strips if not strip.row.ceiling]
+    heads = {(head.run.run, head.fast.workload) for head in values["headlines"]}
+    chosen = next((s for s in drawn if (s.run.run, s.row.workload) in heads), next(iter(drawn), None))
+    if chosen is None:
+        return None
+    title = next(work.title for work in values["workloads"] if chosen in work.strips)
+    return strips.headline_chart(edition, chosen.run.run, chosen.row.workload, title, values["anchors"])

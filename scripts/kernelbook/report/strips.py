@@ -18,6 +18,7 @@ from kernelbook.edition.model import Edition, Run
 from kernelbook.report.families import FAMILIES, Family, family_of
 from kernelbook.report.phrases import counts
 from kernelbook.text import formatting
+from kernelbook.text.units import exact
 
 #: Part of the row that one letter of a label needs at least, on a wide screen; a capital takes more room.
 LETTER, CAPITAL = 0.009, 1.4
@@ -119,8 +120,13 @@ def _strip(row: CaseFacts, run: Run, cell: int, total: float, scale: float) -> S
     return Strip(row, run, cell, total, total / scale, tuple(segments))
 
 
-def chart(rows: tuple[Strip, ...], title: str, anchors: Mapping[str, str]) -> Chart | None:
-    """The strips of the workload `title` on one scale; None where nothing ran on a device."""
+def chart(
+    rows: tuple[Strip, ...], title: str, anchors: Mapping[str, str], notes: Mapping[str, str] | None = None
+) -> Chart | None:
+    """The strips of the workload `title` on one scale; None where nothing ran on a device.
+
+    notes: case -> what is written behind the counts of its strip.
+    """
     if not rows:
         return None
     several = len({strip.run.run for strip in rows}) > 1
@@ -135,15 +141,27 @@ def chart(rows: tuple[Strip, ...], title: str, anchors: Mapping[str, str]) -> Ch
                 formatting.clip(strip.run.run, 24) if several else "",
                 repeats=case == before,
                 anchor=anchors.get(case, ""),
-                part=strip.part,
+                part=strip.total_us / scale,
                 end=strip.time,
-                end_note=counts(strip.row),
+                end_note=" · ".join(part for part in (counts(strip.row), (notes or {}).get(case)) if part),
             )
         )
         before = case
     ticks = tuple(Tick(value / scale, formatting.axis(value, scale)) for value in nice_ticks(0, scale))
     keys = tuple(Key(f"f-{family.key}", family.label, family.hatched) for family in legend(rows))
     return Chart(f"strips-{title}", "strips", f"Kernel strips of {title}", tuple(panels), ticks, keys, NOTE)
+
+
+def headline_chart(edition: Edition, run: str, workload: str, title: str, anchors: Mapping[str, str]) -> Chart | None:
+    """The strips of one workload on one run, the shortest first, with the published times beside them."""
+    drawn = sorted((s for s in strips(edition, workload) if s.run.run == run), key=lambda strip: strip.total_us)
+    published = {each.run for each in edition.runs if each.kind == "published"}
+    notes = {
+        row.case: f"published {exact(row.device_time_us)}"
+        for row in edition.case_runs
+        if row.run in published and row.device_time_us is not None
+    }
+    return chart(tuple(drawn), title, anchors, notes)
 
 
 def legend(rows: Iterable[Strip]) -> tuple[Family, ...]:

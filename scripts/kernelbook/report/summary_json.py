@@ -27,7 +27,8 @@ def summary(edition: Edition, created_utc: str) -> dict[str, Any]:
             "judged": verdict.judged,
             "not_applicable": verdict.not_applicable,
             "reasons": dict(verdict.reasons),
-            "failed_cases": verdict.failed,
+            "failed_cases": verdict.failed + verdict.lost_cases,
+            "lost_runs": verdict.lost_runs,
             "cases_failed_in_part": verdict.in_part,
         },
         "headline": [

@@ -26,7 +26,7 @@ FILTERS = {
     "clip": formatting.clip,
     "counts": phrases.counts,
     "plural": formatting.plural,
-    "error": units.error,
+    "exact": units.exact,
     "cost": phrases.cost,
     "lead": formatting.lead,
     "listed": formatting.listed,
@@ -55,7 +55,6 @@ def context(edition: Edition, created_utc: str) -> dict[str, Any]:
     arranged = case_views.workloads(edition)
     verdict = first_screen.verdict(edition)
     broken = case_views.guess_lines(verdict.broken)
-    own = findings_section.own_findings(edition)
     return {
         "edition": edition,
         "created_utc": created_utc,
@@ -72,9 +71,7 @@ def context(edition: Edition, created_utc: str) -> dict[str, Any]:
         "headline_refusals": first_screen.headline_refusals(edition),
         "slow": edition.headline and edition.headline[0],
         "fast": edition.headline and edition.headline[1],
-        "findings": findings_section.costliest(own),
-        "also": partial(findings_section.also, findings=own),
-        "longest": first_screen.longest(edition),
+        "concerns": first_screen.concerns(edition),
         "warnings": partial(findings_section.warnings, edition),
         "trust_statements": trust_section.statements(edition.trust),
         "ceiling_lines": partial(trust_section.ceiling_lines, edition.ceilings, edition.trust),

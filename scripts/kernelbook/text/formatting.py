@@ -11,7 +11,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 
-from kernelbook.text.units import NOT_AVAILABLE, UNITS, duration, plural, significant  # noqa: F401 - read through this module
+from kernelbook.text.units import NOT_AVAILABLE, UNITS, at_border, duration, plural, significant  # noqa: F401 - read through this module
 
 # Markdown syntax: signs anywhere, an underscore at the edge of a word, the parts of an address that make it a link, and
 # at the start of a line, after at most one blank, the signs of lists and headings.
@@ -127,14 +127,14 @@ def listed(value: object, limit: int = 240) -> str:
 
 
 def lead(value: object, limit: int = 220) -> str:
-    """As many whole sentences as fit, at least the first, which is clipped if it is too long."""
+    """As many whole sentences as fit, at least the first, which ends after a whole word if it is too long."""
     sentences = re.split(r"(?<=\.) ", visible(value))
     kept = sentences[0]
     for sentence in sentences[1:]:
         if len(kept) + 1 + len(sentence) > limit:
             break
         kept = f"{kept} {sentence}"
-    return clip(kept, limit)
+    return at_border(kept, limit)
 
 
 def number(value: float | None) -> str:

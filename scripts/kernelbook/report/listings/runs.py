@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
-from kernelbook.cases import CaseFacts
 from kernelbook.edition.model import Edition, Run
 from kernelbook.judge.sdpa_backends import Answer
 from kernelbook.judge.trust import Trust
 from kernelbook.report import first_screen, trust_section
 from kernelbook.report.case_views import WorkloadView
-from kernelbook.report.first_screen import Headline
 from kernelbook.report.table import (
     Anchors,
     Line,
@@ -27,20 +24,7 @@ from kernelbook.report.table import (
     words,
     yes_no,
 )
-from kernelbook.text import formatting, units
-
-
-def headline_price(head: Headline, names: Sequence[str]) -> Table:
-    """Accuracy and memory of the two headline cases; `names`: of the slower and the faster."""
-    columns: tuple[TableColumn[tuple[str, CaseFacts]], ...] = (
-        words("case", lambda pair: pair[0]),
-        figure("relative error", lambda pair: pair[1].relative_error, units.error),
-        figure("peak memory", lambda pair: pair[1].peak_memory_bytes, formatting.size, "bytes"),
-    )
-    made = table(
-        "headline", "Accuracy and memory", columns, ((names[1], head.fast), (names[0], head.slow)), "duel-table"
-    )
-    return replace(made, row_heads=True, titled=False, box="plain-table")
+from kernelbook.text import formatting
 
 
 def _cases(row: Answer) -> Part:
