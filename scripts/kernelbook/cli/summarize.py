@@ -29,6 +29,15 @@ keys, in this order:
   rank       of a distributed job; null where nothing says so
   notes      what is odd about the file, as warnings: graph launches, several streams, no ops, an old schema ...
   range_kernels, range_ops  with --annotation: as kernels and ops, of the chosen ranges alone
+  job        only of a rank whose job is read as a whole, the same on the line of each rank: ranks, world_size,
+             clock_error_us, refused (why ranks are not compared), sentence, straggler, warnings, and remarks, each with
+             rule, text, remedy, rank, time_us and share
+  ranks      with job, of this rank: the whole file (index is null), then its forwards: rank, index, start_us,
+             cpu_time_us, span_us, compute_us, communication_us, hidden_us, exposed_us, copies_us, idle_us,
+             device_time_us, communication_kernels, communication_time_us, launch_delay_us, bubble_us, waiting_us
+  collectives  with job, of this rank: rank, index, operation, group, sequence, stream, start_us, duration_us, ranks,
+             bytes, launch_us, last_rank, wait_us, late_us, unqueued_us, transfer_us, algorithm_gb_s, bus_gb_s,
+             link_gb_s
 
 Examples:
   %(prog)s trace.json.gz
@@ -72,6 +81,12 @@ def run(args: argparse.Namespace) -> int:
         from kernelbook.summarize.terminal import output_console, show
 
         console = output_console()
+        before = None
         for summary in summaries:
+            if summary.job is not None and summary.job is not before:
+                from kernelbook.summarize.job_terminal import show_job
+
+                show_job(console, summary.job)
+            before = summary.job
             show(console, summary)
     return status

@@ -31,6 +31,10 @@ def read_summaries(
     _print_failures(failures)
     status = 0 if all(failure.skippable for failure in failures) else 2
     summaries = relate([result for result in results if isinstance(result, Summary)])
+    if output is not None:
+        from kernelbook.summarize.jobs import write_job_tables
+
+        write_job_tables(summaries, output)
     if not summaries and not status:
         print_error(f"{', '.join(map(str, paths))}: no trace found; name a file or another folder")
         return [], 2

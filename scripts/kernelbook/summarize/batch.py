@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelbook.command import TRACEBACK
+from kernelbook.summarize.jobs import read_together
 from kernelbook.summarize.summary import Summary, summarize
 from kernelbook.trace.files import TraceFile, trace_files, without_ending
 from kernelbook.trace.ranks import jobs_of
@@ -87,14 +88,16 @@ def run_job(job: FileToRead, annotation: str | None) -> Summary | Failure:
 def relate(summaries: Sequence[Summary]) -> list[Summary]:
     """The summaries with their ranks, and with warnings and notes about them as windows and ranks of jobs."""
     related = list(summaries)
+    traces = {place: each.rank_trace for place, each in enumerate(summaries) if each.rank_trace is not None}
     for job in jobs_of([TraceFile(Path(each.source), each.distributed, each.device) for each in summaries]):
+        report = read_together(job, traces) if traces else None
         for process in job.processes:
             of = len(process.windows)
             for number, window in enumerate(process.windows, start=1):
                 warnings = [*job.warnings(process), *window.warnings()]
                 message = f"window {number} of {of} of one process, {window.worker}"
                 notes = [TraceWarning("window", of, message)] if of > 1 else []
-                related[window.place] = summaries[window.place].related(process.rank, warnings, notes)
+                related[window.place] = summaries[window.place].related(process.rank, warnings, notes, report)
     return related
 
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from kernelbook.summarize.jobs import job_keys, trace_of_rank
 from kernelbook.trace.annotations import AnnotationSummary
 from kernelbook.trace.reading import TraceReading
 from kernelbook.trace.types import TraceWarning
+
+if TYPE_CHECKING:
+    from kernelbook.collectives.model import RankTrace
+    from kernelbook.collectives.remarks import JobReport
 
 SCHEMA = 1
 _RANGE_COLUMNS = (
@@ -27,6 +32,8 @@ class Summary:
     annotation: name or glob of the selected ranges, or None.
     ranges, annotations: with an annotation, of the selected ranges only.
     range_kernels, range_ops: as `kernels` and `ops`, of the selected ranges only; None without an annotation.
+    rank_trace: what the reading of its job needs; None where the trace shows no other rank.
+    job: the job of a rank whose traces are read together.
     """
 
     source: str
@@ -44,10 +51,18 @@ class Summary:
     annotation: str | None = None
     range_kernels: list[dict[str, Any]] | None = None
     range_ops: list[dict[str, Any]] | None = None
+    rank_trace: RankTrace | None = None
+    job: JobReport | None = None
 
-    def related(self, rank: int | None, more: Sequence[TraceWarning], notes: Sequence[TraceWarning]) -> Summary:
+    def related(
+        self,
+        rank: int | None,
+        more: Sequence[TraceWarning],
+        notes: Sequence[TraceWarning],
+        job: JobReport | None = None,
+    ) -> Summary:
         """The summary with its rank in its job, and with warnings and notes about it as a part of the job."""
-        return replace(self, rank=rank, warnings=(*self.warnings, *more), notes=(*self.notes, *notes))
+        return replace(self, rank=rank, warnings=(*self.warnings, *more), notes=(*self.notes, *notes), job=job)
 
     def to_json(self) -> str:
         """One line of strict JSON; trace/trace.schema.json describes it."""
@@ -66,6 +81,7 @@ class Summary:
                 "rank": self.rank,
                 "notes": [asdict(note) for note in self.notes],
                 **(selected if self.annotation is not None else {}),
+                **(job_keys(self.job, self.rank) if self.job is not None else {}),
             },
             allow_nan=False,
         )
@@ -91,4 +107,5 @@ def summarize(reading: TraceReading, notes: Sequence[TraceWarning] = ()) -> Summ
         ops=rows["ops"],
         range_kernels=rows.get("range_kernels"),
         range_ops=rows.get("range_ops"),
+        rank_trace=trace_of_rank(reading),
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelbook.trace.events import Args, Event, identity
+from kernelbook.trace.events import Args, Event, Message, identity, message_of
 from kernelbook.trace.numbers import MISSING, counts_of, floats_of, integers_of, sizes_of, spans_of, stream_of
 from kernelbook.trace.types import Flags, Floats, Ints
 
@@ -66,6 +66,7 @@ class CpuRows:
     driver: whether the row is a driver call.
     step: whether the row is a ProfilerStep#N annotation.
     ordinal: position of the row among all CPU rows of the files.
+    message: index into `Columns.messages`; MISSING for rows that are no collectives.
     """
 
     threads: list[tuple[int | str, int | str]]
@@ -78,6 +79,7 @@ class CpuRows:
     driver: Flags
     step: Flags
     ordinal: Ints
+    message: Ints
 
     @cached_property
     def correlation(self) -> Ints:
@@ -101,6 +103,7 @@ class DeviceRows:
 
     sizes: grid and block, six numbers per row. occupancy: percent, NaN where missing.
     lane: index into `lanes`, a list of (pid of the event, device), which keeps merged processes apart.
+    message: as in CpuRows.
     """
 
     lanes: list[tuple[int | str, int | str]]
@@ -117,6 +120,7 @@ class DeviceRows:
     bytes: Ints
     occupancy: Floats
     lane: Ints
+    message: Ints
 
 
 @dataclass
@@ -128,6 +132,8 @@ class Columns:
     names: the names that the rows refer to, in alphabetical order.
     origin: start of the earliest event of the main span, in ns of the file's own clock.
     windows: start of each file of the process, in ns since `origin`.
+    shifts: how much later (ns) the events of each file are placed than its own clock says.
+    messages: what torch recorded about collectives; rows refer to it.
     malformed: number of events without a valid time. unknown: number of events of each unknown category.
     categories: categories of all complete events, as spelled in the file.
     """
@@ -138,6 +144,8 @@ class Columns:
     names: list[str]
     origin: int
     windows: Ints
+    shifts: Ints
+    messages: list[Message]
     malformed: int
     unknown: dict[str, int]
     categories: frozenset[str]
@@ -150,6 +158,7 @@ class ColumnBuilder:
         self._names = _Codes()
         self._threads = _Codes()
         self._lanes = _Codes()
+        self._messages = _Codes()
         self._cpu_kinds: dict[str | None, int] = {}
         self._device_kinds: dict[str | None, int] = {}
         self._categories: set[str | None] = set()
@@ -160,6 +169,7 @@ class ColumnBuilder:
         self._cpu_events = 0
         self._finished = (0, 0)  # number of batches that belong to earlier windows
         self._windows: list[int] = []
+        self._shifts: list[int] = []
         self._window_end = 0
 
     def add(self, events: Sequence[Event]) -> None:
@@ -184,6 +194,7 @@ class ColumnBuilder:
         first, last = main_span(np.concatenate([np.empty(0, np.int64), *starts]))
         shift = self._window_end - first if self._windows else 0
         self._windows.append(first + shift)
+        self._shifts.append(shift)
         for start, end in times:
             self._window_end = max(self._window_end, int(end[start <= last].max(initial=0)) + shift + _PAUSE_NS)
             start += shift
@@ -216,7 +227,8 @@ class ColumnBuilder:
         ]
         name = self._names.of([event.name or "" for event in events], count)
         thread = self._threads.of([(event.pid, event.tid) for event in events], count)
-        self._cpu.append((np.array(kinds, np.int8), name, thread, start, end, integers_of(numbers), ordinal))
+        message = self._message_codes([event.args for event in events])
+        self._cpu.append((np.array(kinds, np.int8), name, thread, start, end, integers_of(numbers), ordinal, message))
 
     def _add_device(self, events: list[Event]) -> None:
         start, end, valid = spans_of(events)
@@ -244,15 +256,24 @@ class ColumnBuilder:
                 counts_of([a.bytes for a in args]),
                 floats_of([a.occupancy for a in args]),
                 self._lanes.of(zip([event.pid for event in events], devices, strict=True), count),
+                self._message_codes(args),
             )
         )
+
+    def _message_codes(self, args: Sequence[Args | None]) -> Ints:
+        """Per event the code of what its arguments state about a collective, or MISSING."""
+        codes = np.full(len(args), MISSING, np.int32)
+        for place, each in enumerate(args):
+            if each is not None and each.collective is not None and (message := message_of(each)):
+                codes[place] = self._messages[message]
+        return codes
 
     def finish(self) -> Columns:
         """The columns, with times relative to the earliest event of the main span."""
         self.end_window()
-        cpu = _concatenated(self._cpu, (np.int8, np.int32, np.int32, np.int64, np.int64, np.int64, np.int64))
-        kind, name, thread, start, end, number, ordinal = cpu
-        device = _concatenated(self._device, (np.int8, np.int32) + (np.int64,) * 9 + (np.float64, np.int32))
+        cpu_types = (np.int8, np.int32, np.int32, np.int64, np.int64, np.int64, np.int64, np.int32)
+        kind, name, thread, start, end, number, ordinal, message = _concatenated(self._cpu, cpu_types)
+        device = _concatenated(self._device, (np.int8, np.int32) + (np.int64,) * 9 + (np.float64, np.int32, np.int32))
         origin = self._windows[0]
         for times in (start, end, device[2], device[3]):
             times -= origin
@@ -264,7 +285,9 @@ class ColumnBuilder:
         names, place = _sorted_codes(list(self._names))
         device[1] = place[device[1]]
         threads, place_of_thread = _sorted_codes([_identities(thread) for thread in self._threads])
-        rows = CpuRows(threads, kind, place[name], place_of_thread[thread], start, end, number, driver, step, ordinal)
+        rows = CpuRows(
+            threads, kind, place[name], place_of_thread[thread], start, end, number, driver, step, ordinal, message
+        )
         return Columns(
             cpu=rows.take(kind != OVERHEAD),
             device=self._device_rows(device),
@@ -272,6 +295,8 @@ class ColumnBuilder:
             names=names,
             origin=origin,
             windows=np.array(self._windows) - origin,
+            shifts=np.array(self._shifts),
+            messages=list(self._messages),
             malformed=self._malformed,
             unknown={str(category): count for category, count in self._unknown.items()},
             categories=frozenset(category for category in self._categories if category),

@@ -26,6 +26,15 @@ class Args(msgspec.Struct, gc=False):
     registers: Number = msgspec.field(default=None, name="registers per thread")
     shared_memory: Number = msgspec.field(default=None, name="shared memory")
     occupancy: Number = msgspec.field(default=None, name="est. achieved occupancy %")
+    collective: Any = msgspec.field(default=None, name="Collective name")
+    in_elements: Any = msgspec.field(default=None, name="In msg nelems")
+    out_elements: Any = msgspec.field(default=None, name="Out msg nelems")
+    dtype: Any = None
+    group_size: Any = msgspec.field(default=None, name="Group size")
+    group: Any = msgspec.field(default=None, name="Process Group Name")
+    group_ranks: Any = msgspec.field(default=None, name="Process Group Ranks")
+    source_rank: Any = msgspec.field(default=None, name="Src Rank")
+    destination_rank: Any = msgspec.field(default=None, name="Dst Rank")
 
 
 class Event(msgspec.Struct, gc=False):
@@ -42,6 +51,47 @@ class Event(msgspec.Struct, gc=False):
 
 
 _EMPTY = msgspec.Raw(b"")
+
+
+class Message(NamedTuple):
+    """What torch records about a collective, on its kernel and on its op `record_param_comms`.
+
+    collective: torch's name for it. in_elements, out_elements: elements that go in and come out on this rank.
+    group, group_ranks: name of the process group, and its ranks as text; torch cuts the list of a large group.
+    source_rank, destination_rank: of a send or receive.
+    """
+
+    collective: str
+    in_elements: int | None
+    out_elements: int | None
+    dtype: str | None
+    group_size: int | None
+    group: str | None
+    group_ranks: str | None
+    source_rank: int | None
+    destination_rank: int | None
+
+
+def message_of(args: Args) -> Message | None:
+    """What the arguments state about a collective; None if they are those of another event."""
+    if not isinstance(args.collective, str):
+        return None
+    return Message(
+        args.collective,
+        _count(args.in_elements),
+        _count(args.out_elements),
+        None if args.dtype is None else str(args.dtype),
+        _count(args.group_size),
+        None if args.group is None else str(args.group),
+        None if args.group_ranks is None else str(args.group_ranks),
+        _count(args.source_rank),
+        _count(args.destination_rank),
+    )
+
+
+def _count(value: Any) -> int | None:
+    found = None if isinstance(value, bool) else integer(value)
+    return None if found is None or found < 0 else found
 
 
 class InputArgs(Args, gc=False):

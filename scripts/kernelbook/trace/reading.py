@@ -12,7 +12,7 @@ import numpy as np
 
 from kernelbook.trace.annotations import Annotations, AnnotationSummary
 from kernelbook.trace.attribution import Attribution, attribute
-from kernelbook.trace.columns import ColumnBuilder, Columns, distinct
+from kernelbook.trace.columns import ANNOTATION, ColumnBuilder, Columns, distinct
 from kernelbook.trace.events import integer
 from kernelbook.trace.files import device_name
 from kernelbook.trace.forwards import forward_activities, forward_calls
@@ -32,6 +32,7 @@ from kernelbook.trace.tables import (
     range_table,
     select_ranges,
 )
+from kernelbook.trace.timeline import Timeline, make_timeline
 from kernelbook.trace.types import Flags, Ints, Totals, TraceWarning
 from kernelbook.trace.warnings import collect_warnings
 
@@ -131,6 +132,22 @@ class TraceReading:
     def device_use(self) -> Frame:
         """Every device activity with the columns that show how the device was used; far cheaper than `activities`."""
         return device_table(self._columns, self._attribution)
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """Every device activity on the clock of the file, and the complete forwards."""
+        forwards = np.flatnonzero((self.forward_number >= 0) & ~self.incomplete)
+        number = self.forward_number[forwards]
+        return make_timeline(self._columns, self._attribution, self._implausible, forwards, number)
+
+    def self_cpu_work(self) -> dict[str, tuple[int, float]]:
+        """Name -> number of ops and runtime calls of this name, and their CPU time (µs) without what they call."""
+        forest, names = self._attribution.forest, self._columns.names
+        calls = forest.rows.kind != ANNOTATION
+        total = np.zeros(len(names), dtype=np.int64)
+        np.add.at(total, forest.rows.name[calls], forest.self_time[calls])
+        count = np.bincount(forest.rows.name[calls], minlength=len(names))
+        return {names[code]: (int(count[code]), float(total[code]) / 1000) for code in np.flatnonzero(count).tolist()}
 
     def annotations(self) -> list[AnnotationSummary]:
         """Summaries of the selected ranges or, without an annotation, of all."""

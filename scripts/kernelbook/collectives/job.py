@@ -1,0 +1,220 @@
+"""The traces of all ranks of one job, read together: one clock, matched collectives, waits and bandwidths."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any
+
+from kernelbook.collectives.causes import Straggler, find_straggler
+from kernelbook.collectives.clocks import MOST_APART, Clocks, align
+from kernelbook.collectives.links import link_rate
+from kernelbook.collectives.matching import Disorder, Matched, label, match
+from kernelbook.collectives.model import Collective, Event, RankForward, RankTrace
+from kernelbook.collectives.names import JOINT, SEND_RECV, bus_factor
+from kernelbook.text.units import duration, plural
+from kernelbook.trace.types import TraceWarning
+
+_MOST_LISTED = 8
+
+
+@dataclass(frozen=True)
+class JobReading:
+    """A job: `forwards` are the rows of the table `ranks`, `collectives` those of the table of that name.
+
+    ranks: numbers of the ranks that are here. world_size: how many the job has.
+    clock_error_us: how far apart ranks still leave one collective, for 95 % of them; None if the clocks are not
+    aligned. refused: why figures across ranks are missing; None if they are there.
+    disorders: collectives that a rank runs in another order than the first rank.
+    """
+
+    ranks: tuple[int, ...]
+    world_size: int
+    forwards: tuple[RankForward, ...]
+    collectives: tuple[Collective, ...]
+    clock_error_us: float | None
+    refused: str | None
+    straggler: Straggler | None
+    disorders: tuple[Disorder, ...]
+    warnings: tuple[TraceWarning, ...]
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Ranks of the job that have no trace here."""
+        return tuple(rank for rank in range(self.world_size) if rank not in self.ranks)
+
+    def of_rank(self, rank: int) -> RankForward | None:
+        """The figures of the whole file of a rank."""
+        return next((row for row in self.forwards if row.rank == rank and row.index is None), None)
+
+
+def read_job(traces: Sequence[RankTrace]) -> JobReading:
+    """Read the ranks of one job together. The traces must be of different ranks; their order does not matter."""
+    ranks = sorted(traces, key=lambda trace: trace.rank)
+    numbers = tuple(trace.rank for trace in ranks)
+    size = max([*(trace.world_size or 0 for trace in ranks), numbers[-1] + 1]) if ranks else 0
+    matching = match(ranks)
+    clocks = align(ranks, matching.collectives)
+    refused = _refusal(ranks, clocks)
+    if refused:
+        clocks = Clocks((0,) * len(ranks), None, False, clocks.overlap)
+    origin = min((t.origin + o for t, o in zip(ranks, clocks.offsets, strict=True) if t.origin is not None), default=0)
+    rows = _collective_rows(ranks, () if refused else matching.collectives, clocks, origin, size)
+    forwards = tuple(_forward_rows(ranks, rows, clocks, origin, known=not refused))
+    error = None if clocks.error is None else clocks.error / 1000
+    return JobReading(
+        ranks=numbers,
+        world_size=size,
+        forwards=forwards,
+        collectives=tuple(rows),
+        clock_error_us=error,
+        refused=refused,
+        straggler=None if refused else find_straggler(ranks, rows, error),
+        disorders=matching.disorders,
+        warnings=tuple(_warnings(ranks, rows, numbers, size, clocks, refused)),
+    )
+
+
+def _refusal(ranks: Sequence[RankTrace], clocks: Clocks) -> str | None:
+    """Why nothing can be stated across ranks."""
+    if len(ranks) < 2:
+        return "only one rank has a trace here: who came last, and who waited, needs the traces of the other ranks"
+    if not any(rank.events for rank in ranks):
+        return "no communication kernel is in these traces: nothing shows which rank waited for another"
+    if clocks.overlap is None:
+        return "no collective of one rank matches one of another: record all ranks in the same steps"
+    if not clocks.aligned:
+        return "some ranks share no collective with the others: their clocks cannot be compared"
+    if clocks.overlap < 1 - MOST_APART:
+        share = f"{1 - clocks.overlap:.0%}".replace("%", " %")
+        apart = f"in {share} of the collectives the ranks do not overlap in time"
+        return f"{apart}: these are traces of different steps or of different jobs"
+    return None
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def _collective_rows(
+    ranks: Sequence[RankTrace], matched: Sequence[Matched], clocks: Clocks, origin: int, size: int
+) -> list[Collective]:
+    """A row for each communication kernel, by rank and start."""
+    found: dict[tuple[int, int], Collective] = {}
+    for each in matched:
+        found |= _matched_rows(ranks, each, clocks.offsets, origin, size)
+    rows = []
+    for place, rank in enumerate(ranks):
+        for position, event in enumerate(rank.events):
+            row = found.get((place, position))
+            rows.append(row or _row(rank.rank, event, label(event), clocks.offsets[place] - origin))
+    return rows
+
+
+def _row(rank: int, event: Event, group: str, shift: int) -> Collective:
+    """shift: what is added to times of the rank's file (ns)."""
+    return Collective(
+        rank=rank,
+        index=event.index,
+        operation=event.operation,
+        group=group,
+        sequence=None,
+        stream=event.stream,
+        start_us=(event.start + shift) / 1000,
+        duration_us=(event.end - event.start) / 1000,
+        ranks=event.group_size or len(event.peers) or None,
+        bytes=event.bytes,
+        launch_us=None if event.launch is None else (event.launch + shift) / 1000,
+    )
+
+
+def _matched_rows(
+    ranks: Sequence[RankTrace], matched: Matched, offsets: Sequence[int], origin: int, size: int
+) -> dict[tuple[int, int], Collective]:
+    members = {
+        place: _row(ranks[place].rank, ranks[place].events[position], matched.group, offsets[place] - origin)
+        for place, position in matched.members.items()
+    }
+    last = max(members, key=lambda place: (members[place].start_us, place))
+    shortest = min(row.duration_us for row in members.values())
+    listed = max(row.ranks or 0 for row in members.values()) or size
+    people = 2 if matched.operation == SEND_RECV else listed
+    whole = len(members) == people
+    transfer = members[last].duration_us if matched.operation in JOINT else shortest
+    others = {place: median(o.start_us for at, o in members.items() if at != place) for place in members}
+    late_at = {place: row.start_us - others[place] for place, row in members.items()}
+    result = {}
+    for place, row in members.items():
+        most = row.duration_us if matched.operation in JOINT else row.duration_us - shortest
+        changes: dict[str, Any] = {
+            "sequence": matched.sequence,
+            "ranks": people,
+            "last_rank": members[last].rank if late_at[last] > 0 else None,
+            "wait_us": min(members[last].start_us - row.start_us, most),
+            "late_us": late_at[place],
+        }
+        if place == last and row.launch_us is not None:
+            changes["unqueued_us"] = min(max(row.launch_us - others[place], 0.0), max(late_at[place], 0.0))
+        if whole:
+            changes |= _rates(row, transfer, people) | {"link_gb_s": link_rate(ranks[place].device, people)}
+        result[place, matched.members[place]] = replace(row, **changes)
+    return result
+
+
+def _rates(row: Collective, transfer_us: float, people: int) -> dict[str, float | None]:
+    """Bandwidths by NCCL's convention (nccl-tests, doc/PERFORMANCE.md)."""
+    factor = bus_factor(row.operation, people)
+    rate = row.bytes / transfer_us / 1000 if row.bytes and transfer_us > 0 else None
+    bus = rate * factor if rate is not None and factor is not None else None
+    return {"transfer_us": transfer_us, "algorithm_gb_s": rate, "bus_gb_s": bus}
+
+
+def _forward_rows(
+    ranks: Sequence[RankTrace], rows: Sequence[Collective], clocks: Clocks, origin: int, known: bool
+) -> Iterator[RankForward]:
+    """The forwards on the clock of the job, with what their collectives waited. known: whether waits are known."""
+    waits: defaultdict[tuple[int, int | None], float] = defaultdict(float)
+    for row in rows:
+        for index in {None, row.index}:
+            waits[row.rank, index] += row.wait_us or 0.0
+    for rank, offset in zip(ranks, clocks.offsets, strict=True):
+        for forward in rank.forwards:
+            shift = ((rank.origin or 0) + offset - origin) / 1000
+            start = None if forward.start_us is None else forward.start_us + shift
+            waiting = waits[rank.rank, forward.index] if known else None
+            yield replace(forward, start_us=start, waiting_us=waiting)
+
+
+# --- warnings ---------------------------------------------------------------------------------------------------------
+
+
+def _warnings(
+    ranks: Sequence[RankTrace],
+    rows: Sequence[Collective],
+    numbers: Sequence[int],
+    size: int,
+    clocks: Clocks,
+    refused: str | None,
+) -> Iterator[TraceWarning]:
+    if refused:
+        yield TraceWarning("ranks_not_compared", 1, refused)
+        return
+    gone = [rank for rank in range(size) if rank not in numbers]
+    if gone:
+        listed = ", ".join(map(str, gone[:_MOST_LISTED])) + (" ..." if len(gone) > _MOST_LISTED else "")
+        text = f"{len(gone)} of {size} ranks have no trace here ({listed}): last is the last of those that have one"
+        yield TraceWarning("missing_rank", len(gone), f"{text}, and transfer times are not known")
+    alone = sum(row.sequence is None for row in rows)
+    if alone:
+        cut = ", ".join(str(rank.rank) for rank in ranks if rank.truncated)
+        why = f"; the file of rank {cut} ends too early" if cut else ""
+        text = (
+            f"{plural(alone, 'communication kernel has', 'communication kernels have')} no counterpart on another rank"
+        )
+        yield TraceWarning("unmatched_collectives", alone, f"{text}: they are in no figure across ranks{why}")
+    moved = {rank.rank: offset for rank, offset in zip(ranks, clocks.offsets, strict=True) if offset}
+    if moved:
+        largest = max(moved.values(), key=abs)
+        text = f"the clocks of {plural(len(moved), 'rank')} were moved by up to {duration(abs(largest) / 1000)}"
+        yield TraceWarning("clocks_moved", len(moved), f"{text}, so that ranks leave collectives together")

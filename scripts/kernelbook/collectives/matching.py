@@ -1,0 +1,174 @@
+"""Which communication kernels of several ranks are one collective: by process group, order and size."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from kernelbook.collectives.model import Event, RankTrace
+from kernelbook.collectives.names import ALIKE, POINT_TO_POINT, SEND_RECV
+
+Signature = tuple[str, int | None]
+_MOST_SHIFTED = 200  # positions by which the lists of two ranks are moved against one another
+_CLEARLY = 0.5  # a moved list must fit the clocks this much better than one that begins at the same place
+
+
+@dataclass(frozen=True)
+class Matched:
+    """One collective: the position of its event in `RankTrace.events` of each rank (its place in the job)."""
+
+    group: str
+    sequence: int
+    operation: str
+    members: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class Disorder:
+    """The first collective of a group that a rank runs in another order than the first rank does."""
+
+    group: str
+    rank: int
+    sequence: int
+    expected: Signature
+    observed: Signature
+
+
+@dataclass(frozen=True)
+class Matching:
+    collectives: tuple[Matched, ...]
+    disorders: tuple[Disorder, ...]
+
+
+@dataclass(frozen=True, order=True)
+class _Key:
+    """What the events of one list have in common. A send and its receive form a list of their own.
+
+    Two groups may have one name on different ranks, so their ranks count.
+    """
+
+    group: str
+    peers: tuple[int, ...]
+    pair: tuple[int, ...]
+    window: int
+
+
+def match(ranks: Sequence[RankTrace]) -> Matching:
+    """Match the events of all ranks. An event that only one rank of the group has stays unmatched."""
+    lists: dict[_Key, dict[int, list[int]]] = {}
+    for place, rank in enumerate(ranks):
+        for position, event in enumerate(rank.events):
+            lists.setdefault(_key(event), {}).setdefault(place, []).append(position)
+    collectives: list[Matched] = []
+    disorders: list[Disorder] = []
+    sequence: Counter[str] = Counter()
+    for _, own in sorted(lists.items()):
+        place, positions = next(iter(own.items()))
+        group = label(ranks[place].events[positions[0]])
+        for members in _matched_lists(ranks, group, own, disorders):
+            if len(members) > 1:
+                place, position = next(iter(members.items()))
+                operation = _word(ranks[place].events[position])
+                collectives.append(Matched(group, sequence[group], operation, members))
+                sequence[group] += 1
+    return Matching(tuple(collectives), tuple(disorders))
+
+
+def _key(event: Event) -> _Key:
+    pair: tuple[int, ...] = ()
+    if event.operation in POINT_TO_POINT and event.source is not None and event.destination is not None:
+        pair = event.source, event.destination
+    return _Key(event.group, event.peers, pair, event.window)
+
+
+def label(event: Event) -> str:
+    """The group of an event in words: its name, and its ranks where they are recorded."""
+    peers = event.peers
+    if not peers:
+        return event.group
+    in_a_row = len(peers) > 2 and peers == tuple(range(peers[0], peers[-1] + 1))
+    listed = f"{peers[0]} to {peers[-1]}" if in_a_row else ", ".join(map(str, peers))
+    return f"{event.group} (ranks {listed})"
+
+
+def _word(event: Event) -> str:
+    return SEND_RECV if event.operation in POINT_TO_POINT else event.operation
+
+
+def _signature(event: Event) -> Signature:
+    """What is the same on all ranks of a collective."""
+    return _word(event), event.bytes if event.operation in ALIKE else None
+
+
+def _matched_lists(
+    ranks: Sequence[RankTrace], group: str, lists: Mapping[int, list[int]], disorders: list[Disorder]
+) -> Iterable[dict[int, int]]:
+    """The collectives of one group, each as place of the rank -> position of its event."""
+    signatures = {
+        place: [_signature(ranks[place].events[position]) for position in positions]
+        for place, positions in lists.items()
+    }
+    first = max(lists, key=lambda place: (len(lists[place]), -place))
+    shifts, in_order = {}, True
+    for place in lists:
+        shifts[place] = _shift(ranks, lists, signatures, first, place)
+        wrong = _first_difference(signatures[first], signatures[place], shifts[place])
+        if wrong is not None:
+            in_order = False
+            expected, observed = signatures[first][wrong + shifts[place]], signatures[place][wrong]
+            disorders.append(Disorder(group, ranks[place].rank, wrong, expected, observed))
+    if not in_order:
+        return _by_occurrence(lists, signatures)
+    collectives: dict[int, dict[int, int]] = {}
+    for place, positions in lists.items():
+        for number, position in enumerate(positions):
+            collectives.setdefault(number + shifts[place], {})[place] = position
+    return [members for _, members in sorted(collectives.items())]
+
+
+def _first_difference(first: Sequence[Signature], other: Sequence[Signature], shift: int) -> int | None:
+    for number, signature in enumerate(other):
+        if 0 <= number + shift < len(first) and first[number + shift] != signature:
+            return number
+    return None
+
+
+def _shift(
+    ranks: Sequence[RankTrace],
+    lists: Mapping[int, list[int]],
+    signatures: Mapping[int, list[Signature]],
+    first: int,
+    place: int,
+) -> int:
+    """How many collectives of the first rank precede the first one of this rank.
+
+    0 for lists of equal length. A file that begins later lacks the first ones: then the shift is taken that agrees with
+    the order and leaves the ends of matched kernels closest to one another.
+    """
+    surplus = len(lists[first]) - len(lists[place])
+    if not surplus:
+        return 0
+    other = signatures[place]
+    fitting = [s for s in range(min(surplus, _MOST_SHIFTED) + 1) if signatures[first][s : s + len(other)] == other]
+    if not fitting:
+        return 0
+
+    def apart(shift: int) -> float:
+        ends = zip(lists[place], lists[first][shift:], strict=False)
+        return median(abs(ranks[place].events[a].end - ranks[first].events[b].end) for a, b in ends)
+
+    best = min(fitting, key=apart)
+    return best if fitting[0] != 0 or apart(best) < _CLEARLY * apart(0) else 0
+
+
+def _by_occurrence(lists: Mapping[int, list[int]], signatures: Mapping[int, list[Signature]]) -> list[dict[int, int]]:
+    """The n-th event of one kind and size on each rank."""
+    collectives: dict[tuple[Signature, int], dict[int, int]] = {}
+    for place, positions in lists.items():
+        count: Counter[Signature] = Counter()
+        for position, signature in zip(positions, signatures[place], strict=True):
+            collectives.setdefault((signature, count[signature]), {})[place] = position
+            count[signature] += 1
+    return list(collectives.values())

@@ -1,0 +1,197 @@
+"""From the reading of one rank's trace to what the reading of a job needs of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from kernelbook.collectives.intervals import Split, split_time
+from kernelbook.collectives.model import Event, RankForward, RankTrace, Work
+from kernelbook.collectives.names import POINT_TO_POINT, element_bytes, is_communication, operation
+from kernelbook.trace.columns import median
+from kernelbook.trace.events import Message, integer
+from kernelbook.trace.numbers import MISSING
+from kernelbook.trace.reading import TraceReading
+from kernelbook.trace.timeline import Timeline
+from kernelbook.trace.types import Flags, Ints
+
+_NUMBER = re.compile(r"\d+")
+
+
+def rank_trace(reading: TraceReading, rank: int) -> RankTrace:
+    """What the trace of this rank contributes to its job."""
+    line, job = reading.timeline, reading.distributed or {}
+    communicates = communication(line)
+    events = _events(line, communicates, _groups(job))
+    origin = int(line.start.min()) if len(line.start) else None
+    return RankTrace(
+        rank=rank,
+        source=reading.source,
+        world_size=_positive(job.get("world_size")),
+        device=reading.device,
+        truncated=reading.truncated,
+        forwards=tuple(_forwards(line, communicates, events, rank)),
+        events=tuple(events),
+        origin=origin,
+        kernels=_kernel_work(line, communicates),
+        cpu=reading.self_cpu_work(),
+        shared_stream=_shared_stream(line, communicates),
+    )
+
+
+def communication(line: Timeline) -> Flags:
+    """Per activity whether it moves data between ranks: by torch's record of it, or by the kernel's name."""
+    by_name = np.array([is_communication(name) for name in line.names], dtype=bool)
+    kernels: Flags = ~line.is_copy()
+    return kernels & (by_name[line.name] | (line.message != MISSING)) if len(line.name) else kernels
+
+
+# --- communication kernels --------------------------------------------------------------------------------------------
+
+
+def _events(line: Timeline, communicates: Flags, groups: Mapping[str, tuple[int, ...]]) -> list[Event]:
+    """The communication kernels in order of start."""
+    streams: dict[int, int] = {}
+    events = []
+    for row in np.flatnonzero(communicates).tolist():
+        code = int(line.message[row])
+        message = line.messages[code] if code != MISSING else None
+        stream = int(line.stream[row])
+        unnamed = f"stream {streams.setdefault(stream, len(streams) + 1)}"
+        launch, index = int(line.launch_start[row]), int(line.forward[row])
+        events.append(
+            Event(
+                operation=operation(message.collective if message else None, line.names[line.name[row]]),
+                group=(message and message.group) or unnamed,
+                peers=_peers(message, groups),
+                group_size=message.group_size if message else None,
+                bytes=_bytes(message),
+                start=int(line.start[row]),
+                end=int(line.end[row]),
+                window=int(line.window[row]),
+                launch=None if launch == MISSING else launch,
+                stream=None if stream == MISSING else stream,
+                index=None if index < 0 else index,
+                source=message.source_rank if message else None,
+                destination=message.destination_rank if message else None,
+            )
+        )
+    return events
+
+
+def _bytes(message: Message | None) -> int | None:
+    """NCCL's size of the operation: the larger of what goes in and what comes out."""
+    width = element_bytes(message.dtype) if message else None
+    counts = [count for count in (message.in_elements, message.out_elements) if count] if message else []
+    return max(counts) * width if width and counts else None
+
+
+def _peers(message: Message | None, groups: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+    """The ranks of the group. torch cuts the list of a large group; the file's head has all of them."""
+    text = (message and message.group_ranks) or ""
+    if text and "..." not in text:
+        return tuple(sorted(int(number) for number in _NUMBER.findall(text)))
+    return groups.get(message.group or "", ()) if message else ()
+
+
+def _groups(job: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Name -> ranks of the process groups in torch's distributedInfo."""
+    listed = job.get("pg_config")
+    groups = [group for group in listed if isinstance(group, dict)] if isinstance(listed, list) else []
+    members = {str(group.get("pg_name")): group.get("ranks") for group in groups}
+    return {
+        name: tuple(sorted(rank for rank in ranks if isinstance(rank, int)))
+        for name, ranks in members.items()
+        if isinstance(ranks, list)
+    }
+
+
+# --- figures of forwards ----------------------------------------------------------------------------------------------
+
+
+def _forwards(line: Timeline, communicates: Flags, events: list[Event], rank: int) -> list[RankForward]:
+    """A row for the whole file, then one for each forward."""
+    place = np.full(int(line.forward_number.max(initial=-1)) + 2, -1)
+    place[line.forward_number] = np.arange(len(line.forward_number))
+    numbers: list[int | None] = [None, *line.forward_number.tolist()]
+    whole = line.window
+    rows = [_rows(line, communicates, events, rank, whole, int(whole.max(initial=0)) + 1)]
+    per_forward = np.where(line.forward >= 0, place[np.maximum(line.forward, 0)], -1)
+    rows.append(_rows(line, communicates, events, rank, per_forward, len(line.forward_number)))
+    result = [summed(rows[0])] if len(line.start) else []
+    starts = ((line.forward_start - (int(line.start.min()) if len(line.start) else 0)) / 1000).tolist()
+    lengths = ((line.forward_end - line.forward_start) / 1000).tolist()
+    for row, number, start, length in zip(rows[1], numbers[1:], starts, lengths, strict=True):
+        result.append(replace(row, index=number, start_us=start, cpu_time_us=length))
+    return result
+
+
+def _rows(
+    line: Timeline, communicates: Flags, events: list[Event], rank: int, group: Ints, count: int
+) -> list[RankForward]:
+    """A row for each group of activities; -1 is none."""
+    chosen = group >= 0
+    start, end, own = line.start[chosen], line.end[chosen], group[chosen]
+    sends = np.zeros(len(group), dtype=bool)
+    sends[np.flatnonzero(communicates)] = [event.operation in POINT_TO_POINT for event in events]
+    is_comm, is_copy = communicates[chosen], line.is_copy()[chosen]
+    split = split_time(start, end, line.device[chosen], own, count, is_comm, is_copy)
+    moves = ~sends[chosen]
+    without = split_time(start[moves], end[moves], line.device[chosen][moves], own[moves], count, is_comm[moves],
+                         is_copy[moves])  # fmt: skip
+    is_stage = bool(sends.any())
+    length = (end - start) / 1000
+    launched = chosen & ~communicates & ~line.is_copy() & (line.launch_start != MISSING)
+    rows = []
+    for number in range(count):
+        mine = own == number
+        delays = (line.start - line.launch_start)[launched & (group == number)]
+        busy = without.span[number] - without.idle[number]
+        rows.append(
+            RankForward(
+                rank=rank,
+                index=None,
+                start_us=float(start[mine].min() - line.start.min()) / 1000 if mine.any() else None,
+                cpu_time_us=None,
+                **{f"{name}_us": float(getattr(split, name)[number]) / 1000 for name in Split.__dataclass_fields__},
+                device_time_us=float(length[mine].sum()),
+                communication_kernels=int((mine & is_comm).sum()),
+                communication_time_us=float(length[mine & is_comm].sum()),
+                launch_delay_us=median(delays) / 1000 if len(delays) else None,
+                bubble_us=float(split.span[number] - busy) / 1000 if is_stage else None,
+            )
+        )
+    return rows
+
+
+def summed(rows: list[RankForward]) -> RankForward:
+    """The windows of one process together; the launch delay and the start are those of the first."""
+    times = (*Split.__dataclass_fields__, "device_time", "communication_time")
+    totals: dict[str, Any] = {f"{name}_us": sum(getattr(row, f"{name}_us") for row in rows) for name in times}
+    bubbles = [row.bubble_us for row in rows if row.bubble_us is not None]
+    totals["bubble_us"] = sum(bubbles) if bubbles else None
+    return replace(rows[0], communication_kernels=sum(row.communication_kernels for row in rows), **totals)
+
+
+def _kernel_work(line: Timeline, communicates: Flags) -> dict[str, Work]:
+    """Name -> number and total time (µs) of the kernels that are no communication."""
+    rows = ~communicates & ~line.is_copy()
+    total = np.zeros(len(line.names), dtype=np.int64)
+    np.add.at(total, line.name[rows], (line.end - line.start)[rows])
+    count = np.bincount(line.name[rows], minlength=len(line.names))
+    return {line.names[code]: (int(count[code]), float(total[code]) / 1000) for code in np.flatnonzero(count).tolist()}
+
+
+def _shared_stream(line: Timeline, communicates: Flags) -> bool:
+    """Whether a stream runs communication and other kernels."""
+    compute = ~communicates & ~line.is_copy()
+    return not set(line.stream[communicates].tolist()).isdisjoint(line.stream[compute].tolist())
+
+
+def _positive(value: Any) -> int | None:
+    number = integer(value) if isinstance(value, int | str) and not isinstance(value, bool) else None
+    return number if number is not None and number > 0 else None

@@ -1,0 +1,341 @@
+"""What is worth knowing about a job, in sentences: the straggler first, then what communication costs, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from statistics import median
+from typing import Any
+
+from kernelbook.collectives.causes import CPU, DEVICE, Straggler
+from kernelbook.collectives.job import JobReading, read_job
+from kernelbook.collectives.model import Collective, RankForward, RankTrace, Work
+from kernelbook.collectives.names import ALIKE
+from kernelbook.text.units import at_border, duration, plural, significant
+
+LEAST_SHARE = 0.1  # of a forward, for exposed communication and bubbles
+HOST_IDLE, HOST_DELAY_US = 0.2, 100.0
+SMALL_BYTES, FEWEST_SMALL = 1 << 20, 4
+QUEUED_SHARE = 0.05
+EXTRA_WORK, LONGER_WORK = 0.02, 1.25
+_NAME = 60
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A fact about a job. rule: its name. rank: the rank concerned, None for all. time_us: its cost per forward of
+    that rank, and share: the part of the span of that forward; both None if it costs no time of its own."""
+
+    rule: str
+    text: str
+    remedy: str
+    rank: int | None = None
+    time_us: float | None = None
+    share: float | None = None
+
+
+@dataclass(frozen=True)
+class JobReport:
+    """A job and what is worth knowing about it, the most important first. lead: the sentence that comes first."""
+
+    job: JobReading
+    remarks: tuple[Remark, ...]
+
+    @property
+    def lead(self) -> str:
+        ranks = plural(len(self.job.ranks), "rank") + (f" of {self.job.world_size}" if self.job.missing else "")
+        if self.job.refused:
+            return f"{ranks}: {self.job.refused}."
+        if self.remarks:
+            return self.remarks[0].text
+        return f"{ranks}: no rank comes last to collectives clearly more often than the others."
+
+    @property
+    def further(self) -> tuple[Remark, ...]:
+        """The remarks that the lead does not give."""
+        return self.remarks if self.job.refused else self.remarks[1:]
+
+
+def report_job(traces: Sequence[RankTrace]) -> JobReport:
+    """Read the ranks of one job together; the traces must be of different ranks, in any order."""
+    job = read_job(traces)
+    typical = {rank: each for rank in job.ranks if (each := typical_forward(job.forwards, rank)) is not None}
+    shared = sorted(trace.rank for trace in traces if trace.shared_stream)
+    return JobReport(
+        job,
+        (
+            *_straggler(job, typical),
+            *_wrong_order(job),
+            *_exposed(job, typical),
+            *_host_bound(typical),
+            *_unequal_work(job, typical, {trace.rank: trace.kernels for trace in traces}),
+            *_bubbles(typical),
+            *_serialised(job, shared),
+            *_small_messages(job),
+        ),
+    )
+
+
+def typical_forward(forwards: Sequence[RankForward], rank: int) -> RankForward | None:
+    """The medians over the forwards of one rank, or the figures of its whole file where it has no forwards."""
+    own = [row for row in forwards if row.rank == rank]
+    rows = [row for row in own if row.index is not None and row.span_us > 0] or own
+    if not rows:
+        return None
+    times = [field.name for field in fields(RankForward) if field.name.endswith("_us")]
+    values = {name: [value for row in rows if (value := getattr(row, name)) is not None] for name in times}
+    middle: dict[str, Any] = {name: median(own) if own else None for name, own in values.items()}
+    return replace(rows[0], **middle)
+
+
+def slowest(forwards: Sequence[RankForward]) -> int | None:
+    """The rank whose forwards take longest: by their span on the device, or else by their range on the CPU."""
+    typical = {rank: typical_forward(forwards, rank) for rank in dict.fromkeys(row.rank for row in forwards)}
+    known = {rank: max(each.span_us, each.cpu_time_us or 0.0) for rank, each in typical.items() if each}
+    return max(known, key=lambda rank: (known[rank], -rank), default=None)
+
+
+# --- the straggler ----------------------------------------------------------------------------------------------------
+
+
+def _straggler(job: JobReading, typical: Mapping[int, RankForward]) -> Iterator[Remark]:
+    straggler = job.straggler
+    if straggler is None:
+        return
+    whole = {rank: row for rank in job.ranks if (row := job.of_rank(rank)) is not None and row.device_time_us}
+    shares = {rank: (row.waiting_us or 0.0) / row.device_time_us for rank, row in whole.items()}
+    waiter = max((rank for rank in shares if rank != straggler.rank), key=lambda rank: shares[rank], default=None)
+    among = "" if not job.missing else f" of the {len(job.ranks)} that have a trace here"
+    what = f"{(straggler.operation or 'collective').replace('_', '-')}s"
+    text = (
+        f"rank {straggler.rank} comes last{among} to {straggler.last} of {straggler.matched} {what}, "
+        f"by {duration(straggler.late_us)} in the median, because {_cause(straggler)}"
+    )
+    if waiter is not None:
+        text += f"; rank {waiter} spends {_percent(shares[waiter])} of its device time waiting"
+    forward = typical.get(waiter) if waiter is not None else None
+    waited = forward.waiting_us if forward else None
+    share = waited / forward.span_us if forward and waited and forward.span_us else None
+    yield Remark("straggler", f"{text}.", _remedy(straggler), straggler.rank, waited, share)
+
+
+def _cause(straggler: Straggler) -> str:
+    kernel = (
+        f"{_short(straggler.kernel)} takes {duration(straggler.kernel_us)} longer there" if straggler.kernel else ""
+    )
+    if straggler.side == CPU:
+        call = f" ({_short(straggler.call)} takes {duration(straggler.call_us)} longer there)"
+        return "its CPU queues work too late" + (call if straggler.named_call else "")
+    if straggler.side == DEVICE:
+        return kernel if straggler.named_kernel else "its GPU is still busy with earlier work"
+    return kernel if straggler.named_kernel else "of something that its trace does not show: it has no launches"
+
+
+def _remedy(straggler: Straggler) -> str:
+    if straggler.side == CPU:
+        return (
+            f"Find what the CPU of rank {straggler.rank} does before it launches: data loading, synchronizations, "
+            "other processes on its cores. Pin each rank to cores of its own; torch.compile and CUDA graphs need less "
+            "CPU time to launch."
+        )
+    return f"Give rank {straggler.rank} as much work as the others have, or a GPU with the same clocks."
+
+
+# --- what communication costs -----------------------------------------------------------------------------------------
+
+
+def _exposed(job: JobReading, typical: Mapping[int, RankForward]) -> Iterator[Remark]:
+    rank = slowest(job.forwards)
+    row = typical.get(rank) if rank is not None else None
+    if row is None or not row.span_us or row.exposed_us < LEAST_SHARE * row.span_us:
+        return
+    share = row.exposed_us / row.span_us
+    among = f", the slowest of {len(typical)}" if len(typical) > 1 else ""
+    waits = f"; {duration(row.waiting_us)} of its communication is waiting for other ranks" if row.waiting_us else ""
+    text = (
+        f"communication without compute beside it takes {duration(row.exposed_us)} of {duration(row.span_us)} "
+        f"({_percent(share)}) on rank {row.rank}{among}; {duration(row.hidden_us)} is hidden"
+    )
+    remedy = (
+        "Start communication earlier or make it smaller: overlap it with backward (DDP buckets, FSDP prefetch), "
+        "accumulate gradients under no_sync(), or reduce in a smaller type."
+    )
+    yield Remark("exposed-communication", f"{text}{waits}.", remedy, row.rank, row.exposed_us, share)
+
+
+def _host_bound(typical: Mapping[int, RankForward]) -> Iterator[Remark]:
+    """A device that is idle while kernels start soon after their launch waits for the CPU."""
+    bound = {
+        rank: row
+        for rank, row in typical.items()
+        if row.span_us
+        and row.idle_us >= HOST_IDLE * row.span_us
+        and row.launch_delay_us is not None
+        and row.launch_delay_us < HOST_DELAY_US
+    }
+    if not bound:
+        return
+    worst = max(bound.values(), key=lambda row: row.idle_us / row.span_us)
+    share = worst.idle_us / worst.span_us
+    others = f" ({len(bound)} of {len(typical)} ranks are so)" if len(bound) > 1 else ""
+    text = (
+        f"the CPU does not keep up on rank {worst.rank}{others}: its device is idle for {duration(worst.idle_us)} "
+        f"({_percent(share)}) of a forward, and kernels start {duration(worst.launch_delay_us)} after their launch in "
+        "the median."
+    )
+    remedy = "Launch fewer kernels (torch.compile, CUDA graphs, fused optimizers), and remove synchronizations."
+    yield Remark("host-bound-rank", text, remedy, worst.rank, worst.idle_us, share)
+
+
+def _bubbles(typical: Mapping[int, RankForward]) -> Iterator[Remark]:
+    stages = {rank: row for rank, row in typical.items() if row.bubble_us is not None and row.span_us}
+    if len(stages) < 2:
+        return
+    worst = max(stages.values(), key=lambda row: (row.bubble_us or 0.0) / row.span_us)
+    share = (worst.bubble_us or 0.0) / worst.span_us
+    if share >= LEAST_SHARE:
+        text = (
+            f"rank {worst.rank} has a pipeline bubble of {duration(worst.bubble_us)} ({_percent(share)}) in a forward: "
+            "it is idle, or only sends and receives."
+        )
+        remedy = "Use more microbatches, an interleaved or zero-bubble schedule, or stages with equal work."
+        yield Remark("pipeline-bubble", text, remedy, worst.rank, worst.bubble_us, share)
+
+
+# --- why --------------------------------------------------------------------------------------------------------------
+
+
+def _wrong_order(job: JobReading) -> Iterator[Remark]:
+    for each in job.disorders[:1]:
+        expected, observed = (_described(*signature) for signature in (each.expected, each.observed))
+        more = f" ({len(job.disorders)} lists of collectives differ)" if len(job.disorders) > 1 else ""
+        text = (
+            f"rank {each.rank} runs the collectives of group {each.group} in another order: number {each.sequence + 1} "
+            f"is {observed}, and {expected} elsewhere{more}."
+        )
+        remedy = "Call collectives of a group in the same order on all ranks; another order hangs or mixes up data."
+        yield Remark("collective-order", text, remedy, each.rank)
+
+
+def _described(operation: str, size: int | None) -> str:
+    return operation + (f" of {_size(size)}" if size is not None else "")
+
+
+def _unequal_work(
+    job: JobReading, typical: Mapping[int, RankForward], work: Mapping[int, Mapping[str, Work]]
+) -> Iterator[Remark]:
+    if len(work) < 2:
+        return
+    extra = {rank: _further(rank, work) for rank in work}
+    rank = max(extra, key=lambda each: extra[each][1])
+    name, time_us, count = extra[rank]
+    own = sum(time for _, time in work[rank].values())
+    remedy = "Give every rank the same work: equal batches and lengths, equal shards, no work of one rank alone."
+    if name is not None and own and time_us >= EXTRA_WORK / 2 * own:
+        forwards = max(sum(row.rank == rank and row.index is not None for row in job.forwards), 1)
+        text = (
+            f"rank {rank} runs {plural(round(count), 'kernel')} more than the others, most of all {_short(name)}: "
+            f"{duration(time_us)} in its file."
+        )
+        span = typical[rank].span_us if rank in typical else None
+        each_us = time_us / forwards
+        yield Remark("unequal-work", text, remedy, rank, each_us, each_us / span if span else None)
+        return
+    compute = {rank: row.compute_us for rank, row in typical.items() if row.compute_us}
+    if len(compute) > 1 and max(compute.values()) >= LONGER_WORK * min(compute.values()):
+        most, least = max(compute, key=lambda r: compute[r]), min(compute, key=lambda r: compute[r])
+        waits = {rank: typical[rank].waiting_us or 0.0 for rank in (most, least)}
+        if waits[most] <= waits[least]:
+            text = f"rank {most} computes for {duration(compute[most])}, rank {least} for {duration(compute[least])}."
+            yield Remark("unequal-work", text, remedy, most, compute[most] - compute[least])
+
+
+def _further(rank: int, work: Mapping[int, Mapping[str, Work]]) -> tuple[str | None, float, float]:
+    """Kernels that this rank runs more often than the others: (the longest, the time of all in µs, how many)."""
+    others = [kernels for each, kernels in work.items() if each != rank]
+    further: dict[str, tuple[float, float]] = {}
+    for name, (count, time) in work[rank].items():
+        more = count - median(other.get(name, (0, 0.0))[0] for other in others)
+        if more > 0:
+            further[name] = more * time / count, more
+    longest = max(further, key=lambda each: further[each], default=None)
+    return longest, sum(time for time, _ in further.values()), sum(count for _, count in further.values())
+
+
+def _serialised(job: JobReading, shared: Sequence[int]) -> Iterator[Remark]:
+    if shared:
+        text = (
+            f"on {plural(len(shared), 'rank')} (first rank {shared[0]}) a stream runs both communication and compute: "
+            "neither can overlap with the other."
+        )
+        yield Remark(
+            "collectives-serialised", text, "Run collectives asynchronously, on a stream of their own.", shared[0]
+        )
+        return
+    queued = {rank: queued_us([row for row in job.collectives if row.rank == rank]) for rank in job.ranks}
+    rank = max(job.ranks, key=lambda each: queued[each])
+    whole = job.of_rank(rank)
+    if whole is None or not whole.span_us or queued[rank] < QUEUED_SHARE * whole.span_us:
+        return
+    groups = {row.group for row in job.collectives if row.rank == rank}
+    across = f" of {len(groups)} process groups" if len(groups) > 1 else ""
+    share = queued[rank] / whole.span_us
+    text = (
+        f"collectives{across} are queued behind one another on one stream of rank {rank}: they were launched "
+        f"{duration(queued[rank])} ({_percent(share)} of the time) before the transfers ahead of them ended."
+    )
+    remedy = "Use one process group a stream for what is independent, or fewer and larger collectives."
+    yield Remark("collectives-serialised", text, remedy, rank, None, share)
+
+
+def queued_us(rows: Sequence[Collective]) -> float:
+    """How long collectives of one rank were launched and stood behind the transfer of the one before on their stream.
+
+    What the one before waited for other ranks does not count.
+    """
+    total = 0.0
+    previous: dict[int | None, Collective] = {}
+    for row in sorted(rows, key=lambda each: each.start_us):
+        before = previous.get(row.stream)
+        if before is not None and row.launch_us is not None:
+            end = before.start_us + before.duration_us
+            if row.start_us - end < 10:
+                moving = before.start_us + (before.wait_us or 0.0)
+                total += max(end - max(row.launch_us, moving), 0.0)
+        previous[row.stream] = row
+    return total
+
+
+def _small_messages(job: JobReading) -> Iterator[Remark]:
+    rank = job.ranks[0] if job.ranks else None
+    own = [row for row in job.collectives if row.rank == rank and row.bytes and row.operation in ALIKE]
+    small = [row for row in own if (row.bytes or 0) < SMALL_BYTES]
+    forwards = max(len({row.index for row in own if row.index is not None}), 1)
+    if len(small) < FEWEST_SMALL * forwards or 2 * len(small) < len(own):
+        return
+    sizes, times = median(row.bytes or 0 for row in small), [r.transfer_us for r in small if r.transfer_us is not None]
+    rates = [row.bus_gb_s for row in small if row.bus_gb_s is not None]
+    rate = f", at {significant(median(rates))} GB/s in the median" if rates else ""
+    text = (
+        f"{len(small)} of {len(own)} collectives carry less than 1 MiB, {_size(round(sizes))} in the median{rate}: "
+        "their latency costs more than their data."
+    )
+    remedy = "Put more into each: a larger bucket_cap_mb in DDP, larger modules in FSDP, coalesced collectives."
+    total = sum(times) / forwards if times else None
+    yield Remark("small-collectives", text, remedy, None, total)
+
+
+def _size(count: int) -> str:
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= size:
+            return f"{significant(count / size)} {unit}"
+    return f"{count} bytes"
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}".replace("%", " %")
+
+
+def _short(name: str | None) -> str:
+    plain = (name or "").removeprefix("void ")
+    return at_border(plain.partition("<")[0].partition("(")[0] or plain, _NAME)

@@ -1,0 +1,66 @@
+"""`summarize_trace.py` on the ranks of a job: JSON with further keys, a sentence first in the terminal, tables."""
+
+import json
+import re
+
+import jsonschema
+import pyarrow.parquet as pq
+import pytest
+
+from kernelbook.cli import main
+from tests.collectives.made_job import late_pair, write_rank
+from tests.trace.made_trace import forward, write
+
+
+@pytest.fixture
+def folder(tmp_path):
+    traces = tmp_path / "traces"
+    traces.mkdir()
+    for rank, events in enumerate(late_pair()):
+        write_rank(traces, rank, events, 2)
+    return traces
+
+
+def test_each_rank_has_the_job_on_its_line(folder, capsys, root):
+    schema = json.loads((root / "scripts/kernelbook/trace/trace.schema.json").read_text(encoding="utf-8"))
+    assert main(["summarize", str(folder), "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    for line in lines:
+        jsonschema.validate(line, schema)
+    first, second = lines
+    assert first["job"] == second["job"]
+    assert first["job"]["sentence"].startswith("rank 1 comes last to 3 of 3 all-reduces, by 200 µs in the median")
+    assert [row["wait_us"] for row in first["collectives"]] == [200, 200, 200]
+    assert [row["index"] for row in second["ranks"]] == [None, 0, 1, 2]
+    assert first["ranks"][0]["waiting_us"] == 600
+
+
+def test_a_trace_of_no_job_has_the_keys_of_before(tmp_path, capsys):
+    trace = write(tmp_path / "made.json", forward())
+    assert main(["summarize", str(trace), "--json"]) == 0
+    assert not {"job", "ranks", "collectives"} & json.loads(capsys.readouterr().out).keys()
+
+
+def test_the_terminal_begins_with_the_sentence(folder, capsys):
+    assert main(["summarize", str(folder)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("rank 1 comes last to 3 of 3 all-reduces")
+    assert lines[1] == "a job of 2 ranks, clocks agree within 0"
+    # rank 0: a span of 580 in each step, 100 of compute, 300 of communication, none hidden, 180 idle
+    row = next(line for line in lines if line.startswith("0 "))
+    assert re.split(r"\s{2,}", row.strip())[:6] == ["0", "580 µs", "100 µs", "300 µs", "300 µs", "0"]
+    assert any("1,048,576" in line for line in lines)
+
+
+def test_the_tables_of_the_job_are_written(folder, tmp_path, capsys):
+    assert main(["summarize", str(folder), "--output", str(tmp_path / "out")]) == 0
+    assert pq.read_table(tmp_path / "out" / "job" / "collectives.parquet").num_rows == 6
+    assert pq.read_table(tmp_path / "out" / "job" / "ranks.parquet").num_rows == 8
+
+
+def test_a_rank_that_is_there_twice_makes_no_job(folder, capsys):
+    write_rank(folder, 1, late_pair()[1], 2, file="job_rank01.json")
+    assert main(["summarize", str(folder), "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert not any("job" in line for line in lines)
+    assert "duplicate_rank" in {warning["code"] for line in lines for warning in line["warnings"]}
