@@ -18,6 +18,9 @@ WORKERS ?= 2
 PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3,$(shell $(p) -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $(p))))
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 
+NOT_REACHED := the packages of requirements.txt could not be found: is there a network? Behind a proxy set https_proxy; \
+from a mirror set PIP_INDEX_URL=URL; from a folder of wheels set PIP_FIND_LINKS=FOLDER and PIP_NO_INDEX=1
+
 .PHONY: setup setup-dev report test lint format example bench fuzz nightly clean
 
 setup: $(VENV)/.workflow $(VENV)/.torch
@@ -27,6 +30,12 @@ $(VENV)/.workflow: requirements.txt constraints.txt
 	@if [ -z "$(PYTHON)" ]; then echo "make: no Python >= 3.11 found: install one, or name it: make setup PYTHON=/path/to/python3.11" >&2; exit 1; fi
 	echo "make: installing what the workflow needs into $(VENV) (once, about a minute)"
 	[ -x $(PY) ] || $(PYTHON) -m venv $(VENV)
+	# without a network pip retries for minutes, and ends with conflicts between versions
+	if ! $(PIP) --dry-run --no-deps --retries 0 --timeout 10 -r requirements.txt >$(VENV)/.reached 2>&1; then
+	  grep -v -i "^warning" $(VENV)/.reached | tail -n 3 >&2
+	  echo "make: $(NOT_REACHED)" >&2
+	  exit 1
+	fi
 	$(PIP) -r requirements.txt -c constraints.txt
 	touch $@
 

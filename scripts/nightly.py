@@ -69,7 +69,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.exit(f"nightly: process {owner.pid} on {owner.host} runs snakemake in this folder: nothing was started")
     write_owner(lock, night)
     os.environ.setdefault("KERNELBOOK_COMMAND", shlex.join(["python", *sys.argv]))
-    return become_snakemake(lock, [*rest, "--config", *args.config, f"edition={night}"])
+    return become_snakemake(lock, [*own_snakefile(rest), *rest, "--config", *args.config, f"edition={night}"])
+
+
+def own_snakefile(rest: Sequence[str]) -> list[str]:
+    """`--snakefile` of this checkout, where the working folder has none and the command line names none."""
+    named = any(word in ("-s", "--snakefile") or word.startswith(("-s=", "--snakefile=")) for word in rest)
+    here = any(Path(place).is_file() for place in ("Snakefile", "workflow/Snakefile"))
+    return [] if named or here else ["--snakefile", str(Path(__file__).resolve().parent.parent / "Snakefile")]
 
 
 def take_lock(history: Path) -> tuple[int, dict[str, Any]]:

@@ -90,6 +90,16 @@ def test_make_finds_no_python_where_none_is_new_enough(install, tmp_path):
     assert "no Python >= 3.11 found" in told
 
 
+def test_without_a_network_make_says_so_and_names_the_remedy(install):
+    """Nobody listens on port 9 of this machine, which is what pip meets first."""
+    nowhere = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_CONFIG_FILE": "/dev/null", "PIP_FIND_LINKS": ""}
+    told = run(["make", "report", f"PYTHON={sys.executable}"], install, status=2, **nowhere)
+    assert "make: the packages of requirements.txt could not be found: is there a network?" in told
+    assert "PIP_INDEX_URL=URL" in told
+    assert "Retrying" not in told
+    assert "conflicting dependencies" not in told
+
+
 @pytest.mark.parametrize(
     ("arguments", "says", "ends_with", "told"),
     [

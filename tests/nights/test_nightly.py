@@ -235,3 +235,16 @@ def test_where_a_snakemake_runs_no_nightly_is_started(tmp_path: Path, monkeypatc
     (folder_owners.OWNERS / str(elsewhere)).touch()
     with pytest.raises(SystemExit, match="process 7 on another-host runs snakemake in this folder"):
         nightly.main([])
+
+
+def test_outside_the_checkout_the_snakefile_is_that_of_the_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ours = Path(nightly.__file__).resolve().parent.parent / "Snakefile"
+    assert nightly.own_snakefile(["--cores", "1"]) == ["--snakefile", str(ours)]
+    assert nightly.own_snakefile(["--snakefile", "mine.smk"]) == []
+    assert nightly.own_snakefile(["--snakefile=mine.smk"]) == []
+    assert nightly.own_snakefile(["-s", "mine.smk"]) == []
+    (tmp_path / "Snakefile").touch()
+    assert nightly.own_snakefile(["--cores", "1"]) == []

@@ -412,3 +412,12 @@ def test_many_annotations_are_cut_and_say_so(run, tmp_path):
     _, lines, _ = run(write(tmp_path / "made.json", [annotation("step" + "x" * i, 10 * i, 5) for i in range(100)]))
     assert len([line for line in lines if line.startswith("step")]) == 40
     assert any("60 more are in --json" in line for line in lines)
+
+
+def test_tables_of_a_second_file_of_one_name_are_named_with_their_folder(tmp_path):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        write(tmp_path / folder / "x.json", forward())
+    found = shell(tmp_path / "a", tmp_path / "b", "--output", tmp_path / "out")
+    fact = f"{tmp_path}/b/x.json: another file has this name: its tables are in {tmp_path}/out/x-2"
+    assert found.stderr.splitlines() == [fact]

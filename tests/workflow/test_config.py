@@ -138,6 +138,13 @@ def test_a_sweep_makes_one_case_a_value(load, shipped):
     assert config.case("mlp-batch-16").measurement["case"] == "mlp-batch-16"
 
 
+def test_a_sweep_of_two_parameters_is_told_how_many_it_may_have(load, shipped):
+    case = {"workload": "mlp", "variant": "torch", "sweep": {"batch": [1, 2], "seq": [1]}}
+    assert problems(load, shipped | {"cases": shipped["cases"] | {"two": case}}) == (
+        "config.yaml: cases.two.sweep: must have at most 1 entry, got 2",
+    )
+
+
 def test_a_reference_to_an_unknown_case_is_refused(load, shipped):
     shipped["report"] = {"headline": ["sdpa-math-eager", "attention-in-place"]}
     (problem,) = problems(load, shipped)

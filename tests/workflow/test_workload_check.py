@@ -77,7 +77,8 @@ else:
 def told(root, tmp_path):
     """What is told of one case with this workload and these keys, without the place in front."""
     files = {"own.py": OWN, "star.py": "from elsewhere import *\n", "later.py": "globals()['f'] = 1\n",
-             "odd.py": "def (", "pack/__init__.py": "", "pack/mod.py": "def f(context): ...\n"}  # fmt: skip
+             "odd.py": "def (", "pack/__init__.py": "", "pack/mod.py": "def f(context): ...\n",
+             "pack/inner.py": "import torch\nfrom .mod import f\n"}  # fmt: skip
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -111,6 +112,7 @@ def test_no_shipped_case_is_refused(root):
         ("own.py:rosw", "workload: own.py has no 'rosw': did you mean 'rows'?"),
         ("own.py:Blocks.mkae", "workload: own.py has no 'Blocks.mkae'"),
         ("own.py:nothing", "workload: the function own.py:nothing takes no argument: its first is the context"),
+        ("pack/inner.py:f", "workload: line 2 of pack/inner.py imports relatively, but a file is loaded without its"),
         ("pack.mod:g", "workload: pack.mod has no 'g': there is: f"),
         ("pakc.mod:f", "workload: there is no module 'pakc.mod': paths to files end in .py, as in path/to/file.py:f"),
     ],

@@ -27,6 +27,9 @@ def read_summaries(
     jobs = find_jobs(paths, output)
     with progress_bar(len(jobs)) as progress:
         results = list(run_jobs(jobs, annotation, progress)) if jobs else []
+    for job in jobs:
+        if job.renamed:
+            print_error(f"{job.path}: another file has this name: its tables are in {job.output}")
     failures = [result for result in results if isinstance(result, Failure)]
     _print_failures(failures)
     status = 0 if all(failure.skippable for failure in failures) else 2

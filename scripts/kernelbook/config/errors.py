@@ -181,5 +181,6 @@ _MESSAGES: Mapping[str, Callable[[_Violation], list[str]]] = {
     "minItems": _size("at least"),
     "maxItems": _size("at most"),
     "minProperties": _size("at least"),
+    "maxProperties": _size("at most"),
     "minLength": lambda it: ["must not be empty"],
 }

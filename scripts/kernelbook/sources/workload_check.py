@@ -43,6 +43,8 @@ def _errors_of(spec: Mapping[str, Any], places: Places, in_container: bool) -> I
             yield f"workload: {missing}"
         return
     module = parsed(source.files[-1])
+    if module and source.kind == "file":
+        yield from _relative_imports(workload, module[1].body)
     names = _bound(module[1].body) if module else None
     if names is None or module is None:
         return
@@ -53,6 +55,15 @@ def _errors_of(spec: Mapping[str, Any], places: Places, in_container: bool) -> I
         yield f"workload: {workload.rpartition(':')[0] or workload} has no {source.function!r}: {remedy}"
     elif isinstance(function, ast.FunctionDef) and not function.decorator_list:
         yield from _call_errors(spec, workload, function, names, module[1])
+
+
+def _relative_imports(workload: str, body: Iterable[ast.AST]) -> Iterator[str]:
+    """A mistake where a file imports relatively at its top level: it is loaded by its path, without a package."""
+    first = next((node for node in body if isinstance(node, ast.ImportFrom) and node.level), None)
+    if first is not None:
+        file, _, function = workload.rpartition(":")
+        fact = f"line {first.lineno} of {file} imports relatively, but a file is loaded without its package"
+        yield f"workload: {fact}: import by the package's name, or write PACKAGE.MODULE:{function} as workload"
 
 
 def _missing(workload: str, kind: str, root: Path, scripts: Path, in_container: bool) -> str | None:

@@ -35,6 +35,11 @@ class FileToRead:
     optional: bool
     output: Path | None = None
 
+    @property
+    def renamed(self) -> bool:
+        """Whether another file has the name, so that the folder of the tables does not say whose they are."""
+        return self.output is not None and self.output.name != _table_name(self.path)
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -56,14 +61,18 @@ def find_jobs(paths: Sequence[Path], output: Path | None) -> list[FileToRead]:
 
 
 def _unused_name(path: Path, used: set[str]) -> str:
-    stem = without_ending(path.name)
-    stem = os.fsencode(stem).decode("utf-8", "replace") or "trace"  # Arrow and CSV accept no lone surrogates
+    stem = _table_name(path)
     name, number = stem, 1
     while name.lower() in used:
         number += 1
         name = f"{stem}-{number}"
     used.add(name.lower())
     return name
+
+
+def _table_name(path: Path) -> str:
+    """The file's name without its ending, as Arrow and CSV accept it: without lone surrogates."""
+    return os.fsencode(without_ending(path.name)).decode("utf-8", "replace") or "trace"
 
 
 def run_job(job: FileToRead, annotation: str | None) -> Summary | Failure:
