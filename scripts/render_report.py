@@ -1,4 +1,4 @@
-"""Render the report of an edition: index.html, report.md with figures, summary.json, tables.
+"""Render the report of an edition: index.html, summary.md, report.md with details.md and figures, summary.json, tables.
 
 Example: python scripts/render_report.py --edition-dir results/latest/edition --output reports/latest
 """

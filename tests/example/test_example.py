@@ -74,6 +74,16 @@ def test_the_committed_example_has_the_files_of_todays(root, rendered):
     assert files(root / "reports/example") == files(rendered), "make example renders it anew"
 
 
+def test_the_example_fits_where_its_text_goes(rendered):
+    """A comment on GitHub holds 65,536 characters."""
+    assert len((rendered / "summary.md").read_text(encoding="utf-8")) <= 10_000
+    assert len((rendered / "report.md").read_text(encoding="utf-8")) < 60_000
+    for name in ("summary.md", "report.md", "details.md"):
+        written = (rendered / name).read_text(encoding="utf-8")
+        for link in re.findall(r"\]\(([^)]+)\)", written):
+            assert (rendered / link).is_file(), f"{name}: {link}"
+
+
 @pytest.mark.parametrize("name", FACTUAL)
 def test_the_facts_of_the_committed_example_are_todays(root, rendered, name):
     assert facts_of(root / "reports/example" / name) == facts_of(rendered / name), f"{name} is stale: make example"

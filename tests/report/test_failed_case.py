@@ -80,7 +80,7 @@ def test_of_several_processes_it_is_said_which_one_wrote_it(open_page, failed):
 
 
 def test_the_twin_has_it_in_a_block_that_it_cannot_close(failed):
-    twin = (failed / "report.md").read_text(encoding="utf-8")
+    twin = (failed / "details.md").read_text(encoding="utf-8")
     start = twin.index("<summary>Last output on h200</summary>")
     block = twin[start:].split("\n\n")[1].splitlines()
     assert (block[0], block[-1]) == ("<pre>", "</pre>")

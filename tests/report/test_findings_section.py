@@ -88,7 +88,7 @@ def test_beside_another_case_a_shared_finding_has_no_time_of_the_case_that_it_st
 
 
 def test_twin_and_summary_tell_kind_and_range(found):
-    written = (found / "report.md").read_text(encoding="utf-8")
+    written = (found / "details.md").read_text(encoding="utf-8")
     assert "| h200 | high | recoverable | 33.1 µs – 54.8 µs forward | 90 % | The CPU is late. |" in written
     summary = json.loads((found / "summary.json").read_text())
     (late,) = [row for row in summary["findings"] if row["rule"] == "overhead-bound"]

@@ -33,7 +33,7 @@ def made(folder: Path, cases=LINEAR, **about) -> Edition:
 def both(edition: Edition, folder: Path) -> tuple[str, str]:
     """The page's first screen, and the twin."""
     first = page.render(edition, CREATED, {}).partition('id="cases"')[0].partition("<main")[2]
-    return first, html.unescape(markdown_page.render(edition, CREATED, folder))
+    return first, html.unescape(markdown_page.render(edition, CREATED, folder)["report.md"])
 
 
 def finding(case: str, severity: str, share: float | None, kind: str = "recoverable") -> Finding:
@@ -151,7 +151,7 @@ def test_a_list_of_devices_is_not_cut_through_a_name(tmp_path):
     told = replace(edition, runs=(replace(edition.runs[0], device=", ".join(names)),))
     ran = page.render(told, CREATED, {}).partition('id="runs"')[2].partition("<footer")[0]
     assert f"<td>{', '.join(names[:4])} and 4 more</td>" in ran
-    twin = markdown_page.render(told, CREATED, tmp_path).partition("## Runs")[2]
+    twin = markdown_page.render(told, CREATED, tmp_path)["report.md"].partition("## Runs")[2]
     assert f"| {', '.join(names[:4])} and 4 more |" in twin
 
 

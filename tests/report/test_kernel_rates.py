@@ -61,7 +61,7 @@ def test_a_kernel_built_for_an_older_architecture_bears_its_mark(open_page, rate
 
 
 def test_the_twin_gives_rates_and_marks_as_well(rated):
-    written = (rated / "report.md").read_text(encoding="utf-8").partition(f"### `{MATH}`")[2]
+    written = (rated / "details.md").read_text(encoding="utf-8").partition(f"### `{MATH}`")[2]
     rows = [line for line in written.splitlines() if line.startswith(("| 0 |", "| 6 |"))][:2]
     assert "| 26.0 µs | 1.1 % | 1,935 | 45 % memory | `aten::to > aten::copy_` |" in rows[0]
     assert "CUDA cores, built for sm80 (Ampere), runs on sm90 (Hopper) | GEMM |" in rows[1]
@@ -71,4 +71,4 @@ def test_the_twin_gives_rates_and_marks_as_well(rated):
 def test_an_unknown_device_marks_nothing(tmp_path):
     runs = ({**made_edition.RUNS[0], "capability": None},)
     render_report(made_edition.build(tmp_path / "edition", runs=runs), tmp_path / "report", CREATED)
-    assert "built for sm80" not in (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
+    assert "built for sm80" not in (tmp_path / "report" / "details.md").read_text(encoding="utf-8")

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from kernelbook.cases import CASE_COLUMNS
+from kernelbook.report import markdown_page
 from kernelbook.report.rendering import render_report
 from kernelbook.text import formatting
 from tests.helpers.hostile import HOSTILE, Page
@@ -33,10 +34,12 @@ RENDERERS: dict[str, Callable[[str], str]] = {
     "Python-Markdown, bare": python_markdown.markdown,
     "mistune": mistune.create_markdown(escape=False, plugins=PLUGINS),
 }
+FILES = ("summary.md", "report.md", "details.md")
 LOG = [*HOSTILE, "```", "</pre>", "", "    four spaces", "| a | b |", "| --- | --- |"]
 TAGS = {"h1", "h2", "h3", "p", "ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td", "strong", "code", "pre"}
-TAGS |= {"img", "br", "hr", "div", "details", "summary"}
-ATTRIBUTES = {"src", "alt", "style", "start", "align", "class", "id", "colspan", "title", "open"}
+TAGS |= {"a", "img", "br", "hr", "div", "details", "summary"}
+LINKS = {"index.html", "report.md", "details.md", "summary.json"}
+ATTRIBUTES = {"href", "src", "alt", "style", "start", "align", "class", "id", "colspan", "title", "open"}
 RIGHT = {"text-align:right", "text-align: right"}
 CELL = "| a | b |\n| --- | --- |\n| {} | c |"
 AROUND = ["{}", "x {}, y", "# {}", "- {}", CELL, f"<details><summary>x {{}}</summary>\n\n{CELL}\n\n</details>"]
@@ -53,6 +56,7 @@ def check(rendered: str) -> Page:
     assert {name for name, _ in page.attributes} <= ATTRIBUTES
     assert {value.strip(";") for name, value in page.attributes if name == "style"} <= RIGHT
     assert all(value.startswith("figures/") for name, value in page.attributes if name == "src")
+    assert {value for name, value in page.attributes if name == "href"} <= LINKS
     assert not page.other
     return page
 
@@ -79,7 +83,9 @@ def twin(tmp_path_factory: pytest.TempPathFactory) -> str:
     failed = {"process": 2, "status": "failed", "reason": HOSTILE[0], "log_tail": LOG}
     pq.write_table(pa.Table.from_pylist([*rows, rows[0] | failed], schema=CASE_COLUMNS), edition / "cases.parquet")
     render_report(edition, folder / "report")
-    return (folder / "report" / "report.md").read_text(encoding="utf-8")
+    texts = [(folder / "report" / name).read_text(encoding="utf-8") for name in FILES]
+    assert len(texts[0]) <= markdown_page.SUMMARY_LIMIT
+    return "\n\n".join(texts)
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)

@@ -18,7 +18,9 @@ from tests.report import made_edition
 
 
 def test_folder_holds_the_page_its_twin_the_summary_and_the_tables(report):
-    assert {p.name for p in report.iterdir()} == {"index.html", "report.md", "summary.json", "figures", "tables"}
+    assert {p.name for p in report.iterdir()} == {
+        *("index.html", "summary.md", "report.md", "details.md", "summary.json", "figures", "tables")
+    }
     assert {p.name for p in (report / "figures").iterdir()} >= {"strips-attention.svg", "strips-linear.svg"}
     assert (report / "tables" / "cases.csv").is_file()
     assert (report / "tables" / "cases.parquet").is_file()
@@ -57,7 +59,7 @@ def test_csv_and_parquet_hold_the_same_rows(report):
 def test_same_input_gives_the_same_bytes(edition_dir, report, tmp_path):
     again = tmp_path / "again"
     render_report(edition_dir, again, "2026-11-29T15:00:00Z")
-    for name in ("index.html", "report.md", "summary.json", "figures/strips-attention.svg"):
+    for name in ("index.html", "summary.md", "report.md", "details.md", "summary.json", "figures/strips-attention.svg"):
         assert (again / name).read_bytes() == (report / name).read_bytes()
 
 
@@ -117,7 +119,7 @@ def test_page_twin_and_summary_state_what_a_case_was_measured_with(tmp_path):
     rows = [row | {"warmup": 0} for row in pq.read_table(folder / "cases.parquet").to_pylist()]
     pq.write_table(pa.Table.from_pylist(rows, schema=CASE_COLUMNS), folder / "cases.parquet")
     render_report(folder, tmp_path / "report")
-    for name in ("index.html", "report.md"):
+    for name in ("index.html", "details.md"):
         text = (tmp_path / "report" / name).read_text(encoding="utf-8")
         assert text.count("bfloat16, batch 8, seq 1024, eager, no warm-up.") == len(made_edition.CASES)
     case = json.loads((tmp_path / "report" / "summary.json").read_text(encoding="utf-8"))["cases"][0]

@@ -48,5 +48,5 @@ def test_tables_give_the_median_and_lanes_the_forward_that_they_draw(edition_dir
     assert "300 µs" in panel
     assert "in this forward" in panel
     assert "366 µs" in panel
-    twin = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
+    twin = (tmp_path / "report" / "details.md").read_text(encoding="utf-8")
     assert "| fill / mask | 300 µs |" in twin

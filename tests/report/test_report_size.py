@@ -57,6 +57,9 @@ def test_forty_cases_on_six_runs_are_light_and_quick(tmp_path, browser):
 def test_a_thousand_case_runs_do_not_break_the_page(tmp_path, open_page):
     folder = build(tmp_path, 100, 10)
     render_report(folder, tmp_path / "report")
+    summary = (tmp_path / "report" / "summary.md").read_text(encoding="utf-8")
+    assert len(summary) <= 10_000
+    assert "more in the report" in summary
     page = open_page(tmp_path / "report", "#case-sdpa-math-eager-2~run-9~k3")
     page.set_default_timeout(1000 * LONG)
     assert page.locator("tr.target").count() == 1

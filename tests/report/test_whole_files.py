@@ -47,7 +47,7 @@ def own(tmp_path_factory):
 
 def test_the_twin_has_the_whole_file_of_a_trace_without_forwards(own):
     twin = html.unescape((own / "report.md").read_text(encoding="utf-8"))
-    assert "| h200 | 8,772 + 12 memcpys + 1 memset | 604 ms whole file | n/a |" in twin
+    assert "| h200 | 8,772 (+ 12 memcpys + 1 memset) | 604 ms whole file | n/a |" in twin
     assert "| `bare-cpu` bf16, 8 × 1024 | h200 | n/a | n/a |" in twin
 
 
@@ -56,7 +56,7 @@ def test_the_table_of_cases_has_the_whole_file_of_a_trace_without_forwards(open_
     page = open_page(own)
     row = page.locator("#case-bare\\~h200")
     figures = [" ".join(row.locator(css).inner_text().split()) for css in (".c-kernels", ".c-device", ".c-forward")]
-    assert figures == ["8,772 + 12 memcpys + 1 memset", "604 ms whole file", "n/a"]
+    assert figures == ["8,772 (+ 12 memcpys + 1 memset)", "604 ms whole file", "n/a"]
     assert page.locator("#case-bare-cpu\\~h200 .c-kernels").inner_text() == "n/a"
     assert "whole file" not in page.locator("#case-attention-inplace-eager\\~h200").inner_text()
 

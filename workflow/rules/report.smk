@@ -3,7 +3,7 @@
 # to its files, among the results.
 
 MADE_REPORT = f"{RESULTS}/report"
-PARTS = ("index.html", "report.md", "summary.json", "figures", "tables")
+PARTS = ("index.html", "report.md", "details.md", "summary.md", "summary.json", "figures", "tables")
 if workflow.is_main_process and not all(os.path.exists(f"{REPORT}/{part}") for part in PARTS):
     Path(PLAN.results, "report", "index.html").unlink(
         missing_ok=True
@@ -61,6 +61,10 @@ rule render_report:
         page=report(f"{MADE_REPORT}/index.html", caption="../report/page.rst", category="Report", labels={"as": "page"}),
         markdown=report(
             f"{MADE_REPORT}/report.md", caption="../report/markdown.rst", category="Report", labels={"as": "Markdown"}
+        ),
+        details=f"{MADE_REPORT}/details.md",
+        comment=report(
+            f"{MADE_REPORT}/summary.md", caption="../report/comment.rst", category="Report", labels={"as": "comment"}
         ),
         summary=report(
             f"{MADE_REPORT}/summary.json", caption="../report/summary.rst", category="Report", labels={"as": "JSON"}

@@ -1,4 +1,4 @@
-"""`report.md`: the page's content for a repository or a pull request, with charts as files."""
+"""The report as Markdown: `summary.md` for a comment, `report.md` for a repository, and `details.md` of each case."""
 
 from __future__ import annotations
 
@@ -23,18 +23,33 @@ from kernelbook.text.formatting import Markdown, slug
 FIGURE_ROWS = 60
 
 
-def render(edition: Edition, created_utc: str, output: Path) -> str:
-    """The report's text, in which all is escaped that is not `Markdown` already; charts go into `output`/figures."""
+#: The most characters of summary.md, and the rows and concerns that it is tried with, until it fits.
+SUMMARY_LIMIT = 10_000
+SUMMARY_SIZES = ((60, 5), (30, 5), (15, 5), (8, 3), (0, 1), (0, 0))
+
+
+def render(edition: Edition, created_utc: str, output: Path) -> dict[str, str]:
+    """Name of each file -> its text, in which all is escaped that is not `Markdown` already.
+
+    Charts go into `output`/figures.
+    """
     values = context(edition, created_utc)
     anchors, folder = values["anchors"], output / "figures"
     values |= {
         "figures": {work.name: _figures(work, anchors, folder) for work in values["workloads"]},
         "kernels_of": partial(_kernels, edition),
         "render": table.markdown,
+        "case_rows": listings.cases.case_rows(values["workloads"]),
     }
     filters: dict[str, Callable[..., Any]] = {"code": formatting.code, "block": formatting.block}
     env = environment(formatting.markdown, autoescape=False, filters=filters)
-    return env.get_template("report.md.j2").render(values)
+
+    def written(name: str, **more: int) -> str:
+        return env.get_template(f"{name}.j2").render(values | more).rstrip() + "\n"
+
+    tried = (written("summary.md", rows=rows, lines=lines) for rows, lines in SUMMARY_SIZES)
+    summary = next(text for text in tried if len(text) <= SUMMARY_LIMIT)
+    return {"summary.md": summary} | {name: written(name) for name in ("report.md", "details.md")}
 
 
 def _kernels(edition: Edition, row: CaseFacts) -> table.Table:

@@ -27,7 +27,8 @@ def render_report(edition_dir: Path, output: Path, created_utc: str | None = Non
         (made / "figures").mkdir()
         links = traces.place(edition, edition_dir, made)
         (made / "index.html").write_text(page.render(edition, created, links), encoding="utf-8")
-        (made / "report.md").write_text(markdown_page.render(edition, created, made), encoding="utf-8")
+        for name, text in markdown_page.render(edition, created, made).items():
+            (made / name).write_text(text, encoding="utf-8")
         (made / "summary.json").write_text(summary_json.dumps(summary_json.summary(edition, created)), encoding="utf-8")
         write_tables(edition.tables, made / "tables")
         _put_in_place(made, output, Path(scratch) / "old")

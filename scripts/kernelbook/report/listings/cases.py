@@ -82,6 +82,14 @@ def table(rows: Sequence[CaseRow], runs: Iterable[Run], panels: Mapping[str, Mar
     return Table("cases", "Cases", columns, lines, "cases", titled=False, box="cases-box")
 
 
+def short(rows: Sequence[CaseRow]) -> Table:
+    """The few columns of these rows that fit a comment."""
+    kept = ("case", "run", "kernels", "device", "forward", "guesses")
+    several = len({row.each.run.run for row in rows if row.each}) > 1
+    columns = tuple(column for column in _columns((), several) if column.title in kept)
+    return Table("short", "Cases", columns, tuple(_line(row, columns, Markup("")) for row in rows))
+
+
 def _line(row: CaseRow, columns: Sequence[TableColumn[CaseRow]], panel: Markup) -> Line:
     panel = panel if row.last else Markup("")
     data: dict[str, object] = {"workload": formatting.visible(row.work.title), "case": row.case.anchor}
@@ -149,7 +157,7 @@ def _kernels(row: CaseRow) -> Cell:
         return cell(None)
     others = ((facts.memcpys, "memcpy"), (facts.memsets, "memset"))
     more = " ".join(f"+ {units.plural(count, word)}" for count, word in others if count)
-    return cell(f"{facts.kernels:,}", Part(more, "size") if more else None, value=facts.kernels)
+    return cell(f"{facts.kernels:,}", Part(f"({more})", "size") if more else None, value=facts.kernels)
 
 
 def _device(row: CaseRow) -> Cell:
@@ -163,7 +171,9 @@ def _forward(row: CaseRow) -> Cell:
     if row.row is None or row.row.forward_time_us is None:
         return cell(None)
     ends = [units.duration(time) for time in (row.row.forward_p05_us, row.row.forward_p95_us) if time is not None]
-    spread = Part(" – ".join(dict.fromkeys(ends)), "size", "5th to 95th percentile of all samples") if ends else None
+    spread = (
+        Part(f"({' – '.join(dict.fromkeys(ends))})", "size", "5th to 95th percentile of all samples") if ends else None
+    )
     return _time(row, row.row.forward_time_us, NOISY if row.row.restless else None, spread)
 
 
