@@ -149,7 +149,7 @@ def _forward(reading: TraceReading, annotation: str | None) -> Forward:
         names = set(reading.frames["ranges"]["annotation"].to_list())
         wanted = "no record_function range" if annotation is None else f"no range named {annotation!r}"
         raise TraceError(f"{reading.source}: {wanted}: {near_miss(annotation or '', names)}")
-    keys = ("run", "case", "process", "index")
+    keys = ("run", "case", "process", "rank", "index")
     parts = {}
     for name in ("activities", "calls"):
         table = tables[name]

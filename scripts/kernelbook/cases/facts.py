@@ -165,17 +165,23 @@ class CaseFacts(CaseColumns):
 
     Counts and descriptions are those of the first good process, times medians over the merged processes. ``forwards``
     and ``call_totals`` are those of the merged processes, ``calls`` those of the forward that stands for the case,
-    which is ``chosen``: (process, index). ``notes`` are the warnings of all processes. ``other_ranges``: of the first
+    which is ``chosen``: (process, index). Of a process with ranks, the slowest rank is in ``processes``, and all are in
+    ``ranks``. ``notes`` are the warnings of all processes. ``other_ranges``: of the first
     process, longest first.
     """
 
     notes: tuple[Note, ...] = ()
     processes: tuple[Process, ...] = ()
+    ranks: tuple[Process, ...] = ()
     forwards: tuple[Forward, ...] = ()
     calls: tuple[Call, ...] = ()
     call_totals: tuple[CallTotal, ...] = ()
     chosen: tuple[int, int] | None = None
     other_ranges: tuple[OtherRange, ...] = ()
+
+    def rank_of(self, process: int) -> int | None:
+        """The rank whose figures are those of a process; None for one without ranks."""
+        return next((each.rank for each in self.processes if each.process == process), None)
 
     @property
     def bad_processes(self) -> tuple[Process, ...]:

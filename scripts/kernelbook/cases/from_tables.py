@@ -16,7 +16,7 @@ from kernelbook.cases.records import record_of, records_of
 
 Key = tuple[str, str]
 Row = dict[str, Any]
-TOTALS_OF = ("run", "case", "process", "index", "category", "name")
+TOTALS_OF = ("run", "case", "process", "rank", "index", "category", "name")
 SUMS = (("depth", "count"), ("duration_us", "sum"), ("self_us", "sum"), ("kernels", "sum"))
 PARTS = ("ranges", "activities", "calls", "call_totals")
 
@@ -40,15 +40,16 @@ def case_facts(tables: Mapping[str, pa.Table]) -> dict[Key, CaseFacts]:
 
 
 def call_totals(calls: pa.Table) -> pa.Table:
-    """The table ``calls`` summed: one row a run, case, process, forward (index), category and name.
+    """The table ``calls`` summed: one row a run, case, process, rank, forward (index), category and name.
 
     count; cpu_time_us, their length together (what is nested in a call of its own name counts twice); self_us;
     kernels that they launched themselves.
     """
-    if not set(TOTALS_OF) <= set(calls.column_names):
+    if not {*TOTALS_OF} - {"rank"} <= set(calls.column_names):
         return pa.table({})
-    sums = calls.group_by(list(TOTALS_OF), use_threads=False).aggregate([*SUMS])
-    columns = {**{name: sums[name] for name in TOTALS_OF}, "count": sums["depth_count"]}
+    keys = [name for name in TOTALS_OF if name in calls.column_names]
+    sums = calls.group_by(keys, use_threads=False).aggregate([*SUMS])
+    columns = {**{name: sums[name] for name in keys}, "count": sums["depth_count"]}
     columns |= {"cpu_time_us": sums["duration_us_sum"], "self_us": sums["self_us_sum"], "kernels": sums["kernels_sum"]}
     return pa.table(columns)
 
@@ -63,9 +64,10 @@ def _by_case(table: pa.Table | None) -> dict[Key, list[Row]]:
 def _with_forwards(
     case: CaseFacts, ranges: Sequence[Row], activities: Sequence[Row], calls: Sequence[Row], totals: Sequence[Row]
 ) -> CaseFacts:
-    merged = {process.process for process in case.processes if process.merged}
-    ranges, activities, totals = (
-        [row for row in part if row["process"] in merged] for part in (ranges, activities, totals)
+    merged = {(process.process, process.rank) for process in case.processes if process.merged}
+    ranges, activities, calls, totals = (
+        [row for row in part if (row["process"], row.get("rank")) in merged]
+        for part in (ranges, activities, calls, totals)
     )
     forwards = _forwards(ranges, activities)
     chosen = representative(forward for forward in forwards if forward.process == forwards[0].process)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from itertools import groupby
 from typing import Any
 
 from kernelbook.cases.facts import CaseFacts
@@ -25,29 +26,58 @@ APART_FROM = 0.1
 def merge_processes(processes: Sequence[Process]) -> CaseFacts:
     """The case of these processes, without its forwards.
 
+    A process with ranks has a row a rank: its figures are those of the slowest rank, and a note states the spread.
     Good processes are merged if they ran on a machine like that of the first good one: the same device and driver, for
     a CPU the same number of threads. Several GPUs of one kind are alike. A note names each process that failed or ran
     elsewhere. Times are medians over the merged processes, forward_p05_us and forward_p95_us quantiles of all their
     forwards.
     """
-    ordered = sorted(processes, key=lambda process: process.process)
+    rows = sorted(processes, key=lambda process: (process.process, process.rank or 0))
+    jobs = [list(job) for _, job in groupby(rows, key=lambda process: process.process)]
+    ordered = [slowest_rank(job) for job in jobs]
     good = [process for process in ordered if process.status == "ok"]
     first = (good or ordered)[0]
     alike = [process for process in good if process.setting.machine == first.setting.machine]
     bad = [process for process in ordered if process.status != "ok"]
-    notes = [*_failed(bad, len(ordered), bool(good)), *_elsewhere(good, first), *_apart(alike), *_warnings(ordered)]
+    notes = [
+        *_failed(bad, len(ordered), bool(good)),
+        *_elsewhere(good, first),
+        *_apart(alike),
+        *_ranks(jobs),
+        *_warnings(rows),
+    ]
     columns = {field.name: getattr(first, field.name) for field in fields(CaseColumns)}
     columns |= _times(alike)
     if not good:
         columns |= _outcome(bad)
-    merged = {process.process for process in alike}
+    merged = {(process.process, process.rank) for process in alike}
+
+    def marked(processes: Sequence[Process]) -> tuple[Process, ...]:
+        return tuple(
+            replace(p, merged=(p.process, p.rank) in merged, log_tail=p.log_tail if p.status == "failed" else ())
+            for p in processes
+        )
+
     return CaseFacts(
         **columns,
         notes=tuple(notes),
-        processes=tuple(
-            replace(p, merged=p.process in merged, log_tail=p.log_tail if p.status == "failed" else ()) for p in ordered
-        ),
+        processes=marked(ordered),
+        ranks=marked([row for row in rows if row.rank is not None]),
     )
+
+
+def slowest_rank(job: Sequence[Process]) -> Process:
+    """Of the ranks of one process, the first that failed, else the one whose forward takes longest.
+
+    That is the unprofiled forward, without one the time that the device was busy, on a CPU the time of the range.
+    """
+    failed = [rank for rank in job if rank.status != "ok"]
+    return failed[0] if failed else max(job, key=_length)
+
+
+def _length(process: Process) -> float:
+    times = (process.forward_time_us, process.device_busy_us, process.cpu_time_us)
+    return next((time for time in times if time is not None), 0.0)
 
 
 def _times(processes: Sequence[Process]) -> dict[str, float | None]:
@@ -109,6 +139,21 @@ def _elsewhere(good: Sequence[Process], first: Process) -> list[Note]:
     return notes
 
 
+def _ranks(jobs: Sequence[Sequence[Process]]) -> list[Note]:
+    """A note on each job of several ranks that went well: which rank its figures are those of, and the spread."""
+    notes = []
+    for job in jobs:
+        slowest = slowest_rank(job)
+        if len(job) > 1 and slowest.status == "ok":
+            text = f"figures are those of rank {slowest.rank}, the slowest of {len(job)} ranks"
+            times = [rank.forward_time_us for rank in job if rank.forward_time_us is not None]
+            if len(times) == len(job):
+                text += f": a forward takes {duration(min(times))} to {duration(max(times))}"
+            of_process = f"process {slowest.process}: " if len(jobs) > 1 else ""
+            notes.append(Note("ranks", len(job), of_process + text))
+    return notes
+
+
 def _apart(alike: Sequence[Process]) -> list[Note]:
     """A note where the medians of the processes differ, and whether their GPUs explain it."""
     medians = [statistics.median(process.forward_times_us) for process in alike if process.forward_times_us]
@@ -142,15 +187,21 @@ def _by_gpu(alike: Sequence[Process]) -> str:
 
 
 def _warnings(processes: Sequence[Process]) -> list[Note]:
-    """The warnings of all processes: equal ones become one, with the processes that have it unless all do."""
-    numbers: dict[tuple[str, str], list[int]] = {}
+    """The warnings of all processes and ranks: equal ones become one, with those that have it unless all do."""
+    having: dict[tuple[str, str], list[Process]] = {}
     counts: dict[tuple[str, str], int] = {}
     for process in processes:
         for note in process.warnings:
-            numbers.setdefault((note.code, note.message), []).append(process.process)
+            having.setdefault((note.code, note.message), []).append(process)
             counts.setdefault((note.code, note.message), note.count)
     total = len(processes)
     return [
-        Note(code, counts[code, text], text if len(who) == total else f"{text} ({_numbered(who)} of {total})")
-        for (code, text), who in numbers.items()
+        Note(code, counts[code, text], text if len(who) == total else f"{text} ({_listed(who, total)})")
+        for (code, text), who in having.items()
     ]
+
+
+def _listed(who: Sequence[Process], total: int) -> str:
+    if all(process.rank is None for process in who):
+        return f"{_numbered([process.process for process in who])} of {total}"
+    return ", ".join(f"rank {process.rank} of process {process.process}" for process in who)

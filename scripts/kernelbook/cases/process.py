@@ -324,13 +324,15 @@ class CaseColumns(CaseMeasured):
 
 @dataclass(frozen=True)
 class Process(CaseColumns, Measured):
-    """One process of one case.
+    """One process of one case; of a case with ranks, one rank of it.
 
     `merged` is no column: whether the figures are in those of the case. They are not if the process failed or ran on
-    another machine than the others.
+    another machine than the others, nor those of a rank that is not the slowest of its job.
     """
 
     process: int = 1
+    rank: Annotated[int | None, doc("Rank of the process in its job; empty for a case without ranks.")] = None
+    world_size: Annotated[int | None, doc("Ranks of the job.")] = None
     forwards: Annotated[int | None, doc("Profiled forwards.")] = None
     flush_l2: Annotated[bool | None, doc("Whether the GPU's L2 cache was emptied before each timed forward.")] = None
     gpu_id: Annotated[
@@ -348,7 +350,7 @@ class Process(CaseColumns, Measured):
     merged: bool = True
 
 
-KEYS = ("run", "case", "process")
+KEYS = ("run", "case", "process", "rank")
 #: The columns of the table `cases`: keys first, nested ones last.
 CASE_COLUMNS = pa.schema(
     sorted(schema_of(Process, "merged"), key=lambda c: (c.name not in KEYS, pa.types.is_nested(c.type)))

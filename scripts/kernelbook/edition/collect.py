@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kernelbook.cases import CASE_COLUMNS, CaseFacts, Process, call_totals, case_facts
+from kernelbook.cases.process import KEYS
 from kernelbook.cases.records import records_of, table_of
 from kernelbook.edition.paths import SCHEMA, EditionFiles
 from kernelbook.judge.inductor_code import source_ops
@@ -32,7 +33,7 @@ FIGURES = pa.schema(
     ]
 )
 Key = tuple[str, str]
-FORWARD = ("run", "case", "process", "index")
+FORWARD = ("run", "case", "process", "rank", "index")
 RUN_COLUMNS = ("device", "device_type", "capability", "driver", "torch", "cuda", "cudnn", "image")
 
 
@@ -143,13 +144,13 @@ def _run_facts(
 
 
 def _samples(processes: Iterable[Process]) -> pa.Table:
-    """One row an unprofiled forward: run, case, process, index, forward_time_us."""
+    """One row an unprofiled forward: run, case, process, rank, index, forward_time_us."""
     rows = [
-        {"run": process.run, "case": process.case, "process": process.process, "index": index, "forward_time_us": time}
+        {**{key: getattr(process, key) for key in KEYS}, "index": index, "forward_time_us": time}
         for process in processes
         for index, time in enumerate(process.forward_times_us)
     ]
-    types = [("run", pa.string()), ("case", pa.string()), ("process", pa.int64()), ("index", pa.int64())]
+    types = [*((key, CASE_COLUMNS.field(key).type) for key in KEYS), ("index", pa.int64())]
     return pa.Table.from_pylist(rows, schema=pa.schema([*types, ("forward_time_us", pa.float64())]))
 
 
@@ -159,16 +160,16 @@ def _with_representatives(tables: Mapping[str, pa.Table], cases: Mapping[Key, Ca
     Columns added: representative, and for the representative forward alone median_duration_us, tensor_sizes, converts,
     source_ops.
     """
-    chosen = {(*key, *case.chosen) for key, case in cases.items() if case.chosen}
+    chosen = {place for case in cases.values() if (place := _chosen(case))}
     activities = tables["activities"]
     places = [*zip(*_columns(activities, *FORWARD, "position"), strict=True)]
     operands = _operands(cases)
-    ops = {(*key, *case.chosen, position): ops for key, case in cases.items() if case.chosen
+    ops = {(*place, position): ops for case in cases.values() if (place := _chosen(case))
            for position, ops in source_ops(case).items()}  # fmt: skip
-    medians = {(*key, *case.chosen, a.position): a.duration_us for key, case in cases.items() if case.chosen
+    medians = {(*place, a.position): a.duration_us for case in cases.values() if (place := _chosen(case))
                for a in case.activities}  # fmt: skip
     values = {
-        "representative": pa.array([place[:4] in chosen for place in places], pa.bool_()),
+        "representative": pa.array([place[:-1] in chosen for place in places], pa.bool_()),
         "median_duration_us": pa.array([medians.get(place) for place in places], pa.float64()),
         "tensor_sizes": pa.array([operands.get(place, (None, None))[0] for place in places], pa.list_(pa.int64())),
         "converts": pa.array([operands.get(place, (None, None))[1] for place in places], pa.string()),
@@ -181,16 +182,25 @@ def _with_representatives(tables: Mapping[str, pa.Table], cases: Mapping[Key, Ca
     return {**tables, "activities": activities, "calls": calls.filter(kept)}
 
 
+def _chosen(case: CaseFacts) -> tuple[Any, ...] | None:
+    """(run, case, process, rank, index) of the representative forward."""
+    if case.chosen is None:
+        return None
+    process, index = case.chosen
+    return *case.key, process, case.rank_of(process), index
+
+
 def _operands(cases: Mapping[Key, CaseFacts]) -> dict[tuple[Any, ...], tuple[tuple[int, ...] | None, str | None]]:
-    """(run, case, process, index, position) -> (tensor sizes, converted types), where shapes were recorded."""
+    """(run, case, process, rank, index, position) -> (tensor sizes, converted types), where shapes were recorded."""
     operands = {}
-    for key, case in cases.items():
-        if case.chosen is None:
+    for case in cases.values():
+        place = _chosen(case)
+        if place is None:
             continue
         sizes, types = tensor_sizes(case), conversions(case)
         for position in sizes.keys() | types.keys():
             converts = " to ".join(types[position]) if position in types else None
-            operands[*key, *case.chosen, position] = sizes.get(position), converts
+            operands[*place, position] = sizes.get(position), converts
     return operands
 
 

@@ -24,6 +24,7 @@ JsonValue: Any = Scalar
 for _ in range(5):
     JsonValue = Scalar | list[JsonValue] | dict[str, JsonValue]  # nested at most so deep
 Text = str | None
+MOST_RANKS = 4096
 
 
 class MeasurementError(ValueError):
@@ -70,12 +71,17 @@ class Device:
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement(Measured):
-    """One process of one case: beside the columns of the table `cases`, what is put into columns of other names."""
+    """One process of one case: beside the columns of the table `cases`, what is put into columns of other names.
+
+    ranks: how many the job has; that of a rank states it too, and `world_size` beside it.
+    """
 
     schema: Count
     status: Status  # unlike a column, it may not be missing
     case: dict[str, JsonValue]
     attempts: Count = 1
+    ranks: Annotated[int, msgspec.Meta(ge=1, le=MOST_RANKS)] | None = None
+    world_size: Annotated[int, msgspec.Meta(ge=1, le=MOST_RANKS)] | None = None
     device: Device | None = None
     params_used: dict[str, JsonValue] | None = None
     key_averages: list[dict[str, JsonValue]] = field(default_factory=list)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kernelbook.cases import CASE_COLUMNS, Environment, Note, Process, median
-from kernelbook.cases.process import Measured
+from kernelbook.cases.process import KEYS, Measured
 from kernelbook.cases.records import table_of
 from kernelbook.config.loading import MEASURE_DEFAULTS
 from kernelbook.containers.launching import refusal
@@ -23,7 +23,7 @@ from kernelbook.extraction.measurement import Device, Measurement, MeasurementEr
 from kernelbook.extraction.trace_notes import beside_forwards, trace_notes
 from kernelbook.text.units import duration, plural, quantile
 from kernelbook.trace import TraceError, TraceReading, TraceWarning, read_trace
-from kernelbook.trace.recorded import is_trace
+from kernelbook.trace.recorded import MEASUREMENT, is_trace
 
 FEWEST_SAMPLES = 30  # raw forward times that a median and its 5-95 % span are read from
 CONFIGURED = ("workload", "variant", "mode", "dtype", "annotation")
@@ -35,12 +35,13 @@ RANGE_TIMES = ("cpu_time_us", "device_time_us", "device_busy_us")
 
 @dataclass(frozen=True)
 class Origin:
-    """Whose rows they are, and what run.json said of the run."""
+    """Whose rows they are, and what run.json said of the run. rank: of a job, else None."""
 
     run: str
     case: str
     process: int
     status: Mapping[str, Any]
+    rank: int | None = None
 
 
 def tables_of(
@@ -62,6 +63,8 @@ def tables_of(
         measurement = load_measurement(measured)
     except MeasurementError as error:
         return failed_tables(origin, spec, str(error))
+    if measurement.ranks is not None and origin.rank is None:
+        return _of_ranks(origin, spec, measured.parent, measurement.ranks)
     measured_row = replace(_measured(origin, spec, measurement), output_code=_output_code(measured, measurement))
     refused = refusal(origin.status, _known_environment(measured_row.environment))
     if refused:
@@ -69,6 +72,13 @@ def tables_of(
     if measurement.trace is None:
         return _tables(origin, measured_row, None)
     return _traced(origin, measured_row, measured.parent / measurement.trace, beside_forwards)
+
+
+def _of_ranks(origin: Origin, spec: Mapping[str, Any], folder: Path, ranks: int) -> dict[str, pa.Table]:
+    """The tables of all ranks of a job, of which each left a folder rank-N with a measurement of its own."""
+    parts = [tables_of(replace(origin, rank=rank), spec, folder / f"rank-{rank}" / MEASUREMENT)
+             for rank in range(ranks)]  # fmt: skip
+    return {name: pa.concat_tables([part[name] for part in parts], promote_options="default") for name in parts[0]}
 
 
 def _bare(origin: Origin, spec: Mapping[str, Any], windows: Sequence[Path]) -> dict[str, pa.Table]:
@@ -162,7 +172,7 @@ def failed_tables(origin: Origin, spec: Mapping[str, Any], reason: str) -> dict[
 def _configured(origin: Origin, spec: Mapping[str, Any]) -> Process:
     """A process of which only the configuration of its case is known."""
     columns: dict[str, Any] = {name: spec.get(name) for name in CONFIGURED}
-    return Process(origin.run, origin.case, process=origin.process, **columns)
+    return Process(origin.run, origin.case, process=origin.process, rank=origin.rank, **columns)
 
 
 def _measured(origin: Origin, spec: Mapping[str, Any], measurement: Measurement) -> Process:
@@ -189,6 +199,8 @@ def _measured(origin: Origin, spec: Mapping[str, Any], measurement: Measurement)
         "l2_bytes": device.l2_bytes,
         "image": origin.status.get("where") if in_container else environment.container,
         "image_digest": origin.status.get("image_digest"),
+        "rank": origin.rank,
+        "world_size": measurement.world_size,
     }
     return Process(origin.run, origin.case, process=origin.process, **columns)
 
@@ -288,10 +300,5 @@ def _kind(forwards: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _keyed(origin: Origin, table: pa.Table) -> pa.Table:
-    keys = {"run": origin.run, "case": origin.case, "process": origin.process}
-    columns = {name: pa.array([value] * table.num_rows, _key_type(value)) for name, value in keys.items()}
-    return pa.table(columns | {name: table[name] for name in table.column_names if name not in keys})
-
-
-def _key_type(value: object) -> pa.DataType:
-    return pa.int64() if isinstance(value, int) else pa.string()
+    columns = {name: pa.array([getattr(origin, name)] * table.num_rows, CASE_COLUMNS.field(name).type) for name in KEYS}
+    return pa.table(columns | {name: table[name] for name in table.column_names if name not in KEYS})

@@ -109,9 +109,13 @@ def _write(reading: Reading, tables: Mapping[str, Any], code: str) -> None:
 
 
 def _states(files: Iterable[Path]) -> Iterator[tuple[str, int, int]]:
-    """Path, size and time of change in ns of each file, and of those beside a measurement.json: its traces."""
+    """Path, size and time of change in ns of each file, and of those beside a measurement.json, those of ranks too."""
     for file in files:
-        beside = sorted(file.parent.iterdir()) if file.name == MEASUREMENT and file.parent.is_dir() else [file]
+        beside = (
+            sorted([*file.parent.iterdir(), *file.parent.glob("rank-*/*")])
+            if file.name == MEASUREMENT and file.parent.is_dir()
+            else [file]
+        )
         for each in beside:
             if each.suffix != ".parquet" and each.name != STAMP and os.path.lexists(each):
                 state = os.lstat(each)
