@@ -17,8 +17,9 @@ INTRO = """# summary.json
 The results of an edition for other programs: `reports/<edition>/summary.json`, strict JSON with the schema
 [summary.schema.json](../../scripts/kernelbook/report/summary.schema.json).
 
-For people there is `reports/<edition>/summary.md` beside it: the verdict, what broke or costs most, and one table, in at
-most 10,000 characters, for a comment on a pull request or a chat.
+For people there is `reports/<edition>/summary.md` beside it: the verdict, what broke or costs most, and one table, in
+at most 10,000 characters, for a comment on a pull request or a chat.
+
 """
 TRACE_INTRO = """# summarize_trace.py --json
 
