@@ -87,3 +87,17 @@ def test_a_configuration_that_is_not_there(kernelbook, tmp_path):
     status, _, err = kernelbook("check", tmp_path / "absent.yaml")
     assert status == 2
     assert err == f"{tmp_path / 'absent.yaml'}: cannot be read: No such file or directory\n"
+
+
+def test_a_file_without_runs_is_checked_on_top_of_the_config_of_the_folder(check, tmp_path, monkeypatch, recorded_h200):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config.yaml").write_text(f"runs: {{h200: {{recorded: {recorded_h200}}}}}\nedition: base\n")
+    (tmp_path / "good.yaml").write_text("edition: mine\n")
+    (tmp_path / "bad.yaml").write_text("runs_: {}\n")
+    status, (good,) = check("good.yaml")
+    assert (status, good["mistakes"]) == (0, [])
+    assert good["plan"][0] == "edition mine"
+    status, (bad,) = check("bad.yaml")
+    assert status == 1
+    assert bad["mistakes"][0].startswith("bad.yaml: ")
+    assert "did you mean 'runs'" in bad["mistakes"][0]

@@ -1,9 +1,10 @@
 """Check a configuration or traces before you trust them: mistakes, what is odd, and what cannot be known and why.
 
 PATH is a configuration (*.yaml, *.yml), a trace, or a folder of traces. A configuration is checked as the workflow
-checks it, without running anything: all mistakes are listed, each with file, fact and remedy; else what would run. Of a
-trace, "odd" lists what to know before using its figures, and "not known" what the file cannot tell, the reason, and how
-to record a trace that can.
+checks it, without running anything: all mistakes are listed, each with file, fact and remedy; else what would run. A
+file without `runs` is checked on top of the config.yaml of the working folder, as with --configfile. Of a trace, "odd"
+lists what to know before using its figures, and "not known" what the file cannot tell, the reason, and how to record
+a trace that can.
 
 --json prints one object a line for each path; its schema is scripts/kernelbook/cli/check.schema.json.
 
@@ -23,7 +24,7 @@ import json
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kernelbook.summarize.summary import Summary
@@ -87,7 +88,11 @@ def check_config(path: Path) -> ConfigCheck:
         raw = read_yaml(path.read_text(encoding="utf-8"))
         if not isinstance(raw, dict):
             return ConfigCheck(str(path), (f"{path}: must hold keys and values, beginning with runs:",), ())
+        base = Path("config.yaml")
         sources = read_sources(path, (), {})
+        if "runs" not in raw and base.is_file():
+            sources = read_sources(base, [path], {})
+            raw = merged(read_yaml(base.read_text(encoding="utf-8")), raw)
         config = load_config(raw, home() / "workflow" / "schemas", sources, Places(here, checkout))
         plan = make_plan(config, here, checkout, containers_on=False)
     except YamlError as error:
@@ -97,6 +102,13 @@ def check_config(path: Path) -> ConfigCheck:
     except ConfigError as error:
         return ConfigCheck(str(path), error.problems, ())
     return ConfigCheck(str(path), (), tuple(summary(plan).splitlines()))
+
+
+def merged(base: Any, over: Any) -> Any:
+    """`over` on top of `base`, key by key, as Snakemake puts a file of --configfile on top of config.yaml."""
+    if not (isinstance(base, dict) and isinstance(over, dict)):
+        return over
+    return base | {key: merged(base.get(key), value) for key, value in over.items()}
 
 
 def _config_json(check: ConfigCheck) -> str:
