@@ -22,6 +22,8 @@ DEFAULTS: dict[str, Any] = {
     "flush_l2": False,
     "tf32": None,
     "ranks": None,
+    "counters": False,
+    "ncu": None,
 }
 COMPILE_OPTIONS = ("backend", "dynamic", "fullgraph", "mode", "options")
 MODES = ("eager", "compile", "graph")
@@ -64,6 +66,10 @@ def _mistakes(case: dict[str, Any]) -> Any:
         yield f"mode: must be one of {', '.join(MODES)}, got {json.dumps(case['mode'])}"
     if case["tf32"] not in (None, True, False):
         yield f"tf32: must be true or false, got {json.dumps(case['tf32'])}"
+    if not isinstance(case["counters"], bool):
+        yield f"counters: must be true or false, got {json.dumps(case['counters'])}"
+    if not isinstance(case["ncu"], (str, type(None))):
+        yield f"ncu: must be a path, got {json.dumps(case['ncu'])}"
     if case["dtype"] not in DTYPES:
         yield f"dtype: must be one of {', '.join(DTYPES)}, got {json.dumps(case['dtype'])}"
     yield from _number_mistakes(case)

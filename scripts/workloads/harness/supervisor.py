@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from workloads.harness import failures, gpu, guard, ranks
+from workloads.harness import counters, failures, gpu, guard, ranks
 from workloads.harness.attempt import Setting, attempt
 from workloads.harness.files import Scrubber, write_json
 from workloads.harness.notebook import PROGRESS
@@ -44,6 +44,8 @@ BLANK: dict[str, Any] = {
     "trace": None,
     "shapes_trace": None,
     "output_code": None,
+    "counters": None,
+    "counter_pass": None,
     "clocks": {"before": None, "after": None},
     "dynamo": None,
     "sdpa_backends": None,
@@ -53,11 +55,16 @@ BLANK: dict[str, Any] = {
 
 
 #: Key of measurement.json -> the file beside it that it names.
-FILES = {"trace": "trace.json.gz", "shapes_trace": "shapes.json.gz", "output_code": "output_code.py.gz"}
+FILES = {
+    "trace": "trace.json.gz",
+    "shapes_trace": "shapes.json.gz",
+    "output_code": "output_code.py.gz",
+    "counters": counters.FILE,
+}
 
 
 OF_JOB = ("device", "params_used", "environment")  # what a job's measurement takes from its first rank
-TEXTS = ("dynamo", "warnings", "notes")  # written for people, hence without the names of this machine
+TEXTS = ("dynamo", "warnings", "notes", "counter_pass")  # written for people, hence without the names of this machine
 
 
 class Interrupted(Exception):  # noqa: N818
@@ -230,10 +237,20 @@ def _measure(case: dict[str, Any], setting: Setting, result: Result) -> None:
                 text = "the GPU could not be locked: another measurement may have run on it"
                 for record in result.records:
                     record.setdefault("warnings", []).append({"code": "unlocked_gpu", "count": 1, "message": text})
+            if case["counters"] and result.failure is None:
+                watch.phase("counters")
+                first = result.records[0]
+                first.update(counters.measure(case, setting, next(iter(cards), None), first))
+                _say_counters(case["case"], first["counter_pass"])
     except Interrupted as stop:
         result.failure = failures.Failure("failed", f"stopped from outside by {stop}", "run it again")
         result.exit_status = 128 + stop.number
     watch.phase(None)
+
+
+def _say_counters(case: str, facts: dict[str, Any]) -> None:
+    what = facts["reason"] or f"{facts['kernels']} kernels"
+    say(f"{case}: counters {facts['status']} ({facts['seconds']:.1f} s): {what}")
 
 
 def _candidates(setting: Setting, count: int) -> list[str]:
