@@ -54,6 +54,8 @@ class RunSpec:
     enabled: bool
     annotation: str | None = None
     python: str = "python3"
+    counters: bool | None = None
+    ncu: str | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ class CaseSpec:
     label: str = ""
     sweep: Mapping[str, Any] | None = None
     files: tuple[str, ...] = ()
+    counters: bool | None = None
 
     @property
     def gpus(self) -> int:
@@ -87,6 +90,7 @@ class Config:
     repeats: int
     device: str
     threads: int
+    counters: bool
     visible_devices: str
     retry_failed: bool
     images: str
@@ -132,8 +136,9 @@ def load_config(
         raise ConfigError(source, [*misread, *unusable])
     if type(settings.get("visible_devices")) is int:
         settings["visible_devices"] = str(settings["visible_devices"])
-    if isinstance(retry := settings.get("retry_failed"), str):
-        settings["retry_failed"] = {"true": True, "false": False}.get(retry.lower(), retry)
+    for name in ("retry_failed", "counters"):
+        if isinstance(word := settings.get(name), str):
+            settings[name] = {"true": True, "false": False}.get(word.lower(), word)
     problems = [*misread, *schema_errors(settings, schemas, sources), *guess_errors(settings, schemas)]
     problems += name_errors(settings, _recorded_names(settings, places))
     if places is not None:
@@ -195,6 +200,7 @@ def _typed(settings: Mapping[str, Any]) -> Config:
         repeats=settings.get("repeats", 1),
         device=settings.get("device", "auto"),
         threads=settings.get("threads", 0),
+        counters=settings.get("counters", False),
         visible_devices=settings.get("visible_devices", ""),
         retry_failed=settings.get("retry_failed", False),
         images=settings.get("images", "images"),
@@ -228,6 +234,8 @@ def _run(name: str, spec: Mapping[str, Any]) -> RunSpec:
         enabled=spec.get("enabled", True),
         annotation=spec.get("annotation"),
         python=spec.get("python", "python3"),
+        counters=spec.get("counters"),
+        ncu=spec.get("ncu"),
     )
 
 
@@ -281,6 +289,7 @@ def _case(name: str, spec: Mapping[str, Any], base: Mapping[str, Any]) -> CaseSp
         files=tuple(spec.get("files", ())),
         enabled=spec.get("enabled", True),
         label=spec.get("label", ""),
+        counters=spec.get("counters"),
     )
 
 

@@ -52,7 +52,7 @@ REPEATS = 5
 def for_target(
     config: Mapping[str, Any], words: Collection[str], environ: MutableMapping[str, str], *, main_process: bool
 ) -> dict[str, Any]:
-    """The configuration, with the night's edition and repeats if the command line requests `nightly`.
+    """The configuration, with the night's edition, repeats and counters if the command line requests `nightly`.
 
     The edition is tonight's unless the configuration has one. `environ` passes it to child processes. Raises ValueError
     for an edition that is not a night.
@@ -66,9 +66,17 @@ def for_target(
     night = environ.get(NIGHT_VARIABLE)
     if night is None:
         return dict(config)
-    schedule = config.get("schedule")
-    repeats = schedule.get("repeats", REPEATS) if isinstance(schedule, Mapping) else REPEATS
-    return {**config, "edition": night, "repeats": repeats}
+    found = config.get("schedule")
+    schedule = found if isinstance(found, Mapping) else {}
+    counted = {"counters": True} if _is_counted(night, schedule.get("counters_every", 0)) else {}
+    return {**config, "edition": night, "repeats": schedule.get("repeats", REPEATS), **counted}
+
+
+def _is_counted(night: str, every: Any) -> bool:
+    """Whether counters are taken in this night: every Nth date; 0 takes none."""
+    if not isinstance(every, int) or every < 1:  # a value that the schema refuses is reported later
+        return False
+    return datetime.strptime(night_date(night), "%Y-%m-%d").toordinal() % every == 0
 
 
 def finished(edition: str, history: Path, receipt: Path) -> bool:
