@@ -29,7 +29,7 @@ def measurements(wildcards):
     rows = [row for row in PLAN.rows() if row[0] == wildcards.run]
     if CONFIG.run(wildcards.run).kind != "recorded":
         return [f"{RESULTS}/{run}/{case}/{process}/measurement.json" for run, case, process in rows]
-    files = [file.as_posix() for row in rows for file in PLAN.files_of(*row)]
+    files = [file.as_posix() for row in rows for file in (*PLAN.files_of(*row), *PLAN.counters_of(*row))]
     # such a folder may also hold pipes and names with braces
     return [local(file) for file in files if file.isprintable() and "{" not in file and os.path.isfile(file)]
 
@@ -62,9 +62,11 @@ def only_in(wildcards):
 
 
 def minutes_of(case):
-    """How long a measurement may take on a cluster: each try up to its limit, and the start of the container."""
+    """How long a measurement may take on a cluster: each try and a counter pass up to the limit, and the start."""
     spec = CONFIG.case(case).measurement
-    return 10 + int(spec["timeout_s"] * (1 + spec["retries"]) / 60)
+    words = (CONFIG.counters, CONFIG.case(case).counters, *(run.counters for run in CONFIG.runs))
+    counted = any(word is True for word in words)
+    return 10 + int(spec["timeout_s"] * (1 + spec["retries"] + counted) / 60)
 
 
 def gpus_of(case):

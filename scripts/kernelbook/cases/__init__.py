@@ -17,7 +17,7 @@ from kernelbook.cases.facts import (
     is_restless,
     label,
 )
-from kernelbook.cases.from_tables import call_totals, case_facts, representative
+from kernelbook.cases.from_tables import call_totals, case_facts, representative, with_counters
 from kernelbook.cases.medians import median, median_durations_us, median_of_processes, medians_by_process, spread
 from kernelbook.cases.merging import FAILED_PROCESSES, merge_processes
 from kernelbook.cases.process import CASE_COLUMNS, Environment, Note, Process
@@ -46,4 +46,5 @@ __all__ = [
     "merge_processes",
     "representative",
     "spread",
+    "with_counters",
 ]

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from kernelbook.cases.medians import median, median_durations_us, median_of_processes, spread
 from kernelbook.cases.process import CaseColumns, Note, Process
+from kernelbook.counters import JOINED, KernelCounters
 from kernelbook.kernel_names import KernelName, decode_activity
 
 #: Ratio of the 95th to the 5th percentile of forward times above which other work on the machine must have interfered.
@@ -166,8 +167,9 @@ class CaseFacts(CaseColumns):
     Counts and descriptions are those of the first good process, times medians over the merged processes. ``forwards``
     and ``call_totals`` are those of the merged processes, ``calls`` those of the forward that stands for the case,
     which is ``chosen``: (process, index). Of a process with ranks, the slowest rank is in ``processes``, and all are in
-    ``ranks``. ``notes`` are the warnings of all processes. ``other_ranges``: of the first
-    process, longest first.
+    ``ranks``. ``notes`` are the warnings of all processes. ``other_ranges``: of the first process, longest first.
+    ``counters``: what Nsight Compute measured, a row a kernel of the representative forward, or one row that says why
+    it did not.
     """
 
     notes: tuple[Note, ...] = ()
@@ -178,6 +180,12 @@ class CaseFacts(CaseColumns):
     call_totals: tuple[CallTotal, ...] = ()
     chosen: tuple[int, int] | None = None
     other_ranges: tuple[OtherRange, ...] = ()
+    counters: tuple[KernelCounters, ...] = ()
+
+    @cached_property
+    def measured(self) -> Mapping[int, KernelCounters]:
+        """Position in the representative forward -> counters of that kernel, of those that could be joined."""
+        return {row.position: row for row in self.counters if row.position is not None and row.status == JOINED}
 
     def rank_of(self, process: int) -> int | None:
         """The rank whose figures are those of a process; None for one without ranks."""

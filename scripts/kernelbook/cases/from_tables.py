@@ -13,6 +13,7 @@ from kernelbook.cases.medians import median
 from kernelbook.cases.merging import merge_processes
 from kernelbook.cases.process import Process
 from kernelbook.cases.records import record_of, records_of
+from kernelbook.counters import KernelCounters, Profiled, join
 
 Key = tuple[str, str]
 Row = dict[str, Any]
@@ -24,6 +25,7 @@ PARTS = ("ranges", "activities", "calls", "call_totals")
 def case_facts(tables: Mapping[str, pa.Table]) -> dict[Key, CaseFacts]:
     """(run, case) -> facts, from the tables ``cases``, ``ranges``, ``activities``, ``calls`` and ``call_totals``.
 
+    Counters of kernels are those of the table ``counters``; see `with_counters` for those of a process.
     Without ``call_totals`` it is computed from ``calls``, which must then hold all forwards. Raises ValueError where a
     row does not have the types of its table.
     """
@@ -33,10 +35,30 @@ def case_facts(tables: Mapping[str, pa.Table]) -> dict[Key, CaseFacts]:
     for process in records_of(Process, tables.get("cases", pa.table({}))):
         processes.setdefault(process.key, []).append(process)
     groups = {name: _by_case(tables.get(name)) for name in PARTS}
-    return {
+    cases = {
         key: _with_forwards(merge_processes(of_case), *(groups[name].get(key, []) for name in PARTS))
         for key, of_case in processes.items()
     }
+    for row in records_of(KernelCounters, tables.get("counters", pa.table({}))):
+        key = row.run, row.case
+        cases[key] = replace(cases[key], counters=(*cases[key].counters, row))
+    return cases
+
+
+def with_counters(case: CaseFacts, profiled: pa.Table) -> CaseFacts:
+    """The case with the kernels of its representative forward joined to what ncu profiled.
+
+    profiled: rows of the table ``ncu`` of the case. The counters of the process of the representative forward are
+    taken; without any, those of the first process that has some.
+    """
+    reports: dict[int, list[Profiled]] = {}
+    for process, row in zip(profiled["process"].to_pylist(), records_of(Profiled, profiled), strict=True):
+        reports.setdefault(process, []).append(row)
+    if not reports:
+        return case
+    first = case.chosen[0] if case.chosen and case.chosen[0] in reports else min(reports)
+    kernels = [activity for activity in case.activities if activity.category == "kernel"]
+    return replace(case, counters=tuple(join(case.run, case.case, kernels, reports[first])))
 
 
 def call_totals(calls: pa.Table) -> pa.Table:

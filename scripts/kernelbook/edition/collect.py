@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kernelbook.cases import CASE_COLUMNS, CaseFacts, Process, call_totals, case_facts
+from kernelbook.cases import CASE_COLUMNS, CaseFacts, Process, call_totals, case_facts, with_counters
 from kernelbook.cases.process import KEYS
 from kernelbook.cases.records import records_of, table_of
 from kernelbook.edition.paths import SCHEMA, EditionFiles
 from kernelbook.judge.inductor_code import source_ops
 from kernelbook.judge.insight import Insight, judge_edition
+from kernelbook.judge.measured import against_model, counters_table
 from kernelbook.judge.sdpa_backends import backends_table
 from kernelbook.judge.tensor_sizes import conversions, tensor_sizes
 from kernelbook.judge.trust import trust_table
@@ -64,9 +65,14 @@ def collect(plan: Mapping[str, Any], results: Path) -> EditionFiles:
         "samples": _samples(processes),
     }
     tables["call_totals"] = call_totals(tables["calls"])
-    known = case_facts(tables)
+    known = _counted(case_facts(tables), tables.pop("ncu"))
     tables = _with_representatives(tables, known)
     insight = _insight(plan, known)
+    known |= {
+        key: replace(known[key], counters=against_model(known[key], cost.kernels))
+        for key, cost in insight.costs.items()
+    }
+    tables["counters"] = counters_table(known.values())
     clocks = {key: cost.clock for key, cost in insight.costs.items()}
     tables |= {"trust": trust_table(known, clocks), "sdpa_backends": backends_table(known.values())}
     return _scrubbed(facts | {"words": list(insight.words)}, tables | insight.tables(), edition_scrubber(plan, results))
@@ -82,6 +88,15 @@ def _scrubbed(about: Mapping[str, Any], tables: Mapping[str, pa.Table], scrub: S
     return EditionFiles(
         {**scrub.value(about), "trace_files": moved}, {name: scrub.table(table) for name, table in tables.items()}
     )
+
+
+def _counted(cases: Mapping[Key, CaseFacts], profiled: pa.Table) -> dict[Key, CaseFacts]:
+    """The cases with the counters that their processes left. profiled: the tables `ncu` of all processes."""
+    places: dict[Key, list[int]] = {}
+    for row, key in enumerate(zip(*_columns(profiled, "run", "case"), strict=True)):
+        places.setdefault(key, []).append(row)
+    counted = {key: with_counters(cases[key], profiled.take(rows)) for key, rows in places.items() if key in cases}
+    return {**cases, **counted}
 
 
 def _insight(plan: Mapping[str, Any], known: Mapping[tuple[str, str], CaseFacts]) -> Insight:

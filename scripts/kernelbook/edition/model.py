@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from kernelbook.cases import CaseFacts
+from kernelbook.counters import KernelCounters
 from kernelbook.judge.clock import Clock
 from kernelbook.judge.cost_model import Ceiling, ForwardCost, GemmCost, KernelCost
 from kernelbook.judge.expectations import Judgement
@@ -105,6 +106,11 @@ class Edition:
         places = {row.key: place for place, row in enumerate(self.case_runs)}
         keys = ((run, (run.run, spec.case)) for spec in self.cases if spec.workload == workload for run in self.runs)
         return [(self.case_runs[places[key]], run, places[key]) for run, key in keys if key in places]
+
+    @property
+    def counters(self) -> tuple[KernelCounters, ...]:
+        """What Nsight Compute measured, of all cases."""
+        return tuple(row for case in self.case_runs for row in case.counters)
 
     def ceiling_cases(self) -> frozenset[str]:
         """Names of the cases that measure the device's ceilings; findings about them are not reported."""

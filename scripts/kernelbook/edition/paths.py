@@ -26,6 +26,7 @@ TABLES = (
     "time_split",
     "ceilings",
     "clock",
+    "counters",
     "trust",
     "sdpa_backends",
     "kernels",

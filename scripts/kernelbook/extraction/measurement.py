@@ -69,6 +69,15 @@ class Device:
     l2_bytes: Count | None = None
 
 
+@dataclass(frozen=True)
+class CounterPass:
+    """How the forward under Nsight Compute went; see `counters.kernel.Profiled`."""
+
+    reason: Text = None
+    seconds: Number | None = None
+    functions: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Measurement(Measured):
     """One process of one case: beside the columns of the table `cases`, what is put into columns of other names.
@@ -87,14 +96,16 @@ class Measurement(Measured):
     key_averages: list[dict[str, JsonValue]] = field(default_factory=list)
     trace: FileName | None = None
     output_code: FileName | None = None
+    counters: FileName | None = None
+    counter_pass: CounterPass | None = None
     notes: tuple[str, ...] = ()
 
 
 def load_measurement(path: Path) -> Measurement:
     """Read <case>/<process>/measurement.json and check that the files it names are of the same recorded folder.
 
-    Raises MeasurementError where the file is missing, damaged or of a later schema, and where it, its trace or its
-    output code is not a regular file or lies outside of that folder.
+    Raises MeasurementError where the file is missing, damaged or of a later schema, and where it, its trace, its
+    output code or its counters are not a regular file or lies outside of that folder.
     """
     folder = path.absolute().parent.parent.parent
     _check_file(path, folder)
@@ -109,7 +120,7 @@ def load_measurement(path: Path) -> Measurement:
         raise MeasurementError(f"{path}: cannot be read ({error.strerror}): measure the case again") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MeasurementError(f"{path}: is no measurement ({error}): delete it and measure the case again") from error
-    for name in filter(None, (measurement.trace, measurement.output_code)):
+    for name in filter(None, (measurement.trace, measurement.output_code, measurement.counters)):
         beside = path.with_name(name)
         if os.path.lexists(beside):  # a missing trace is reported when it is read
             _check_file(beside, folder, max_bytes=None)

@@ -16,9 +16,11 @@ import pyarrow.parquet as pq
 
 from kernelbook.cases import CASE_COLUMNS, Environment, Note, Process, median
 from kernelbook.cases.process import KEYS, Measured
-from kernelbook.cases.records import table_of
+from kernelbook.cases.records import schema_of, table_of
 from kernelbook.config.loading import MEASURE_DEFAULTS
 from kernelbook.containers.launching import refusal
+from kernelbook.counters import Profiled
+from kernelbook.extraction.counters import profiled_kernels
 from kernelbook.extraction.measurement import Device, Measurement, MeasurementError, load_measurement
 from kernelbook.extraction.trace_notes import beside_forwards, trace_notes
 from kernelbook.text.units import duration, plural, quantile
@@ -30,6 +32,7 @@ CONFIGURED = ("workload", "variant", "mode", "dtype", "annotation")
 COUNTS = ("kernels", "memcpys", "memsets", "launches")
 MOST_KINDS = 4  # kinds of forwards that a note lists, and labels of each
 MOST_LABELS = 3
+PROFILED = schema_of(Profiled)
 RANGE_TIMES = ("cpu_time_us", "device_time_us", "device_busy_us")
 
 
@@ -71,7 +74,9 @@ def tables_of(
         return _tables(origin, replace(measured_row, status="failed", reason=refused, warnings=()), None)
     if measurement.trace is None:
         return _tables(origin, measured_row, None)
-    return _traced(origin, measured_row, measured.parent / measurement.trace, beside_forwards)
+    trace = measured.parent / measurement.trace
+    counted = _counted(origin, profiled_kernels(trace, measurement, measured.parent))
+    return _traced(origin, measured_row, trace, beside_forwards) | counted
 
 
 def _of_ranks(origin: Origin, spec: Mapping[str, Any], folder: Path, ranks: int) -> dict[str, pa.Table]:
@@ -85,7 +90,12 @@ def _bare(origin: Origin, spec: Mapping[str, Any], windows: Sequence[Path]) -> d
     """The tables of a process of which there is nothing but its traces, one a window."""
 
     row = _bare_row(origin, spec)
-    return _traced(origin, row, windows[0], _notes_of_bare, windows[1:])
+    counted = _counted(origin, profiled_kernels(windows[0], None, windows[0].parent))
+    return _traced(origin, row, windows[0], _notes_of_bare, windows[1:]) | counted
+
+
+def _counted(origin: Origin, kernels: Sequence[Profiled]) -> dict[str, pa.Table]:
+    return {"ncu": _keyed(origin, table_of(kernels, PROFILED))}
 
 
 def tables_of_reading(origin: Origin, spec: Mapping[str, Any], reading: TraceReading) -> dict[str, pa.Table]:
@@ -237,7 +247,8 @@ def _tables(origin: Origin, row: Process, reading: TraceReading | None) -> dict[
             warnings=(*_warnings(reading, row.device_type), *row.warnings),
         )
         row = _complete(row, ranges.filter(ranges["forward"]).to_pylist(), int(reading.groups.is_forward.sum()))
-    return {"case": table_of([row], CASE_COLUMNS), **{name: _keyed(origin, table) for name, table in parts.items()}}
+    tables = {"case": table_of([row], CASE_COLUMNS), **{name: _keyed(origin, table) for name, table in parts.items()}}
+    return tables | _counted(origin, ())
 
 
 def _warnings(reading: TraceReading, device_type: str | None) -> Iterator[Note]:

@@ -20,6 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from kernelbook.counters import counters_beside
 from kernelbook.extraction.lost_processes import STOPPED, reason_of
 from kernelbook.extraction.process_tables import Origin, failed_tables, tables_of, write_tables
 from kernelbook.plan.made_tables import STAMP, made_from, write_stamp
@@ -109,13 +110,13 @@ def _write(reading: Reading, tables: Mapping[str, Any], code: str) -> None:
 
 
 def _states(files: Iterable[Path]) -> Iterator[tuple[str, int, int]]:
-    """Path, size and time of change in ns of each file, and of those beside a measurement.json, those of ranks too."""
+    """Path, size and time of change in ns of each file, of those beside a measurement.json, and of counters."""
     for file in files:
-        beside = (
-            sorted([*file.parent.iterdir(), *file.parent.glob("rank-*/*")])
-            if file.name == MEASUREMENT and file.parent.is_dir()
-            else [file]
-        )
+        whole = file.name == MEASUREMENT and file.parent.is_dir()
+        counters = None if whole else counters_beside(file)
+        beside = [file, *([counters] if counters else [])]
+        if whole:  # of a job with ranks, those of the ranks too
+            beside = sorted([*file.parent.iterdir(), *file.parent.glob("rank-*/*")])
         for each in beside:
             if each.suffix != ".parquet" and each.name != STAMP and os.path.lexists(each):
                 state = os.lstat(each)

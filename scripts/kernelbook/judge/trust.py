@@ -16,6 +16,7 @@ from kernelbook.cases import CaseFacts, Process, is_restless, median, spread
 from kernelbook.cases.process import IDLE
 from kernelbook.cases.records import schema_of, table_of
 from kernelbook.judge.clock import Clock, bounds_by_process
+from kernelbook.judge.measured import trust_columns
 from kernelbook.text.units import quantile
 
 Key = tuple[str, str]
@@ -37,7 +38,8 @@ class Trust:
     ``restless``: see `cases.is_restless`. Clocks are the lowest of all processes. First calls are medians over the
     processes with the same state of the compile cache; in the state unknown the cache was not empty, but hits were not
     counted. Lists are
-    empty if a list was recorded and is empty, None if none was recorded.
+    empty if a list was recorded and is empty, None if none was recorded. ``counted_kernels`` to ``limiters_agree``: see
+    `measured.trust_columns`.
     """
 
     run: str
@@ -73,6 +75,10 @@ class Trust:
     first_call_unknown_us: float | None = None
     flush_l2: bool | None = None
     forward_timer: str | None = None
+    counted_kernels: int | None = None
+    bytes_ratio: float | None = None
+    limiters_compared: int | None = None
+    limiters_agree: int | None = None
 
 
 SCHEMA = schema_of(Trust)
@@ -131,6 +137,7 @@ def trust_of(facts: CaseFacts, clock: Clock) -> Trust:
         first_call_unknown_us=_first_call(merged, "unknown"),
         flush_l2=_first(process.flush_l2 for process in merged),
         forward_timer=_first(process.forward_timer for process in merged),
+        **trust_columns(facts.counters),
     )
 
 

@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-TABLES = ("case", "ranges", "activities", "calls", "ops", "kernels")
+TABLES = ("case", "ranges", "activities", "calls", "ops", "kernels", "ncu")
 STAMP = "tables.json"
 
 

@@ -18,6 +18,7 @@ from kernelbook.config.loading import NO_FIGURE, CaseSpec, Config, RunSpec, is_t
 from kernelbook.config.names import is_usable
 from kernelbook.containers.images import Image, image_of, runtime, stamp_of
 from kernelbook.containers.launching import start_arguments
+from kernelbook.counters import counters_beside
 from kernelbook.plan.earlier import previous, read_object
 from kernelbook.plan.published import published_error
 from kernelbook.plan.surroundings import driver_loaded, gpu, host_build, variables
@@ -127,6 +128,13 @@ class Plan:
             return tuple(self.source_of(spec) / file for file in self._recorded(run, case, process).files)
         return (self.results / run / case / str(process) / MEASUREMENT,)
 
+    def counters_of(self, run: str, case: str, process: int | str) -> tuple[Path, ...]:
+        """Counters of Nsight Compute that lie beside a recorded trace and that no measurement.json names."""
+        first = self.root / self.measurement_of(run, case, process)
+        trace = first.with_name("trace.json.gz") if first.name == MEASUREMENT else first
+        found = counters_beside(trace)
+        return (self.measurement_of(run, case, process).with_name(found.name),) if found else ()
+
     def measurement_of(self, run: str, case: str, process: int | str) -> Path:
         """The first of these files."""
         return self.files_of(run, case, process)[0]
@@ -142,9 +150,17 @@ class Plan:
         """The case as configured; for a bare trace with the warnings about its rank among the other files."""
         spec = dict(self.case_of(run, case).measurement)
         if self.config.run(run).kind != "recorded":
-            return spec
+            return spec | self._counters(run, case, process)
         warnings = [vars(warning) for warning in self._recorded(run, case, process).warnings]
         return spec | ({"warnings": warnings} if warnings else {})
+
+    def _counters(self, run: str, case: str, process: int | str) -> dict[str, Any]:
+        """The keys of the case file that ask for counters: one process of a case suffices."""
+        spec, of_case = self.config.run(run), self.case_of(run, case).counters
+        of_run = self.config.counters if spec.counters is None else spec.counters
+        if int(process) != 1 or not (of_run if of_case is None else of_case):
+            return {}
+        return {"counters": True} | ({"ncu": spec.ncu} if spec.ncu else {})
 
     def _retry(self, run: str, case: str, process: int | str) -> dict[str, str]:
         if self.config.run(run).kind == "recorded":
@@ -161,7 +177,7 @@ class Plan:
         spec = self.config.run(run)
         measured = {key: value for key, value in self.case_of(run, case).measurement.items() if key not in NO_FIGURE}
         found = {
-            "case": measured | self._retry(run, case, process),
+            "case": measured | self._retry(run, case, process) | self._counters(run, case, process),
             "files": self.code_digest(case),
             "device": self.device_of(run),
             "variables": variables(os.environ, spec.kind == "container"),
@@ -212,7 +228,8 @@ class Plan:
         """Arguments of `apptainer exec` beside the working folder, which Snakemake binds itself."""
         workloads = [case.measurement["workload"].partition(":")[0] for case in self.config.cases]
         own = [Path(os.path.normpath(self.root / file)).parent for file in workloads if file.endswith(".py")]
-        needed = [self.home / "scripts", *own]
+        ncu = [Path(run.ncu) for run in self.config.runs if run.ncu and os.path.isdir(run.ncu)]
+        needed = [self.home / "scripts", *own, *ncu]
         return start_arguments(path for path in needed if not path.is_relative_to(self.root))
 
     def _container_json(self, run: RunSpec) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import yaml
 from kernelbook.cases import Process
 from kernelbook.cases.records import meanings
 from kernelbook.config.loading import load_config
+from kernelbook.counters import KernelCounters
 from kernelbook.edition.collect import collect
 from kernelbook.extraction.process_tables import Origin, tables_of, write_tables
 from kernelbook.plan.plan_texts import plan_json
@@ -23,7 +24,7 @@ from kernelbook.reference.markdown import table
 RUNS = ("h200", "a100-series")
 CASES = ("mlp-eager", "mlp-compile", "attention-inplace-eager", "sdpa-math-eager", "ceiling-*")
 #: Tables whose columns are the fields of a dataclass that says what they mean.
-ROWS = {"cases": Process}
+ROWS = {"cases": Process, "counters": KernelCounters}
 TYPES = {"string": "text", "int64": "whole number", "double": "number", "bool": "true or false"}
 INTRO = """# Tables
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from kernelbook.cases import Activity, Call, CaseFacts
 from kernelbook.cases.comparability import Setting, refusal
+from kernelbook.counters import KernelCounters
 from kernelbook.edition.model import Edition
 from kernelbook.judge.cost_model import KernelCost
 from kernelbook.kernel_names import built_for, labels
@@ -19,7 +20,7 @@ from kernelbook.report.phrases import counts
 
 ACTIVITY = (
     *("name", "family", "category", "start", "duration", "device", "stream", "op", "path", "correlation", "launch"),
-    *("facts", "usual", "rate", "of_roof", "roof", "built_for", "sizes", "converts"),
+    *("facts", "usual", "rate", "of_roof", "roof", "built_for", "sizes", "converts", "counted"),
 )
 CALL = (
     *("depth", "parent", "category", "name", "start", "duration", "self", "kernels", "device_time", "correlation"),
@@ -151,10 +152,18 @@ def _activities(
     if forward is None:
         return []
     zero = forward.start_us or 0.0
-    return [
+    counted = {counters.position: _counted(counters) for counters in row.counters}
+    rows = (
         _activity(act, median.duration_us, zero, costs.get(act.position), built_for(act.decoded, capability), table)
         for act, median in zip(forward.activities, row.activities, strict=True)
-    ]
+    )
+    return [[*each, counted.get(act.position)] for each, act in zip(rows, forward.activities, strict=True)]
+
+
+def _counted(row: KernelCounters) -> list[Any]:
+    """The limiter, a sentence, and the shares of the peaks of SMs, tensor pipe, L2 and DRAM in percent."""
+    shares = (row.sm_percent, row.tensor_percent, row.l2_percent, row.dram_percent)
+    return [row.limiter or row.status, row.sentence or row.reason, [_round(share) for share in shares]]
 
 
 def _activity(

@@ -46,6 +46,7 @@ def summary(edition: Edition, created_utc: str) -> dict[str, Any]:
         "expectations": [asdict(row) for row in edition.judged],
         "findings": [{name: getattr(row, name) for name in FINDINGS.names} for row in edition.findings],
         "ceilings": [asdict(row) for row in edition.ceilings],
+        "counters": [asdict(row) for row in edition.counters],
         "trust": [asdict(row) for row in edition.trust],
         "sdpa_backends": [asdict(row) for row in edition.backends],
     }

@@ -11,7 +11,16 @@ import jinja2
 
 from kernelbook.edition.model import Edition
 from kernelbook.kernel_names import labels
-from kernelbook.report import case_views, findings_section, first_screen, listings, openings, phrases, trust_section
+from kernelbook.report import (
+    case_views,
+    counters_section,
+    findings_section,
+    first_screen,
+    listings,
+    openings,
+    phrases,
+    trust_section,
+)
 from kernelbook.report.families import family_of
 from kernelbook.text import formatting, units
 
@@ -73,7 +82,7 @@ def context(edition: Edition, created_utc: str) -> dict[str, Any]:
         "fast": edition.headline and edition.headline[1],
         "concerns": first_screen.concerns(edition),
         "warnings": partial(findings_section.warnings, edition),
-        "trust_statements": trust_section.statements(edition.trust),
+        "trust_statements": (*trust_section.statements(edition.trust), *counters_section.statements(edition.counters)),
         "ceiling_lines": partial(trust_section.ceiling_lines, edition.ceilings, edition.trust),
         "environment_rows": case_views.environment_rows(edition.runs),
         "troubled": first_screen.troubles(edition),

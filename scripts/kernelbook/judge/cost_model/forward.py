@@ -125,6 +125,9 @@ class ForwardCost:
     ``limiter_processes``: number of the ``processes`` that agree on whether the limiter is overhead.
 
     ``trade_off``: see `trade_off`; set by the caller that has the peers.
+
+    ``measured_bytes``: DRAM bytes of all its kernels by Nsight Compute, None unless all were joined;
+    ``measured_intensity``: ``flops`` over those.
     """
 
     run: str
@@ -146,6 +149,8 @@ class ForwardCost:
     times_floor_wall: float | None
     compute_type: str | None = None
     trade_off: str | None = None
+    measured_bytes: float | None = None
+    measured_intensity: float | None = None
 
     @property
     def limited_by(self) -> str:
@@ -176,6 +181,7 @@ def forward_cost(facts: CaseFacts, ceilings: Ceilings) -> ForwardCost:
     floor = longest if longest >= LEAST_ROOF_US else None
     limiter = _limiter(facts, compute_us, memory_us, kernels, ceilings)
     waiting = [bound == "launches" for bound in bounds_by_process(facts).values() if bound != "unknown"]
+    measured = _measured_bytes(facts)
     traffic = sum(cost.bytes for cost in kernels) if _complete(facts, kernels) else None
     return ForwardCost(
         run=facts.run,
@@ -196,7 +202,21 @@ def forward_cost(facts: CaseFacts, ceilings: Ceilings) -> ForwardCost:
         times_floor=time_us / floor if floor and time_us else None,
         times_floor_wall=facts.forward_time_us / floor if floor and facts.forward_time_us else None,
         compute_type=kind if flops else None,
+        measured_bytes=measured,
+        measured_intensity=flops / measured if flops and measured else None,
     )
+
+
+def _measured_bytes(facts: CaseFacts) -> float | None:
+    """DRAM bytes of all kernels, and of memsets their size; None with a memcpy or a kernel that was not measured."""
+    total = 0.0
+    for activity in facts.activities:
+        row = facts.measured.get(activity.position)
+        bytes_of = row.dram_bytes if row else activity.bytes if activity.category == "memset" else None
+        if bytes_of is None:
+            return None
+        total += bytes_of
+    return total if facts.measured else None
 
 
 def _share(rate: float | None, best: float | None) -> float | None:

@@ -22,7 +22,8 @@ class KernelCost:
     what it achieved over the lesser of the compute ceiling and intensity x the ceiling of its traffic: that of memory,
     or of the L2 cache for bytes that fit there and moved faster than memory can. Both are None above 1.05, and where
     the roof is below what any kernel takes; share_of_roof also for a product in a type without a compute ceiling.
-    ``roof``: one of `roof.SIDES`, the lowest one. ``least_us``: the time at that ceiling.
+    ``roof``: one of `roof.SIDES`, the lowest one. ``least_us``: the time at that ceiling. ``dram_bytes``: what Nsight
+    Compute measured of the kernel; ``measured_intensity``: FLOPs over those.
     """
 
     position: int
@@ -38,11 +39,17 @@ class KernelCost:
     share_of_roof: float | None
     roof: str | None
     least_us: float | None
+    dram_bytes: float | None = None
+    measured_intensity: float | None = None
 
 
 def kernel_costs(facts: CaseFacts, ceilings: Ceilings | None = None) -> list[KernelCost]:
     """The kernels and memcpys of the representative forward with known traffic, in order of position."""
-    return [_cost(activity, traffic, ceilings or Ceilings()) for activity, traffic in _with_traffic(facts)]
+    measured = {position: row.dram_bytes for position, row in facts.measured.items()}
+    return [
+        _cost(activity, traffic, ceilings or Ceilings(), measured.get(activity.position))
+        for activity, traffic in _with_traffic(facts)
+    ]
 
 
 def _with_traffic(facts: CaseFacts) -> Iterator[tuple[Activity, Traffic]]:
@@ -76,7 +83,7 @@ def _whole(facts: CaseFacts) -> Traffic | None:
     return Traffic(least - facts.output_bytes, facts.output_bytes, useful_flops(facts), facts.dtype)
 
 
-def _cost(activity: Activity, traffic: Traffic, ceilings: Ceilings) -> KernelCost:
+def _cost(activity: Activity, traffic: Traffic, ceilings: Ceilings, dram_bytes: float | None) -> KernelCost:
     time_us = activity.duration_us
     moved, computed = per_second(traffic.bytes, time_us), per_second(traffic.flops, time_us)
     kind = compute_type(traffic.kind, activity.decoded) if traffic.flops else None
@@ -95,4 +102,6 @@ def _cost(activity: Activity, traffic: Traffic, ceilings: Ceilings) -> KernelCos
         share_of_roof=roof.share(time_us) if roof else None,
         roof=roof.side if roof else None,
         least_us=roof.time_us if roof else None,
+        dram_bytes=dram_bytes,
+        measured_intensity=traffic.flops / dram_bytes if traffic.flops and dram_bytes else None,
     )

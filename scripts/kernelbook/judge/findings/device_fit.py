@@ -152,16 +152,26 @@ def occupancy_gap(scene: Scene) -> Iterator[Finding]:
         return
     each = "; ".join(
         f"{k.label} opts in to {(k.shared_memory_bytes or 0) / 1024:.0f} KiB, and with its registers and block size "
-        f"{theoretical_occupancy(k, device):.1f} % is possible"
+        f"{theoretical_occupancy(k, device):.1f} % is possible{_achieved(scene, k)}"
         for k in kernels
     )
     text = (
         "Reported at 0 % occupancy because the profiler's estimate assumes at most 48 KiB of shared memory per "
         f"block, but {each}."
     )
-    remedy = "Use the theoretical occupancy, or measure the achieved occupancy with Nsight Compute."
+    remedy = "Use the theoretical occupancy, or measure the achieved occupancy with Nsight Compute (counters: true)."
+    if all(_achieved(scene, k) for k in kernels):
+        remedy = "Use the achieved occupancy, which Nsight Compute measured."
     libraries = ", ".join(dict.fromkeys(k.decoded.library for k in kernels))
     yield note("occupancy-gap", _resources(kernels), remedy, text, positions(kernels), theme="", subject=libraries)
+
+
+def _achieved(scene: Scene, kernel: Activity) -> str:
+    """What Nsight Compute measured of the kernel; empty where it did not."""
+    counted = scene.facts.measured.get(kernel.position)
+    if counted is None or counted.occupancy_percent is None:
+        return ""
+    return f" and {counted.occupancy_percent:.1f} % achieved (measured by Nsight Compute)"
 
 
 def _is_gap(kernel: Activity) -> bool:

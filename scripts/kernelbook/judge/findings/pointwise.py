@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kernelbook.cases import Activity, CaseFacts
+from kernelbook.counters import KernelCounters
 from kernelbook.judge.cost_model import Ceilings, KernelCost, kernel_costs
 from kernelbook.judge.findings.attention_backends import MATH, fused_backend
 from kernelbook.judge.findings.copies import converts
@@ -41,11 +42,13 @@ def slow_pointwise(scene: Scene) -> Iterator[Finding]:
         weighs = (part(cost.time_us, whole) or 0.0) > LEAST_SHARE
         if share is None or share >= SLOW_BELOW or not weighs or kernel.family not in POINTWISE + ROWWISE:
             continue
+        counted = scene.facts.measured.get(cost.position)
+        if counted and (counted.dram_percent or 0.0) >= 100 * SLOW_BELOW:  # DRAM is busy with more than these bytes
+            continue
         saved = cost.time_us * (1 - share)
         text = (
-            f"{kernel.label} moves {significant(cost.bytes / 2**20)} MiB in {duration(cost.time_us)}: "
-            f"{significant(cost.gb_per_s or 0.0)} GB/s, {percent(share)} of the measured copy ceiling."
-            f"{_swifter(scene, cost, ROWWISE if kernel.family in ROWWISE else POINTWISE)}"
+            f"{kernel.label} moves {_moved(cost, counted)} of the measured copy ceiling."
+            f"{_swifter(scene, cost, ROWWISE if kernel.family in ROWWISE else POINTWISE)}{_limit(counted)}"
         )
         evidence = f"{kernel.label}, {cost.op or 'no op'}: {cost.bytes} bytes in {duration(cost.time_us)}"
         of_whole, remedy, where = part(saved, whole), _remedy(scene, kernel), (cost.position,)
@@ -64,6 +67,23 @@ def slow_pointwise(scene: Scene) -> Iterator[Finding]:
             theme=f"{kernel.name} {cost.bytes}",
             subject=duration(cost.time_us),
         )
+
+
+def _limit(counted: KernelCounters | None) -> str:
+    """The measured limiter, as a sentence of its own."""
+    return f" {counted.sentence}" if counted and counted.sentence else ""
+
+
+def _moved(cost: KernelCost, counted: KernelCounters | None) -> str:
+    """Bytes, time, rate and share of a copy: measured ones where Nsight Compute has them, else those of the tensors."""
+    mib, gb_per_s, share = cost.bytes / 2**20, cost.gb_per_s or 0.0, cost.share_of_memory or 0.0
+    source = ""
+    if counted and counted.dram_bytes is not None:
+        source = f" of DRAM traffic (measured by Nsight Compute; {significant(mib)} MiB by its tensors)"
+        ratio = counted.dram_bytes / cost.bytes
+        mib, gb_per_s, share = mib * ratio, gb_per_s * ratio, share * ratio
+    size = f"{significant(mib)} MiB{source}"
+    return f"{size} in {duration(cost.time_us)}: {significant(gb_per_s)} GB/s, {percent(share)}"
 
 
 def _swifter(scene: Scene, cost: KernelCost, families: Sequence[str]) -> str:

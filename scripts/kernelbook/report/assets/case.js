@@ -31,10 +31,32 @@ const KERNEL_COLUMNS = [
   column("grid, block", grid),
 ];
 
+// What Nsight Compute measured of a kernel: its limiter, which unfolds to the shares of the peaks.
+const PEAKS = ["SM", "tensor", "L2", "DRAM"];
+const peak = (name, share) =>
+  missing(share)
+    ? []
+    : h(
+        "div",
+        {},
+        h("span", { class: "muted" }, name),
+        h("meter", { min: 0, max: 100, value: share, "aria-label": name }),
+        `${Math.round(share)} %`,
+      );
+function counted(act) {
+  if (!act.counted) return h("td", { "data-v": "" });
+  const [limiter, sentence, shares] = act.counted;
+  const bars = PEAKS.map((name, place) => peak(name, shares[place]));
+  const body = h("div", { class: "peaks" }, bars, h("p", {}, visible(sentence ?? "")));
+  return h("td", { "data-v": limiter }, h("details", {}, h("summary", {}, limiter), body));
+}
+const COUNTED = column("by counters", counted);
+
 function kernelTable(cell) {
   const rows = cell.activities.map((act) => ({ ...act, anchor: `${cell.anchor}~k${act.position}` }));
   const name = `kernels-${cell.run}-${cell.case}`;
-  return makeTable(name, "Kernels of one forward", KERNEL_COLUMNS, rows, ({ anchor }) => ({ id: anchor }));
+  const columns = cell.activities.some((act) => act.counted) ? [...KERNEL_COLUMNS, COUNTED] : KERNEL_COLUMNS;
+  return makeTable(name, "Kernels of one forward", columns, rows, ({ anchor }) => ({ id: anchor }));
 }
 
 const opCell = ({ name }) => h("td", { class: "mono", title: name }, h("span", { "data-copy": name }, clip(name, 90)));

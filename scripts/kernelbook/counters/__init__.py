@@ -1,0 +1,25 @@
+"""What Nsight Compute measured inside each kernel, beside what torch.profiler recorded of it.
+
+In: the raw page of a report as CSV, and the kernels of a case's representative forward. Out: `KernelCounters`, one for
+each kernel, joined to it or with the reason why not; and what limits the kernel, by Nsight's own rule.
+"""
+
+from __future__ import annotations
+
+from kernelbook.counters.files import CountersError, counters_beside, read_counters
+from kernelbook.counters.join import join
+from kernelbook.counters.kernel import JOINED, NOT_JOINED, REFUSED, Figures, KernelCounters, Profiled, Stall
+
+__all__ = [
+    "JOINED",
+    "NOT_JOINED",
+    "REFUSED",
+    "CountersError",
+    "Figures",
+    "KernelCounters",
+    "Profiled",
+    "Stall",
+    "counters_beside",
+    "join",
+    "read_counters",
+]

@@ -1,0 +1,114 @@
+"""The kernels of a forward beside those of a report of ncu: the n-th of one is the n-th of the other, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Protocol
+
+from kernelbook.counters.kernel import APART_FROM, JOINED, NOT_JOINED, REFUSED, Figures, KernelCounters, Profiled
+from kernelbook.counters.limiter import limiter_of, sentence_of
+from kernelbook.counters.names import function_name, same_kernel
+
+MEASURE_AGAIN = "measure the case again with counters"
+
+
+class Kernel(Protocol):
+    """What is needed of a kernel of the trace."""
+
+    @property
+    def position(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def duration_us(self) -> float: ...
+    @property
+    def start_us(self) -> float | None: ...
+    @property
+    def correlation(self) -> int | None: ...
+    @property
+    def grid(self) -> tuple[int, ...] | None: ...
+    @property
+    def block(self) -> tuple[int, ...] | None: ...
+
+
+def join(run: str, case: str, kernels: Sequence[Kernel], report: Sequence[Profiled]) -> list[KernelCounters]:
+    """A row for each kernel of the forward, in the order of launches; one refused row where the report has a reason.
+
+    kernels: those of the representative forward, without memcpys and memsets, which ncu does not profile. Names and
+    launch shapes must agree. Where ncu saw more or fewer kernels than the trace, no row is joined, since a shift would
+    go unnoticed among kernels that are alike.
+    """
+    if not report:
+        return []
+    reason = next((row.reason for row in report if row.number is None), None)
+    if reason is None and not kernels:
+        reason = "the trace has no kernels to join the counters with: record it on the GPU with ProfilerActivity.CUDA"
+    seconds = report[0].seconds
+    if reason is not None:
+        return [KernelCounters(run=run, case=case, status=REFUSED, reason=reason, seconds=seconds)]
+    profiled = sorted(report, key=lambda row: row.number or 0)
+    only = set(profiled[0].functions)
+    ordered = sorted(kernels, key=_order)
+    chosen = [kernel for kernel in ordered if not only or function_name(kernel.name) in only]
+    wrong = None
+    if len(chosen) != len(profiled):
+        wrong = f"ncu saw {len(profiled)} kernels in the forward and the trace {len(chosen)}: {MEASURE_AGAIN}"
+    partners = iter(profiled)
+    rows = []
+    for kernel in ordered:
+        if only and function_name(kernel.name) not in only:
+            rows.append(_row(run, case, kernel, None, "not profiled, since the forward has too many kernels"))
+            continue
+        partner = next(partners, None)
+        reason = wrong or (_difference(kernel, partner, ordered) if partner else MEASURE_AGAIN)
+        rows.append(_row(run, case, kernel, None if reason else partner, reason))
+    return [replace(row, seconds=seconds) for row in rows]
+
+
+def _order(kernel: Kernel) -> tuple[int, float, int]:
+    """In order of launch; the kernels of one graph, which share a launch, by start."""
+    return (
+        -1 if kernel.correlation is None else kernel.correlation,
+        0.0 if kernel.start_us is None else kernel.start_us,
+        kernel.position,
+    )
+
+
+def _difference(kernel: Kernel, partner: Profiled, all_kernels: Sequence[Kernel]) -> str | None:
+    """Why the two are not one kernel; None where they are."""
+    if not same_kernel(kernel.name, partner.name):
+        elsewhere = any(same_kernel(other.name, partner.name) for other in all_kernels)
+        what = "kernels ran in another order" if elsewhere else "another kernel was chosen, as autotuning may"
+        seen = function_name(partner.name) or partner.name
+        return f"under ncu {what}: {seen[:120]} stands in this place: {MEASURE_AGAIN}"
+    for what, mine, theirs in (("grid", kernel.grid, partner.grid), ("block", kernel.block, partner.block)):
+        if not mine or not theirs:
+            return f"the {what} of the kernel is not known in both: {MEASURE_AGAIN}"
+        if tuple(mine) != tuple(theirs):
+            return f"its {what} was {theirs} under ncu and {tuple(mine)} in the trace: {MEASURE_AGAIN}"
+    return None
+
+
+def _row(run: str, case: str, kernel: Kernel, partner: Profiled | None, reason: str | None) -> KernelCounters:
+    figures = {field.name: getattr(partner, field.name) for field in fields(Figures)} if partner else {}
+    return KernelCounters(
+        run=run,
+        case=case,
+        position=kernel.position,
+        name=kernel.name,
+        status=JOINED if partner else NOT_JOINED,
+        reason=reason,
+        trace_duration_us=kernel.duration_us,
+        duration_note=_duration_note(kernel.duration_us, partner.duration_us) if partner else None,
+        limiter=limiter_of(partner) if partner else None,
+        sentence=sentence_of(partner) if partner else None,
+        **figures,
+    )
+
+
+def _duration_note(trace_us: float, ncu_us: float | None) -> str | None:
+    if not ncu_us or not trace_us or abs(ncu_us / trace_us - 1) <= APART_FROM:
+        return None
+    way = "longer" if ncu_us > trace_us else "shorter"
+    return f"{abs(ncu_us / trace_us - 1) * 100:.0f} % {way} under ncu, which flushes the caches; clocks differ too"

@@ -1,0 +1,130 @@
+"""One kernel as Nsight Compute measured it. Times are in µs, sizes in bytes, shares in percent of the GPU's peak."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+JOINED: Literal["joined"] = "joined"
+NOT_JOINED: Literal["not joined"] = "not joined"
+REFUSED: Literal["refused"] = "refused"
+#: Durations under ncu and in the trace that differ by more than this share get a note.
+APART_FROM = 0.1
+
+
+def doc(meaning: str) -> Meta:
+    """What a column means; `cases.records.doc`, which lies above this package, says the same."""
+    return Meta(description=meaning)
+
+
+@dataclass(frozen=True)
+class Stall:
+    """Why warps waited: the reason in ncu's word, and its share of the time between two instructions of a warp."""
+
+    reason: str
+    percent: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """What ncu measured of one kernel; None where it did not."""
+
+    duration_us: Annotated[
+        float | None, doc("Duration under ncu, which flushes the caches before each kernel and does not fix clocks.")
+    ] = None
+    dram_read_bytes: Annotated[float | None, doc("Bytes read from DRAM.")] = None
+    dram_write_bytes: Annotated[
+        float | None, doc("Bytes written to DRAM; what was still in the L2 cache at the kernel's end is not counted.")
+    ] = None
+    l2_bytes: Annotated[float | None, doc("Bytes that the L2 cache was asked for.")] = None
+    l2_hit_percent: Annotated[float | None, doc("Share of the L2 cache's sectors that were hits.")] = None
+    sm_percent: Annotated[float | None, doc("Compute throughput: the busiest part of the SMs, share of its peak.")] = (
+        None
+    )
+    memory_percent: Annotated[
+        float | None, doc("Memory throughput: the busiest of DRAM, L2 and L1, share of its peak.")
+    ] = None
+    dram_percent: Annotated[float | None, doc("DRAM's share of its peak.")] = None
+    l2_percent: Annotated[float | None, doc("The L2 cache's share of its peak.")] = None
+    l1_percent: Annotated[float | None, doc("The L1 caches' share of their peak, while they were active.")] = None
+    tensor_percent: Annotated[float | None, doc("Share of active cycles in which the tensor pipe was busy.")] = None
+    fp32_percent: Annotated[float | None, doc("The same of the fp32 pipe (FMA).")] = None
+    fp64_percent: Annotated[float | None, doc("The same of the fp64 pipe.")] = None
+    alu_percent: Annotated[float | None, doc("The same of the ALU pipe (integers, comparisons).")] = None
+    occupancy_percent: Annotated[float | None, doc("Achieved occupancy: active warps over the most that fit.")] = None
+    occupancy_bound_percent: Annotated[float | None, doc("Theoretical occupancy.")] = None
+    occupancy_limits: Annotated[
+        tuple[str, ...],
+        doc("What allows the fewest blocks on an SM: registers, shared memory, warps, blocks or barriers."),
+    ] = ()
+    registers_per_thread: Annotated[int | None, doc("Registers a thread.")] = None
+    local_bytes: Annotated[
+        float | None, doc("Bytes of local memory that were read and written: spilled registers and local arrays.")
+    ] = None
+    stalls: Annotated[tuple[Stall, ...], doc("The three largest reasons for which warps waited, largest first.")] = ()
+    waves: Annotated[float | None, doc("Blocks of the grid over the blocks that the GPU holds at once.")] = None
+
+    @property
+    def dram_bytes(self) -> float | None:
+        """Bytes between DRAM and the L2 cache, both ways."""
+        if self.dram_read_bytes is None or self.dram_write_bytes is None:
+            return None
+        return self.dram_read_bytes + self.dram_write_bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profiled(Figures):
+    """One kernel in a report of ncu, or, with a reason and no number, why there is no report.
+
+    number: place in the report, from 0. functions: those that alone were profiled; empty where all were. seconds: how
+    long the whole counter pass took.
+    """
+
+    number: int | None = None
+    name: str = ""
+    grid: tuple[int, ...] = ()
+    block: tuple[int, ...] = ()
+    functions: tuple[str, ...] = ()
+    reason: str | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelCounters(Figures):
+    """A row of the table `counters`: a kernel of a representative forward, or a case whose counters were refused."""
+
+    run: str
+    case: str
+    status: Annotated[
+        Literal["joined", "not joined", "refused"],
+        doc("joined; not joined (ncu saw another kernel in this place); refused (no counters of the case)."),
+    ]
+    position: Annotated[int | None, doc("Place in the forward, as in `activities`; null in a refused row.")] = None
+    name: Annotated[str | None, doc("Name as the trace has it.")] = None
+    reason: Annotated[str | None, doc("Why it was not joined or refused, and the remedy.")] = None
+    trace_duration_us: Annotated[float | None, doc("Duration in the trace, as `median_duration_us`.")] = None
+    duration_note: Annotated[str | None, doc("A word where the two durations differ by more than 10 %.")] = None
+    limiter: Annotated[
+        str | None,
+        doc("compute, memory, balanced, latency or grid, by the speed-of-light rule of Nsight Compute."),
+    ] = None
+    sentence: Annotated[str | None, doc("The limiter in a sentence.")] = None
+    modelled_bytes: Annotated[int | None, doc("Bytes by the cost model, as `bytes` of `costs`.")] = None
+    modelled_limiter: Annotated[str | None, doc("The roof of the cost model, as `roof` of `costs`.")] = None
+    agrees: Annotated[
+        bool | None,
+        doc("Whether the measured limiter and the model's roof are the same side; null of other limiters."),
+    ] = None
+    estimated_occupancy_percent: Annotated[
+        float | None, doc("Occupancy that registers, shared memory, block and grid allow, estimated from the trace.")
+    ] = None
+    seconds: Annotated[float | None, doc("Seconds that the case's counter pass took.")] = None
+    flops: Annotated[int | None, doc("Floating-point operations by the cost model.")] = None
+    intensity: Annotated[float | None, doc("Measured intensity: those FLOPs over the bytes of DRAM.")] = None
+
+    @property
+    def bytes_ratio(self) -> float | None:
+        """Modelled bytes over measured ones."""
+        return self.modelled_bytes / self.dram_bytes if self.modelled_bytes and self.dram_bytes else None

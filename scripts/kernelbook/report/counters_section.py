@@ -1,0 +1,85 @@
+"""What Nsight Compute measured, in sentences: the model's bytes and limiters against it, and refusals with remedies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import median
+
+from kernelbook.cases import label
+from kernelbook.counters import NOT_JOINED, REFUSED, KernelCounters
+from kernelbook.judge.measured import LEAST_US, compared
+from kernelbook.report.trust_section import Statement
+from kernelbook.text import formatting
+
+#: Written bytes below this share of the modelled ones were still in the L2 cache when the kernel ended.
+FEW_WRITTEN = 0.25
+
+
+def statements(rows: Sequence[KernelCounters]) -> tuple[Statement, ...]:
+    """Bytes, limiters, kernels that could not be joined, and refusals; nothing without counters."""
+    return (*_bytes(rows), *_limiters(rows), *_apart(rows), *_refused(rows))
+
+
+def _bytes(rows: Iterable[KernelCounters]) -> Iterable[Statement]:
+    found = compared(rows)
+    if not found:
+        return
+    ratios = [row.bytes_ratio or 1.0 for row in found]
+    worst = found[-1]
+    yield Statement(
+        "Modelled bytes over the DRAM bytes that Nsight Compute measured, of "
+        f"{formatting.plural(len(found), 'kernel')} over {LEAST_US:.0f} µs: median {median(ratios):.2f}, "
+        f"worst {worst.bytes_ratio:.2f} ({_kernel(worst)} in {worst.case}: {_why(worst)})"
+    )
+
+
+def _why(row: KernelCounters) -> str:
+    """Why modelled and measured bytes differ, as far as the counters show it."""
+    if (row.bytes_ratio or 1.0) < 1:
+        return "it read data again that the caches no longer held"
+    written = row.dram_write_bytes or 0.0
+    if written < FEW_WRITTEN * (row.modelled_bytes or 0):
+        return "what it wrote stayed in the L2 cache"
+    return "part of what it moved stayed in the L2 cache"
+
+
+def _limiters(rows: Iterable[KernelCounters]) -> Iterable[Statement]:
+    judged = [row for row in rows if row.agrees is not None]
+    if not judged:
+        return
+    other = [row for row in judged if not row.agrees]
+    text = (
+        f"In {len(judged) - len(other)} of {formatting.plural(len(judged), 'kernel')} the model’s roof is what limits"
+    )
+    text += " the kernel by the counters"
+    if not other:
+        yield Statement(text)
+        return
+    longest = max(other, key=lambda row: row.trace_duration_us or 0.0)
+    yield Statement(
+        f"{text}; the longest of the others is {_kernel(longest)} in {longest.case}, {longest.modelled_limiter} by the "
+        f"model and {longest.limiter} by the counters"
+    )
+
+
+def _apart(rows: Iterable[KernelCounters]) -> Iterable[Statement]:
+    apart = [row for row in rows if row.status == NOT_JOINED]
+    if apart:
+        cases = tuple(dict.fromkeys((row.case, "") for row in apart))
+        kernels = formatting.plural(len(apart), "kernel")
+        yield Statement(
+            f"{kernels} could not be joined to what ncu profiled (tables/counters.csv has the reasons)", cases
+        )
+
+
+def _refused(rows: Iterable[KernelCounters]) -> Iterable[Statement]:
+    cases: dict[str, list[tuple[str, str]]] = {}
+    for row in rows:
+        if row.status == REFUSED:
+            cases.setdefault(row.reason or "", []).append((row.case, ""))
+    for reason, refused in cases.items():
+        yield Statement(f"No counters: {formatting.clip(reason, 300)}", tuple(dict.fromkeys(refused)))
+
+
+def _kernel(row: KernelCounters) -> str:
+    return label("kernel", row.name or "")

@@ -1,0 +1,157 @@
+"""Figures of a report, counted by hand from what ncu printed on an H200; other units, other pages, damage."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+
+from kernelbook.counters import CountersError, Stall, counters_beside, read_counters
+from kernelbook.counters.limiter import limiter_of, sentence_of
+from kernelbook.counters.report_csv import parse
+from tests.counters.made_report import ATTENTION, PEAK, report
+
+
+def test_figures_of_in_place_attention():
+    """masked_fill: 224,424,960 bytes read and 243,772,672 written in 345,056 ns, at 28.20 % of DRAM's peak."""
+    qk, mul, mask, softmax, _ = parse(report())
+    assert (mask.dram_read_bytes, mask.dram_write_bytes, mask.dram_bytes) == (224_424_960, 243_772_672, 468_197_632)
+    assert mask.duration_us == pytest.approx(345.056)
+    assert (mask.sm_percent, mask.dram_percent, mask.memory_percent) == (61.54, 28.20, 28.20)
+    assert (mask.grid, mask.block) == ((262144, 1, 1), (128, 1, 1))
+    assert [limiter_of(kernel) for kernel in (qk, mul, mask, softmax)] == ["memory", "memory", "compute", "compute"]
+    assert sentence_of(mul) == "Memory is the limit: DRAM at 86 % of its peak, the SMs at 18 %."
+    assert sentence_of(softmax) == "Instructions are the limit: the SMs at 83 % of their peak, DRAM at 38 %."
+
+
+def test_what_a_report_lacks_is_not_known():
+    kernel = parse(report())[0]
+    assert (kernel.l2_bytes, kernel.l2_hit_percent, kernel.waves, kernel.local_bytes) == (None, None, None, None)
+    assert (kernel.tensor_percent, kernel.occupancy_percent, kernel.registers_per_thread) == (None, None, None)
+    assert (kernel.stalls, kernel.occupancy_limits) == ((), ())
+
+
+def test_units_are_scaled():
+    text = report(ATTENTION[:1], units={"gpu__time_duration.sum": "us", "dram__bytes_read.sum": "Mbyte"})
+    kernel = parse(text.replace("33,621,248", "33.62").replace("84,832", "84.83"))[0]
+    assert kernel.dram_read_bytes == pytest.approx(33.62e6)
+    assert kernel.duration_us == pytest.approx(84.83)
+
+
+STALLS = {"long_scoreboard": 8.60, "wait": 1.52, "gmma": 1.11, "selected": 1.00, "barrier": 0.59, "misc": 0.18}
+
+
+def test_the_three_largest_stalls():
+    """Sum 13.00 with the issuing cycle: 8.60 is 66.15 %, 1.52 is 11.69 %, 1.11 is 8.54 %."""
+    more = {
+        f"smsp__average_warps_issue_stalled_{name}_per_issue_active.ratio": [value] for name, value in STALLS.items()
+    }
+    stalls = parse(report(ATTENTION[:1], more))[0].stalls
+    assert [stall.reason for stall in stalls] == ["long_scoreboard", "wait", "gmma"]
+    assert [stall.percent for stall in stalls] == pytest.approx([66.1538, 11.6923, 8.5385], abs=1e-3)
+    assert isinstance(stalls[0], Stall)
+
+
+def test_occupancy_spills_and_tensor_pipe():
+    more = {
+        "launch__occupancy_limit_registers": [1],
+        "launch__occupancy_limit_shared_mem": [1],
+        "launch__occupancy_limit_warps": [5],
+        "launch__occupancy_limit_blocks": [32],
+        "l1tex__t_bytes_pipe_lsu_mem_local_op_ld.sum": ["1,000"],
+        "l1tex__t_bytes_pipe_lsu_mem_local_op_st.sum": ["24"],
+        "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active": [22.94],
+        "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active": [0.71],
+        "sm__warps_active.avg.pct_of_peak_sustained_active": [14.58],
+        "launch__waves_per_multiprocessor": [1],
+    }
+    kernel = parse(report(ATTENTION[:1], more, {name: "byte" for name in more if "t_bytes" in name}))[0]
+    assert kernel.occupancy_limits == ("registers", "shared memory")
+    assert kernel.local_bytes == 1024
+    assert kernel.tensor_percent == 22.94
+    assert (kernel.occupancy_percent, kernel.waves) == (14.58, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("sm", "memory", "waves", "limiter"),
+    [
+        (85, 20, 9, "compute"),
+        (20, 85, 9, "memory"),
+        (81, 84, 9, "memory"),
+        (70, 65, 9, "balanced"),
+        (70, 60, 9, "compute"),
+        (55, 65, 9, "memory"),
+        (59.9, 59.9, 9, "latency"),
+        (10, 10, 0.5, "grid"),
+        (10, 10, 1, "latency"),
+    ],
+)
+def test_the_rule_of_nsight(sm, memory, waves, limiter):
+    row = (*ATTENTION[0][:6], sm, memory)
+    assert limiter_of(parse(report([row], {"launch__waves_per_multiprocessor": [waves]}))[0]) == limiter
+
+
+@pytest.mark.parametrize("value", ["n/a", "", "nan", "inf", "(!) not available"])
+def test_a_value_that_is_no_number_is_not_known(value):
+    more = {"lts__t_sector_hit_rate.pct": [value], "launch__registers_per_thread": [value]}
+    kernel = parse(report(ATTENTION[:1], more))[0]
+    assert (kernel.l2_hit_percent, kernel.registers_per_thread) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "fact"),
+    [
+        ("", "no table of kernels"),
+        ("==ERROR== ERR_NVGPUCTRPERM\n", "no table of kernels"),
+        ('"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n"0","k","a","b","c"\n', "not the raw page"),
+        ('"ID","Other"\n"0","k"\n', "not the raw page"),
+        (report(()), "holds no kernel"),
+    ],
+)
+def test_what_is_no_raw_page_is_refused(text, fact):
+    with pytest.raises(CountersError, match=f"{fact}.*--csv --page raw"):
+        parse(text)
+
+
+def test_counters_beside_a_trace(tmp_path: Path):
+    trace = tmp_path / "trace.json.gz"
+    trace.write_bytes(b"")
+    assert counters_beside(trace) is None
+    (tmp_path / "ncu.csv").write_text(report())
+    assert counters_beside(trace) == tmp_path / "ncu.csv"
+    (tmp_path / "shapes.json.gz").write_bytes(b"")
+    assert counters_beside(trace) == tmp_path / "ncu.csv"
+    (tmp_path / "other.json").write_bytes(b"")  # now nobody knows whose ncu.csv is
+    assert counters_beside(trace) is None
+    (tmp_path / "trace.ncu.csv.gz").write_bytes(gzip.compress(report().encode()))
+    assert counters_beside(trace) == tmp_path / "trace.ncu.csv.gz"
+    assert len(read_counters(tmp_path / "trace.ncu.csv.gz")) == 5
+
+
+def test_damaged_files_are_refused(tmp_path: Path):
+    (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(report().encode())[:200])
+    (tmp_path / "no.csv.gz").write_bytes(b"not packed")
+    (tmp_path / "binary.csv").write_bytes(bytes(range(256)))
+    for name in ("cut.csv.gz", "no.csv.gz", "binary.csv", "missing.csv"):
+        with pytest.raises(CountersError, match=name):
+            read_counters(tmp_path / name)
+
+
+def test_a_report_is_converted_by_the_ncu_of_this_machine(tmp_path: Path, monkeypatch):
+    file = tmp_path / "own.ncu-rep"
+    file.write_bytes(b"NVR")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(CountersError, match=r"no ncu here.*ncu --import own\.ncu-rep --csv --page raw"):
+        read_counters(file)
+    program = tmp_path / "ncu"
+    (tmp_path / "page.csv").write_text(report())
+    program.write_text(f"#!/bin/sh\ncat '{tmp_path}/page.csv'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", os.pathsep.join([str(tmp_path), "/usr/bin", "/bin"]))
+    assert len(read_counters(file)) == 5
+
+
+def test_the_columns_are_those_of_the_share_of_the_peak():
+    assert "sm__throughput" + PEAK in report()
