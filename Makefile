@@ -21,7 +21,7 @@ PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 NOT_REACHED := the packages of requirements.txt could not be found: is there a network? Behind a proxy set https_proxy; \
 from a mirror set PIP_INDEX_URL=URL; from a folder of wheels set PIP_FIND_LINKS=FOLDER and PIP_NO_INDEX=1
 
-.PHONY: setup setup-dev report test lint format example bench fuzz nightly clean
+.PHONY: setup setup-dev report compare test lint format example bench fuzz nightly clean
 
 setup: $(VENV)/.workflow $(VENV)/.torch
 setup-dev: setup $(VENV)/.dev
@@ -64,6 +64,11 @@ report: setup
 
 nightly: setup
 	$(PY) scripts/nightly.py --cores $(CORES) $(ARGS)
+
+# make compare A=main B=. ARGS='--cases my-block': see docs/how-to/compare.md
+compare: setup
+	$(if $(and $(A),$(B)),,echo "make: say what to compare: make compare A=main B=." >&2; exit 1)
+	$(PY) scripts/compare.py '$(A)' '$(B)' $(ARGS)
 
 # one worker runs all tests of a file, which share what is expensive to make; files start in the order of tests/conftest.py
 test: setup-dev

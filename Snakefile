@@ -27,6 +27,7 @@ include: "workflow/rules/extract.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/history.smk"
 include: "workflow/rules/publish.smk"
+include: "workflow/rules/compare.smk"
 
 
 rule report:

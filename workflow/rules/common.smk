@@ -86,9 +86,11 @@ def night_settings(section, key=None):
 
 
 def exit_status():
-    """How the workflow ends: as the night was judged, or 4 where a report lost a whole run."""
+    """How the workflow ends: as a night or a comparison was judged, or 4 where a report lost a whole run."""
     targets = set(workflow.dag_settings.targets)
     nightly = "nightly" in targets
+    if "compare" in targets:
+        return json.loads(Path(COMPARED, "compare.json").read_text(encoding="utf-8"))["exit_status"]
     if (nightly and FINISHED_BEFORE) or (not nightly and targets & {"publish", "pull_images"}):
         return 0
     night = ["--night", f"{NIGHT}/changes.json"] if nightly else []

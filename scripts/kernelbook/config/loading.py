@@ -98,6 +98,7 @@ class Config:
     cases: tuple[CaseSpec, ...]
     report: Mapping[str, Any]
     nights: Mapping[str, Any] = field(default_factory=dict)
+    compare: Mapping[str, Any] = field(default_factory=dict)
     only_cases: tuple[str, ...] = ()
     case_names: frozenset[str] = frozenset()
     source: Callable[[str], str] = field(default=str, repr=False, compare=False)
@@ -209,6 +210,7 @@ def _typed(settings: Mapping[str, Any]) -> Config:
         report={"title": "Kernelbook", "headline": [], "baseline_run": ""} | settings.get("report", {}),
         only_cases=only,
         case_names=frozenset(case.name for case in cases),
+        compare=settings.get("compare", {}),
         nights={key: settings[key] for key in ("history", "schedule", "publish") if key in settings},
     )
 

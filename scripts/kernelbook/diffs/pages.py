@@ -46,15 +46,22 @@ def markdown(diff: Diff) -> str:
     lines = [f"# {formatting.markdown(_title(diff))}", ""]
     lines += [f"- {letter}: {formatting.code(source, 400)}" for letter, source in (("A", diff.a), ("B", diff.b))]
     lines += [f"- {formatting.markdown(line)}" for line in _notes(diff)]
+    return "\n".join(lines) + "\n\n" + sections(diff)
+
+
+def sections(diff: Diff) -> str:
+    """An overview of several comparisons, and each comparison, as Markdown."""
+    lines: list[str] = []
     if len(diff.comparisons) > 1:
-        lines += ["", table.markdown(listings.overview(diff))]
+        lines += [table.markdown(listings.overview(diff)), ""]
     for comparison in diff.comparisons:
-        lines += ["", f"## {formatting.markdown(listings.title(comparison))}", ""]
-        lines.append(formatting.markdown(f"{listings.verdict(comparison)}."))
-        lines += [f"- {formatting.markdown(sentence)}" for sentence in ("", *comparison.sentences) if sentence]
+        lines += [f"## {formatting.markdown(listings.title(comparison))}", ""]
+        lines += [formatting.markdown(f"{listings.verdict(comparison)}."), ""]
+        lines += [f"- {formatting.markdown(sentence)}" for sentence in comparison.sentences]
         for each in listings.tables(comparison):
             lines += ["", f"**{formatting.markdown(each.caption)}**", "", table.markdown(each)]
-    return "\n".join(lines) + "\n"
+        lines.append("")
+    return "\n".join(lines)
 
 
 def html(diff: Diff) -> str:

@@ -1,0 +1,96 @@
+"""A comparison as text, Markdown and JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from kernelbook.compare.result import CaseResult, Result
+from kernelbook.diffs import pages
+from kernelbook.diffs.as_json import as_json as diff_json
+from kernelbook.report import table
+from kernelbook.text import formatting
+
+SCHEMA = 1
+RESULT, REPORT = "compare.json", "compare.md"
+
+
+def as_json(result: Result) -> dict[str, Any]:
+    """The whole result; compare.schema.json describes it. `diff` is the object of `kernelbook diff --json`."""
+    return {
+        "schema": SCHEMA,
+        "a": {"text": result.a.text, "kind": result.a.kind, "commit": result.a.commit},
+        "b": {"text": result.b.text, "kind": result.b.kind, "commit": result.b.commit},
+        "precision": asdict(result.precision),
+        "fail_on": list(result.fail_on),
+        "seconds": round(result.seconds, 1),
+        "seed": result.seed,
+        "exit_status": result.exit_status,
+        "cases": [
+            {
+                "case": case.case,
+                "verdict": case.verdict,
+                "ratio": asdict(case.ratio) if case.ratio else None,
+                "changes": list(case.changes),
+                "reasons": list(case.reasons),
+            }
+            for case in result.cases
+        ],
+        "diff": diff_json(result.diff) if result.diff else None,
+    }
+
+
+def verdicts(result: Result) -> table.Table:
+    """A row for each case."""
+    columns: list[table.TableColumn[CaseResult]] = [
+        table.words("case", lambda case: case.case),
+        table.words("B against A", lambda case: case.verdict),
+        table.figure("B / A", lambda case: case.ratio and case.ratio.ratio, lambda value: f"{value:.3f}"),
+        table.figure("from", lambda case: case.ratio and case.ratio.low, lambda value: f"{value:.3f}"),
+        table.figure("to", lambda case: case.ratio and case.ratio.high, lambda value: f"{value:.3f}"),
+        table.figure("rounds", lambda case: case.ratio and case.ratio.rounds),
+        table.words("other", _others),
+    ]
+    return table.table("verdicts", "Forward time of B against A", columns, result.cases)
+
+
+def _others(case: CaseResult) -> str | None:
+    """What differs beside the time, and why a side was not measured."""
+    exact = [change for change in case.changes if change != case.verdict]
+    return "; ".join([*exact, *case.reasons]) or None
+
+
+def markdown(result: Result) -> str:
+    """The result as Markdown: verdicts, how they were got, and the comparison of each case."""
+    confidence = f"{100 * result.precision.confidence:g} %"
+    lines = [
+        f"# {formatting.markdown(f'{result.b.text} against {result.a.text}')}",
+        "",
+        *(f"- {each.side}: {each.kind} {formatting.code(each.text, 400)}" for each in (result.a, result.b)),
+        f"- Measured in turns, one process of each side a round, in random order; {result.seconds:.0f} s in all.",
+        f"- Intervals of {confidence} of the ratio of process medians, paired by round (Hodges and Lehmann; Wilcoxon).",
+        f"- A change of time counts from {100 * result.precision.least:g} % on.",
+        "",
+        table.markdown(verdicts(result)),
+        "",
+    ]
+    return "\n".join(map(str, lines)) + ("\n" + pages.sections(result.diff) if result.diff else "")
+
+
+def text(result: Result) -> str:
+    """The verdicts, a line for each case."""
+    lines = [f"{each.side}  {each.kind} {each.text}" for each in (result.a, result.b)]
+    lines += [f"{case.case}: {case.text}" for case in result.cases]
+    for comparison in result.diff.comparisons if result.diff else ():
+        lines += [f"{comparison.a.case}: {sentence}" for sentence in comparison.sentences]
+    return "\n".join(map(formatting.visible, lines))
+
+
+def write(result: Result, folder: Path) -> None:
+    """Write compare.json and compare.md. Raises OSError where the folder cannot be written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = json.dumps(as_json(result), indent=1, allow_nan=False)
+    (folder / RESULT).write_text(made + "\n", encoding="utf-8")
+    (folder / REPORT).write_text(markdown(result), encoding="utf-8")

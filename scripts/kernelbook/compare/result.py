@@ -1,0 +1,108 @@
+"""The verdicts of a comparison: times by the paired ratio, everything else by the comparison of `kernelbook diff`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from kernelbook.compare.session import Turns, ends
+from kernelbook.compare.subjects import Subject
+from kernelbook.diffs.model import Diff
+from kernelbook.judge.comparisons import Comparison
+from kernelbook.judge.paired import PairedRatio, Precision
+from kernelbook.judge.votes import FASTER, SLOWER
+
+KERNELS, MEMORY, OPS = "kernels", "memory", "ops"
+CHANGES = (SLOWER, FASTER, KERNELS, MEMORY, OPS)
+#: Changes that end a comparison with status 3 if nothing else is asked for; ops differ between any two torch versions.
+DEFAULT_CHANGES = (SLOWER, FASTER, KERNELS, MEMORY)
+FAILED, UNSUPPORTED = "failed", "unsupported"
+#: Peak memory counts as changed from this share on: allocators round.
+MEMORY_FROM = 0.01
+NO_CHANGE, CHANGED, FAILURE, BOTH = 0, 3, 4, 5
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """One case. verdict: slower, faster, no difference or undecided, of b against a; failed or unsupported.
+
+    reasons: why it could not be measured. changes: CHANGES that were found. comparison: None where a side has no
+    measurement.
+    """
+
+    case: str
+    verdict: str
+    ratio: PairedRatio | None
+    changes: tuple[str, ...]
+    reasons: tuple[str, ...] = ()
+    comparison: Comparison | None = None
+
+    @property
+    def text(self) -> str:
+        """The verdict in one line: `1.052 x (1.031 to 1.070): slower; kernels`."""
+        more = "".join(f"; other {change}" for change in self.changes if change not in (SLOWER, FASTER))
+        if self.reasons:
+            return f"{'; '.join(self.reasons)}{more}"
+        if self.ratio is None or self.ratio.low is None or self.ratio.high is None:
+            ratio = f"{self.ratio.ratio:.3f} x, " if self.ratio else ""
+            return f"{ratio}too few rounds for an interval: {self.verdict}{more}"
+        span = f"{self.ratio.low:.3f} to {self.ratio.high:.3f}"
+        return f"{self.ratio.ratio:.3f} x ({span}): {self.verdict}{more}"
+
+
+@dataclass(frozen=True)
+class Result:
+    """The whole comparison. fail_on: the changes that set the exit status. seconds: how long it took."""
+
+    a: Subject
+    b: Subject
+    cases: tuple[CaseResult, ...]
+    diff: Diff | None
+    precision: Precision
+    fail_on: tuple[str, ...] = DEFAULT_CHANGES
+    seconds: float = 0.0
+    seed: int = 0
+
+    @property
+    def exit_status(self) -> int:
+        """0 no change shown, 3 a change of `fail_on`, 4 a case failed, 5 both."""
+        changed = any(set(case.changes) & set(self.fail_on) for case in self.cases)
+        failed = any(case.verdict == FAILED for case in self.cases)
+        return {(False, False): NO_CHANGE, (True, False): CHANGED, (False, True): FAILURE, (True, True): BOTH}[
+            changed, failed
+        ]
+
+
+def results(turns: Iterable[Turns], comparisons: Sequence[Comparison], precision: Precision) -> tuple[CaseResult, ...]:
+    """A result for each case, in the order of the rounds."""
+    by_case = {comparison.a.case: comparison for comparison in comparisons}
+    return tuple(_result(each, by_case.get(each.case), precision) for each in turns)
+
+
+def _result(turns: Turns, comparison: Comparison | None, precision: Precision) -> CaseResult:
+    ratio = turns.ratio(precision)
+    verdict = ratio.verdict(precision) if ratio else FAILED
+    changes = [verdict] if verdict in (SLOWER, FASTER) else []
+    if turns.ended:
+        states = {each.status for each in turns.ended.values()}
+        verdict = UNSUPPORTED if states == {UNSUPPORTED} else FAILED
+        changes = []
+    if comparison is not None and not turns.ended:
+        changes += exact_changes(comparison)
+    return CaseResult(turns.case, verdict, ratio, tuple(changes), tuple(ends(turns)), comparison)
+
+
+def exact_changes(comparison: Comparison) -> list[str]:
+    """Which of kernels, memory and ops differ; kernels stand for all device activities."""
+    memory = next((each for each in comparison.figures if each.name == "peak_memory_bytes"), None)
+    found = {
+        KERNELS: comparison.same_work is False,
+        MEMORY: memory is not None and memory.ratio is not None and abs(memory.ratio - 1) >= MEMORY_FROM,
+        OPS: bool(comparison.op_steps),
+    }
+    return [change for change, differs in found.items() if differs]
+
+
+def unknown_changes(names: Collection[str]) -> list[str]:
+    """Names that are no CHANGES."""
+    return [name for name in names if name not in CHANGES]

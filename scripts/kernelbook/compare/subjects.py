@@ -1,0 +1,158 @@
+"""What A and B can be, and what they are measured with.
+
+| text | subject |
+| --- | --- |
+| `host` | this Python |
+| a Python, or the folder of a virtual environment | that Python, with its torch |
+| an image: an address (docker://), a .sif, a .def | Python in that container |
+| file.py:function | that workload, in this Python |
+| a commit of the repository in the working folder; `.` | the files of that commit, or as they are now |
+
+A prefix says which is meant where that is not clear: `python:`, `image:`, `workload:`, `commit:`.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelbook.containers.images import ADDRESS
+
+HOST, PYTHON, IMAGE, WORKLOAD, COMMIT = "host", "python", "image", "workload", "commit"
+PREFIXES = (PYTHON, IMAGE, WORKLOAD, COMMIT)
+#: Kinds that may be compared with each other.
+ENVIRONMENTS = (HOST, PYTHON, IMAGE)
+WORKING_TREE = "."
+
+
+class SubjectError(ValueError):
+    """A or B cannot be measured; the message says what it was taken for, the fact and the remedy."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One side. side: A or B. text: as the user wrote it. commit: its full hash, None for the working tree."""
+
+    side: str
+    text: str
+    kind: str
+    commit: str | None = None
+
+    @property
+    def label(self) -> str:
+        """A short name: `A (torch-2.14.sif)`."""
+        return f"{self.side} ({self.text})"
+
+
+def subject_of(side: str, text: str, folder: Path) -> Subject:
+    """What a text means. side: A or B. folder: the working folder. Raises SubjectError."""
+    prefix, colon, rest = text.partition(":")
+    kind = prefix if colon and prefix in PREFIXES and rest else None
+    value = rest if kind else text
+    kind = kind or _guessed_kind(text, folder)
+    if kind == PYTHON:
+        return Subject(side, str(_python_of(side, folder / value)), PYTHON)
+    if kind == COMMIT:
+        return Subject(side, value, COMMIT, _commit_of(side, value, folder))
+    if kind is None:
+        raise SubjectError(
+            f"{side}={text}: is no Python, environment, image, workload (file.py:function) or commit of {folder}: "
+            f"correct it, or say which is meant: {', '.join(f'{each}:{text}' for each in PREFIXES)}"
+        )
+    return Subject(side, value, kind)
+
+
+def _guessed_kind(text: str, folder: Path) -> str | None:
+    path = folder / text
+    if text == HOST:
+        return HOST
+    if ADDRESS.match(text) or text.endswith((".sif", ".def")):
+        return IMAGE
+    if text.partition(":")[0].endswith(".py"):
+        return WORKLOAD
+    if text != WORKING_TREE and ((path / "bin" / "python").exists() or (path.is_file() and os.access(path, os.X_OK))):
+        return PYTHON
+    if text == WORKING_TREE or _git(folder, "rev-parse", "--verify", "--quiet", f"{text}^{{commit}}") is not None:
+        return COMMIT
+    return None
+
+
+def _python_of(side: str, path: Path) -> Path:
+    """The Python that a path names, not resolved: a virtual environment is known by the link in it."""
+    python = path / "bin" / "python" if path.is_dir() else path
+    if not (python.is_file() and os.access(python, os.X_OK)):
+        raise SubjectError(f"{side}={path}: has no Python: name an executable, or a folder with bin/python")
+    return python.absolute()
+
+
+def _commit_of(side: str, text: str, folder: Path) -> str | None:
+    if text == WORKING_TREE:
+        return None
+    commit = _git(folder, "rev-parse", "--verify", "--quiet", f"{text}^{{commit}}")
+    if commit is None:
+        raise SubjectError(f"{side}={text}: is no commit of the repository in {folder}: see git log")
+    return commit
+
+
+def _git(folder: Path, *words: str) -> str | None:
+    """What git prints; None where it fails or is not installed."""
+    try:
+        done = subprocess.run(["git", "-C", folder, *words], capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def check_pair(a: Subject, b: Subject) -> None:
+    """Raise SubjectError where the two are not of kinds that can be compared."""
+    if a.kind != b.kind and not {a.kind, b.kind} <= set(ENVIRONMENTS):
+        raise SubjectError(
+            f"A is a {a.kind} and B a {b.kind}: compare two environments (host, Python, image), two workloads, or two "
+            "commits"
+        )
+
+
+def files_of(subject: Subject, folder: Path, store: Path) -> Path:
+    """The folder that a side is measured in: the working folder, or the files of its commit, unpacked below `store`.
+
+    Of a repository's subfolder, the same subfolder. Raises SubjectError where git cannot give the files.
+    """
+    if subject.commit is None:
+        return folder
+    unpacked = store / subject.commit
+    inside = _git(folder, "rev-parse", "--show-prefix") or ""
+    if not unpacked.is_dir():
+        part = unpacked.with_suffix(f".{os.getpid()}")
+        part.mkdir(parents=True)
+        top = _git(folder, "rev-parse", "--show-toplevel")
+        archive = subprocess.Popen(["git", "-C", str(top), "archive", subject.commit], stdout=subprocess.PIPE)
+        try:
+            with tarfile.open(fileobj=archive.stdout, mode="r|") as files:
+                files.extractall(part, filter="data")
+        except tarfile.TarError as error:
+            raise SubjectError(f"{subject.side}={subject.text}: git archive failed ({error}): look at git") from error
+        finally:
+            archive.communicate()
+        part.rename(unpacked)
+    return unpacked / inside
+
+
+def python_words(subject: Subject, configured: str = "python3") -> str:
+    """The command that starts Python on this side, for a shell. configured: the Python of images."""
+    if subject.kind == IMAGE:
+        return configured
+    return shlex.quote(subject.text if subject.kind == PYTHON else sys.executable)
+
+
+def environment_of(subject: Subject, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a process of this side: that of another Python has no trace of this one's."""
+    if subject.kind != PYTHON:
+        return dict(environ)
+    own = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX")
+    return {name: value for name, value in environ.items() if name not in own}
