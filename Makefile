@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .ONESHELL:
-.SILENT: report
+.SILENT: report docs
 .DEFAULT_GOAL := report
 
 VENV := .venv
@@ -21,7 +21,7 @@ PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 NOT_REACHED := the packages of requirements.txt could not be found: is there a network? Behind a proxy set https_proxy; \
 from a mirror set PIP_INDEX_URL=URL; from a folder of wheels set PIP_FIND_LINKS=FOLDER and PIP_NO_INDEX=1
 
-.PHONY: setup setup-dev report compare test lint format example bench fuzz nightly clean
+.PHONY: setup setup-dev docs report compare test lint format example bench fuzz nightly clean
 
 setup: $(VENV)/.workflow $(VENV)/.torch
 setup-dev: setup $(VENV)/.dev
@@ -86,6 +86,10 @@ format: setup-dev
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 	$(VENV)/bin/snakefmt Snakefile workflow
+
+docs: setup-dev
+	$(PY) scripts/build_docs.py --source .cache/docs --output docs-site
+	echo "docs: docs-site/index.html"
 
 example: setup
 	$(PY) scripts/render_example.py

@@ -29,6 +29,7 @@ DEFAULTS: Mapping[str, Any] = {
     "folder": "site",
     "title": "Kernelbook nights",
     "url": None,
+    "docs": None,
     "full_nights": 30,
     "git_branch": None,
     "git_remote": None,
@@ -63,7 +64,7 @@ def publish_all(store: Store, reports: Path, settings: Mapping[str, Any], rules:
     book = Book(history, judged, rules_of(rules))
     site = Path(settings["folder"])
     sources = report_sources(reversed(history.nights), reports, site, settings["full_nights"])
-    look = Site(settings["title"], utc_now(), settings["url"], len(history.damaged) + len(damaged))
+    look = Site(settings["title"], utc_now(), settings["url"], len(history.damaged) + len(damaged), settings["docs"])
     publish(pages(book, look, sources.keys()), sources, site)
     print(f"published {plural(len(history.nights), 'night')}: {site}/index.html")
     if settings["git_branch"]:

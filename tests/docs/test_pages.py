@@ -11,14 +11,19 @@ from tests.helpers import ROOT
 
 PAGES = {page.relative_to(ROOT).as_posix(): page for page in pages(ROOT)}
 SHELL = ("sh", "bash", "console")
-# README's commands have no marks; how each is tried. What `make` makes takes long: here it only says what it would run.
+# README's commands have no marks; how each is tried, or for `kernelbook` what it prints. What `make` makes takes long:
+# here it only says what it would run.
 README = {
     "make report": "make -n",
     "make test": "make -n",
     "snakemake --cores 1 --use-singularity": "dry run of docs/how-to/cluster.md",
     "snakemake --cores 1 --config only_runs=host only_cases='linear-*,mlp-*'": "dry run",
-    "python scripts/summarize_trace.py trace.json.gz": "run",
-    "python scripts/summarize_trace.py --json traces/": "run",
+    "pip install .": "tests/cli/test_install.py",
+    "kernelbook summarize trace.json.gz": "linear_fwd",
+    "kernelbook top traces/": "1 trace, 26.9 µs of device time",
+    "kernelbook report traces/ -o my-report": "report: my-report/index.html",
+    "kernelbook check trace.json.gz": "driver_launches",
+    "kernelbook name nvjet_sm90_tst_64x8_64x16_1x2_h_bz_bias_TNT": "bf16 on tensor cores",
 }
 
 
@@ -37,7 +42,7 @@ def test_every_shell_block_says_how_it_is_tested(name):
 
 
 def _is_command(line):
-    return line.startswith(("make ", "snakemake ", "python "))
+    return line.startswith(("make ", "snakemake ", "python ", "pip ", "kernelbook "))
 
 
 def _files_exist(block):
@@ -52,8 +57,10 @@ def test_the_commands_of_readme_run_or_run_dry(checkout):
         "cp traces/trace.json.gz ."
     )
     for command, how in README.items():
-        if how == "run":
-            assert "linear_fwd" in checkout.shell(command)
+        if command.startswith("kernelbook "):
+            assert how in checkout.shell(command)
+        elif command.startswith("pip "):
+            assert (ROOT / how).is_file()
         elif how == "make -n":
             assert {"make report": "-m snakemake", "make test": "-m pytest"}[command] in checkout.shell(f"{command} -n")
         elif how == "dry run":

@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from urllib.parse import unquote
 
+from kernelbook.home import home
+
 #: Shared with the code inside containers, which may not be imported here.
-SHAPES = Path(__file__).resolve().parents[2] / "workloads" / "harness" / "secret_shapes.txt"
+SHAPES = home() / "scripts" / "workloads" / "harness" / "secret_shapes.txt"
 HIDDEN = "<secret>"
 LEAST_LETTERS = 6
 SECRET_NAME = re.compile(r"(?:TOKEN|PASSWORD|PASSWD|SECRET|API_?KEY|ACCESS_KEY|PRIVATE_KEY|WEBHOOK|CREDENTIALS?)$")

@@ -18,10 +18,11 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
+from kernelbook.home import home
 from kernelbook.text.credentials import secrets_in, without_secrets
 
 Folders = Mapping[str, Path | str | None]
-CHECKOUT = Path(__file__).resolve().parents[3]
+CHECKOUT = home()
 #: Folders of the operating system, which are the same on every machine. Paths in them are kept.
 SYSTEM = {"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "opt", "proc", "sbin", "sys", "usr"}
 #: Folders that hold users' files on some machine. Other top-level folders of this machine are added.

@@ -27,12 +27,21 @@ Page = Callable[..., str]  # (template, path to the top, **values) -> text
 
 @dataclass(frozen=True)
 class Site:
-    """Values that all pages share. `url`: address of the site, for the feed; None makes its links relative."""
+    """Values that all pages share.
+
+    url: address of the site, for the feed; None makes its links relative. docs: address of the docs, or their path from
+    the first page.
+    """
 
     title: str
     published: str  # UTC, RFC 3339
     url: str | None = None
     damaged: int = 0
+    docs: str | None = None
+
+    def docs_from(self, up: str) -> str | None:
+        """The link to the docs from a page whose way to the first page is `up`."""
+        return self.docs if self.docs is None or "://" in self.docs else up + self.docs
 
 
 @cache
