@@ -130,6 +130,17 @@ def test_counters_beside_a_trace(tmp_path: Path):
     assert len(read_counters(tmp_path / "trace.ncu.csv.gz")) == 5
 
 
+def test_the_only_report_beside_a_lone_trace_is_taken(tmp_path: Path):
+    trace = tmp_path / "trace.json.gz"
+    trace.write_bytes(b"")
+    (tmp_path / "forward.ncu-rep").write_bytes(b"NVR")
+    assert counters_beside(trace) == tmp_path / "forward.ncu-rep"
+    (tmp_path / "second.ncu-rep").write_bytes(b"NVR")
+    assert counters_beside(trace) is None
+    (tmp_path / "trace.ncu-rep").write_bytes(b"NVR")
+    assert counters_beside(trace) == tmp_path / "trace.ncu-rep"
+
+
 def test_damaged_files_are_refused(tmp_path: Path):
     (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(report().encode())[:200])
     (tmp_path / "no.csv.gz").write_bytes(b"not packed")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import os
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.helpers.patience import LONG
-from workloads.harness import counters, ncu
+from workloads import Workload
+from workloads.harness import building, counter_child, counters, environment, ncu
 from workloads.harness.attempt import Setting
 from workloads.harness.case_file import DEFAULTS
 
@@ -131,6 +134,21 @@ def test_no_ncu(tmp_path, monkeypatch):
 @pytest.mark.parametrize("record", [{"device": {"type": "cpu"}}, {"environment": {"cuda": None}}])
 def test_what_is_no_nvidia_gpu_has_no_counters(tmp_path, record):
     assert "did not run on an NVIDIA GPU" in measured(tmp_path, "", record)["counter_pass"]["reason"]
+
+
+def test_one_forward_is_profiled_after_the_same_warm_up(tmp_path, monkeypatch):
+    """Three calls of warm-up, one that the schedule waits, one that it throws away; then the one that counts."""
+    events: list[str] = []
+    workload = Workload(lambda: events.append("forward"), ())
+    monkeypatch.setattr(building, "build", lambda case, params, device: workload)
+    monkeypatch.setattr(environment, "choose_device", lambda asked: torch.device("cpu"))
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.cuda.profiler, "start", lambda: events.append("start"))
+    monkeypatch.setattr(torch.cuda.profiler, "stop", lambda: events.append("stop"))
+    monkeypatch.setattr(os, "_exit", lambda status: events.append(f"exit {status}"))
+    (tmp_path / "case.json").write_text(json.dumps({**CASE, "warmup": 3, "schedule": {"wait": 1, "warmup": 1}}))
+    counter_child.main([str(tmp_path / "case.json")])
+    assert events == [*["forward"] * 5, "start", "forward", "stop", "exit 0"]
 
 
 def test_a_job_with_ranks_has_no_counters(tmp_path):

@@ -16,7 +16,7 @@ __all__ = ["CountersError", "counters_beside", "read_counters"]
 
 #: Endings in the order in which they are looked for, after the trace's own name or `ncu`.
 ENDINGS = (".ncu.csv", ".ncu.csv.gz", ".ncu-rep")
-PLAIN = ("ncu.csv", "ncu.csv.gz", "ncu.ncu-rep")
+PLAIN = ("ncu.csv", "ncu.csv.gz")
 TRACE_ENDINGS = (".json.gz", ".json")
 MAX_BYTES = 256 << 20
 CONVERT_LIMIT_S = 300
@@ -25,13 +25,15 @@ CONVERT_LIMIT_S = 300
 def counters_beside(trace: Path) -> Path | None:
     """The counters that lie beside a trace: `NAME.ncu.csv` of the same name, or `ncu.csv` if the trace is alone there.
 
-    Both may be packed (.gz), or a report (.ncu-rep). None where there are none.
+    Both may be packed (.gz), or a report: `NAME.ncu-rep`, or the only one there. None where there are none.
     """
     stem = next((trace.name.removesuffix(ending) for ending in TRACE_ENDINGS if trace.name.endswith(ending)), None)
     own = [trace.with_name(stem + ending) for ending in ENDINGS] if stem else []
     found = next((file for file in own if file.is_file()), None)
     if found is None and _is_alone(trace):
-        found = next((file for file in (trace.with_name(name) for name in PLAIN) if file.is_file()), None)
+        reports = sorted(trace.parent.glob("*.ncu-rep"))
+        candidates = [*(trace.with_name(name) for name in PLAIN), *(reports if len(reports) == 1 else [])]
+        found = next((file for file in candidates if file.is_file()), None)
     return found
 
 
