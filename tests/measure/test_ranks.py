@@ -11,7 +11,7 @@ import pytest
 
 from tests.helpers.patience import LONG
 from tests.helpers.processes import descendants, ended
-from workloads.harness import gpu, ranks
+from workloads.harness import gpu, ranks, repeats
 from workloads.harness.case_file import CaseError, load_case
 
 torch = pytest.importorskip("torch")
@@ -235,6 +235,24 @@ def test_stages_are_of_which_rank_each(tmp_path):
     states = [rank(tmp_path, 0, stage="profile"), rank(tmp_path, 1), rank(tmp_path, 2, stage="profile")]
     assert ranks.stages(states) == "profile (rank 0, 2), its start (rank 1)"
     assert ranks.stages(states[::2]) == "profile"
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("cudaEventQuery", False),  # NCCL's watchdog asks for its events, as often as it comes to that
+        ("cudaThreadExchangeStreamCaptureMode", False),
+        ("hipEventQuery", False),
+        ("cuLaunchKernelEx", True),
+        ("cudaMemcpyAsync", True),
+        ("cudaMemsetAsync", True),
+        ("aten::mm", True),
+        ("cumulative_sum", True),
+        ("cudagraph_step", True),
+    ],
+)
+def test_only_calls_that_queue_work_are_compared_between_forwards(name, counts):
+    assert (repeats.IDLE_CALL.match(name) is None) == counts
 
 
 @pytest.mark.parametrize("wrong", [0, -1, True, "2", 1.5])

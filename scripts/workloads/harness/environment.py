@@ -14,7 +14,8 @@ import torch
 from workloads.harness import gpu
 from workloads.harness.files import Scrubber
 
-PACKAGES = ("numpy", "triton", "pytorch-triton", "liger-kernel", "kernels", "flash-attn", "nvidia-cudnn-cu12")
+PACKAGES = ("numpy", "triton", "pytorch-triton", "liger-kernel", "kernels", "flash-attn", "nvidia-cudnn-cu12",
+            "nvidia-nccl-cu12", "nvidia-nccl-cu13")  # fmt: skip
 # Variables that torch, CUDA, cuBLAS, cuDNN, Inductor, Triton and the CPU libraries read; the same as in
 # scripts/kernelbook/plan/surroundings.py, where a change of one makes a figure stale.
 READ = re.compile(

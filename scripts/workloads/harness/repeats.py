@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import math
 import random
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,10 @@ from typing import Any
 import torch
 
 from workloads.harness import values
+
+# Calls of the CUDA runtime and driver that queue no work. How many there are is chance where another thread looks after
+# the device, such as NCCL's watchdog, which asks for its events again and again.
+IDLE_CALL = re.compile(r"(?!.*(Launch|Memcpy|Memset))(cuda|cu|hip)[A-Z]\w*$")
 
 Warned = tuple[str, int, str]  # code, count, message
 
@@ -36,7 +41,9 @@ def recorded(call: Callable[[], Any], seed: int) -> Call:
     before = _generators(numpy)
     with torch.autograd.profiler.profile(record_shapes=True) as profiler:
         result = call()
-    work = collections.Counter((event.name, str(event.input_shapes)) for event in profiler.function_events)
+    work = collections.Counter(
+        (event.name, str(event.input_shapes)) for event in profiler.function_events if not IDLE_CALL.match(event.name)
+    )
     copies = [tensor.detach().clone() for tensor in values.tensors(result)]
     return Call(copies, work, _generators(numpy) != before)
 
