@@ -65,8 +65,8 @@ def test_without_a_case_on_tensor_cores_the_time_of_fp32_products_is_spent(recor
 
 def test_the_remedy_for_math_holds_for_its_compiled_case_too(recorded_facts: Facts) -> None:
     compiled = recorded_facts["sdpa-math-compile"]
-    assert "FLASH_ATTENTION" in one(compiled, "fp32-gemm", recorded_facts).remedy
-    assert "FLASH_ATTENTION" not in one(compiled, "fp32-gemm").remedy  # nothing says there that it is SDPA
+    assert "take a fused backend" in one(compiled, "fp32-gemm", recorded_facts).remedy
+    assert "fused backend" not in one(compiled, "fp32-gemm").remedy  # nothing says there that it is SDPA
 
 
 def test_the_weights_that_math_converts_for_nobody_are_found(recorded_facts: Facts, recorded_h200: Path) -> None:

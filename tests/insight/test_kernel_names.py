@@ -17,7 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernelbook.cases import label
 from kernelbook.kernel_names import FAMILIES, UNKNOWN, KernelName, built_for, decode, decode_activity
+from kernelbook.kernel_names.labels import short
 from tests.helpers import ROOT
 
 TABLE = Path(__file__).with_name("kernel_names.tsv")
@@ -153,6 +155,11 @@ def test_a_cutlass_wrapper_is_read_through_its_template() -> None:
         "yes",
     )
     assert (kernel.tile, kernel.architecture) == ("64x128x64", "sm90")
+    name = "void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nn_align1>(cutlass_80_simt_sgemm::Params)"
+    assert label("kernel", name) == short(name) == "cutlass_80_simt_sgemm_256x128_8x4_nn_align1"
+    attention = "void cutlass::device_kernel<flash::enable_sm90<flash::FlashAttnFwdSm90<flash::Mainloop<2>>>>(Params)"
+    assert label("kernel", attention) == "FlashAttnFwdSm90"
+    assert label("memcpy", "Memcpy DtoD (Device -> Device)") == short("Memcpy DtoD (Device -> Device)") == "Memcpy DtoD"
     assert (
         "Kernel2" not in decode("void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nn_align1>(Params)").sentence
     )

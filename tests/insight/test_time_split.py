@@ -190,8 +190,8 @@ def test_the_split_adds_up_on_recorded_faults(name: str, median_us: float | None
 
 #: Fault -> (kind, part of the name of what costs most, least share of the forward), read off the recorded events.
 COSTS_MOST = {
-    "gemm_vocab_odd": ("device work", "Kernel2", 0.95),
-    "gemm_fp16_k_odd": ("device work", "Kernel2", 0.8),
+    "gemm_vocab_odd": ("device work", "cutlass_75_tensorop_bf16_s1688gemm_bf16_128x128_tn_align1", 0.95),
+    "gemm_fp16_k_odd": ("device work", "cutlass_75_tensorop_f16_s1688gemm_f16_256x128_tn_align1", 0.8),
     "gemm_fp32_no_tf32": ("device work", "f32f32_f32f32_f32", 0.9),
     "gemm_fp64_by_accident": ("device work", "f64f64_f64f64", 0.7),
     "casts_up_and_down": ("device work", "[copy]", 0.4),

@@ -15,6 +15,7 @@ from kernelbook.cases.medians import median, median_durations_us, median_of_proc
 from kernelbook.cases.process import CaseColumns, Note, Process
 from kernelbook.counters import JOINED, KernelCounters
 from kernelbook.kernel_names import KernelName, decode_activity
+from kernelbook.kernel_names.text import function_name
 
 #: Ratio of the 95th to the 5th percentile of forward times above which other work on the machine must have interfered.
 RESTLESS_FROM = 5.0
@@ -297,16 +298,6 @@ def is_restless(p05_us: float | None, p95_us: float | None) -> bool | None:
 
 def label(category: str, name: str) -> str:
     """A name short enough for a sentence: templates cut off, an ATen kernel's op put behind it in brackets."""
-    if category != "kernel":
-        return name.partition(" (")[0]
-    decoded = decode_activity(category, name)
-    depth, kept = 0, []
-    for sign in name.removeprefix("void ").replace("(anonymous namespace)", "anonymous"):
-        if sign == "(" and depth == 0:
-            break
-        depth += (sign == "<") - (sign == ">")
-        if depth == 0 and sign != ">":
-            kept.append(sign)
-    head = "".join(kept).rpartition("::")[2] or name
+    decoded, head = decode_activity(category, name), function_name(name)
     head = head if len(head) <= 70 else head[:67] + "..."
     return f"{head} [{decoded.fused_ops[0]}]" if decoded.library == "ATen" and decoded.fused_ops else head

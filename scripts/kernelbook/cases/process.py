@@ -251,6 +251,9 @@ class CaseColumns(CaseMeasured):
     mode: Annotated[str | None, doc("eager or compile.")] = None
     dtype: Annotated[str | None, doc("Element type of inputs and weights.")] = None
     bare: Annotated[bool | None, doc("Whether there is nothing but its trace: no measurement states the rest.")] = None
+    compile_options: Annotated[
+        Mapping[str, Any], doc("What a compiled case gives torch.compile, as params; empty for the defaults.")
+    ] = field(default_factory=dict)
     params: Annotated[
         Mapping[str, Any],
         doc("Parameter -> value as JSON (`64`, `true`); a text stands without quotes. Empty where unknown."),

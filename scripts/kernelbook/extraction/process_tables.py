@@ -182,6 +182,7 @@ def failed_tables(origin: Origin, spec: Mapping[str, Any], reason: str) -> dict[
 def _configured(origin: Origin, spec: Mapping[str, Any]) -> Process:
     """A process of which only the configuration of its case is known."""
     columns: dict[str, Any] = {name: spec.get(name) for name in CONFIGURED}
+    columns["compile_options"] = spec.get("compile_options") or {}
     return Process(origin.run, origin.case, process=origin.process, rank=origin.rank, **columns)
 
 
@@ -189,6 +190,7 @@ def _measured(origin: Origin, spec: Mapping[str, Any], measurement: Measurement)
     """What measurement.json alone decides, but for the error bound: that of `spec` may change without a new one."""
     columns: dict[str, Any] = {column.name: getattr(measurement, column.name) for column in fields(Measured)}
     columns |= {name: measurement.case.get(name) for name in CONFIGURED}
+    columns["compile_options"] = measurement.case.get("compile_options") or {}
     # what the measuring process takes where the case does not say
     columns |= {name: measurement.case.get(name, MEASURE_DEFAULTS[name]) for name in ("dtype", "warmup", "flush_l2")}
     times, environment = measurement.forward_times_us, measurement.environment or Environment()

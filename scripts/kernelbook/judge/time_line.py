@@ -18,6 +18,8 @@ from dataclasses import dataclass
 
 from kernelbook.cases import Activity, Call, CaseFacts, Forward
 
+#: What aten::item and its like call to read a value.
+READS_A_VALUE = "aten::_local_scalar_dense"
 #: Category of calls that are CUPTI's overhead.
 OVERHEAD = "overhead"
 #: Kinds of device work. `compute` and `memory`: the ceiling that bounds the kernel; `device work`: it is not known.
@@ -213,8 +215,12 @@ class TimeLine:
             at = self.calls[at.parent] if at.parent is not None and at.parent < len(self.calls) else None
 
     def _op_of(self, call: Call) -> str | None:
-        """The innermost op around a runtime call; the outermost ATen op would hide which one waits."""
-        return next((around.name for around in self._with_ancestors(call) if around.category == "op"), None)
+        """The innermost op around a runtime call; the outermost ATen op would hide which one waits.
+
+        aten::_local_scalar_dense counts as the op that calls it: aten::item, aten::is_nonzero.
+        """
+        ops = [around.name for around in self._with_ancestors(call) if around.category == "op"][:2]
+        return ops[-1] if ops[:1] == [READS_A_VALUE] else next(iter(ops), None)
 
 
 class _Lead:

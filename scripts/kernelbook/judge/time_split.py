@@ -56,6 +56,11 @@ class TimeSplit:
     causes: tuple[Cause, ...]
     waits: tuple[Wait, ...]
 
+    @property
+    def idle_us(self) -> float:
+        """Time in which the device is idle."""
+        return sum(cause.time_us for cause in self.causes if cause.idle)
+
     def of_kind(self, *kinds: str) -> float:
         """Time of these kinds together."""
         return sum(cause.time_us for cause in self.causes if cause.kind in kinds)

@@ -11,6 +11,7 @@ from itertools import takewhile
 from typing import Any
 
 from kernelbook.kernel_names import UNKNOWN, KernelName, decode_activity
+from kernelbook.kernel_names.text import function_name
 from kernelbook.text.formatting import clip, visible
 
 WRAPPERS = ("elementwise_kernel", "reduce_kernel")
@@ -77,8 +78,7 @@ def short(name: str, limit: int = 56) -> str:
     """The function's name without return type, namespaces, template and call arguments."""
     text = visible(name).replace("(anonymous namespace)::", "")
     text = re.sub(r"^(void|std::\S+) ", "", text)
-    base = re.split(r"[<(]", text, maxsplit=1)[0].strip()
-    base = base.rsplit("::", 1)[-1] or text
+    base = visible(function_name(name))
     what = _functor(text) if base.endswith(WRAPPERS) else None
     return clip(f"{base} · {what}" if what else base, limit)
 

@@ -11,6 +11,7 @@ LONGEST_MANGLED = 2048
 #: Wrappers: functions that only call what their template names.
 CALLERS = {"kernel", "Kernel", "Kernel2", "device_kernel", "kentry", "_kernel_agent", "globalKernel", "run"}
 CAST = re.compile(r"\((?:unsigned )?(?:int|long|bool|char)\)(?=-?\d)")
+QUALIFIED = re.compile(r"[A-Za-z_][\w:]*")
 BRACKET = re.compile(r"[<>()]")
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
@@ -44,6 +45,26 @@ def head_and_template(text: str) -> tuple[str, str]:
     kept.append(text[start:end] if depth == 0 else "")
     head = "".join(kept).strip().rsplit(" ", 1)[-1]
     return head, text[opened:end] if opened else ""
+
+
+@lru_cache(maxsize=16384)
+def function_name(name: str) -> str:
+    """The function without namespaces and template; of a wrapper that of the first function in its template.
+
+    Copies and memsets keep their words: ``Memcpy DtoD``.
+    """
+    text = readable(name)
+    if text.startswith(("Memcpy", "Memset")):
+        return text.partition(" (")[0]
+    head, template = head_and_template(text)
+    base = head.rpartition("::")[2]
+    while base in CALLERS or base.startswith("enable_"):
+        inner = QUALIFIED.match(template)
+        if inner is None:
+            break
+        head, template = head_and_template(template[inner.start() :])
+        base = inner.group().rpartition("::")[2]
+    return base or text
 
 
 @lru_cache(maxsize=1024)

@@ -13,6 +13,7 @@ from kernelbook.judge.findings import (  # noqa: F401 - they define the rules
     copies,
     cpu_calls,
     device_fit,
+    dynamo,
     overhead,
     peers,
     pointwise,
@@ -21,7 +22,6 @@ from kernelbook.judge.findings import (  # noqa: F401 - they define the rules
     waits,
 )
 from kernelbook.judge.findings.rules import (
-    RECOVERABLE,
     SEVERITIES,
     Finding,
     Rule,
@@ -29,6 +29,9 @@ from kernelbook.judge.findings.rules import (
     rules,
     together,
 )
+
+#: A finding is left out if lower rules report more than this share of the time of its activities.
+MOST_REPORTED = 0.25
 
 __all__ = ["SEVERITIES", "Finding", "Rule", "find", "find_in_run", "rules"]
 
@@ -43,10 +46,17 @@ def find(
     if facts.status != "ok":
         return []
     scene = Scene(facts, dict(others or {}), ceilings)
-    findings = [finding for rule in rules().values() for finding in rule.look(scene)]
-    taken = {place for f in findings if f.kind == RECOVERABLE and not rules()[f.rule].yields for place in f.positions}
-    left = [f for f in findings if not (rules()[f.rule].yields and taken.intersection(f.positions))]
-    return sorted((replace(f, run=facts.run, case=facts.case) for f in left), key=lambda f: f.rank)
+    lengths = {activity.position: activity.duration_us for activity in facts.activities}
+    findings: list[Finding] = []
+    for rule in sorted(rules().values(), key=lambda rule: rule.yields):
+        lower = (f for f in findings if f.severity != "info" and rules()[f.rule].yields < rule.yields)
+        reported = {place for finding in lower for place in finding.positions}
+        for finding in rule.look(scene):
+            times = {place: lengths.get(place, 0.0) for place in finding.positions}
+            twice = sum(times[place] for place in reported.intersection(times))
+            if not times or twice <= MOST_REPORTED * sum(times.values()):
+                findings.append(finding)
+    return sorted((replace(f, run=facts.run, case=facts.case) for f in findings), key=lambda f: f.rank)
 
 
 def find_in_run(cases: Mapping[str, CaseFacts], ceilings: Ceilings | None = None) -> list[Finding]:

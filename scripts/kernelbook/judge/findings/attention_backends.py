@@ -8,25 +8,23 @@ from kernelbook.cases import Activity, CaseFacts
 from kernelbook.judge.cost_model import gemm_costs
 from kernelbook.judge.findings.copies import casts
 from kernelbook.judge.findings.costs import described, device_finding, part, positions, severity, total
-from kernelbook.judge.findings.peers import faster_peer
+from kernelbook.judge.findings.peers import BACKENDS, faster_peer
 from kernelbook.judge.findings.rules import DEVICE, RECOVERABLE, SPENT, Finding, Scene, rule
 from kernelbook.text.units import duration, plural, significant
 
 MASK_OPS = {"aten::ones", "aten::full", "aten::tril", "aten::triu", "aten::scalar_tensor", "aten::where"}
 SAFE = "aten::_safe_softmax"
 MATH = "aten::_scaled_dot_product_attention_math"
-BACKENDS = "sdpa_kernel with FLASH_ATTENTION, EFFICIENT_ATTENTION or CUDNN_ATTENTION"
 SIXTEEN_BITS = "torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)"
 TF32 = "torch.set_float32_matmul_precision('high') runs fp32 products in TF32 on tensor cores"
 
 
 def fused_backend(scene: Scene) -> str:
-    """Advice to use a fused backend, with the saving if another case of the run shows it; without full stop."""
+    """Advice to use a fused backend; short where slower-than-peer names one with what it saves. Without full stop."""
     faster = faster_peer(scene)
-    advice = f"take a fused backend ({BACKENDS}), which replaces all kernels of math by one"
-    if faster is None or not any(activity.family == "attention" for activity in faster.peer.activities):
-        return advice
-    return f"{advice}: {duration(faster.saved_us)} less, as {faster.peer.case} shows"
+    if faster is not None and any(activity.family == "attention" for activity in faster.peer.activities):
+        return f"take a fused backend: {duration(faster.saved_us)} less, as {faster.peer.case} shows"
+    return f"take a fused backend ({BACKENDS}), which replaces all kernels of math by one"
 
 
 def runs_math(scene: Scene) -> bool:

@@ -9,7 +9,7 @@ from statistics import mean
 
 from kernelbook.cases import Activity, CaseFacts
 from kernelbook.judge.cost_model import GemmCost, gemm_costs
-from kernelbook.judge.cost_model.gemm import ALIGNED_BYTES, COLUMN_MAJOR
+from kernelbook.judge.cost_model.gemm import COLUMN_MAJOR
 from kernelbook.judge.findings.costs import maker, note, positions, process_medians
 from kernelbook.judge.findings.rules import Finding, Scene, in_cases, rule, subjects
 from kernelbook.judge.occupancy import theoretical_occupancy
@@ -233,6 +233,7 @@ def _older(group: Sequence[Finding]) -> str:
     "older-architecture",
     "a kernel with at least 5 % of the device time whose name states an older architecture",
     _older,
+    yields=1,
 )
 def older_architecture(scene: Scene) -> Iterator[Finding]:
     """By the major number of the compute capability.
@@ -261,18 +262,9 @@ NEWER_INSTRUCTIONS = {9: "wgmma", 10: "tcgen05.mma"}
 
 
 def _newer(scene: Scene, older: Sequence[Activity], capability: int) -> str:
-    """The remedy for these kernels: a newer FlashAttention, aligned sizes, or another implementation."""
+    """The remedy for these kernels: a newer FlashAttention, or another implementation."""
     if capability in NEWER_ATTENTION and any(k.family == "attention" for k in older):
         return f"{NEWER_ATTENTION[capability]} and SDPA's CUDNN_ATTENTION backend have kernels for this device."
-    places = positions(older)
-    for gemm in gemm_costs(scene.facts):
-        elements = ALIGNED_BYTES // ELEMENT_SIZES.get(gemm.compute_type or "", 4)
-        odd = [f"{side} = {size}" for side, size in gemm.unaligned("mnk", elements).items()]
-        if gemm.position in places and odd:
-            return (
-                f"Pad {' and '.join(odd)} to a multiple of {elements}: rows that are not aligned to {ALIGNED_BYTES} "
-                "bytes exclude the kernels for this device."
-            )
     instructions = NEWER_INSTRUCTIONS.get(capability)
     more = f", which use {instructions}" if instructions else ""
     return f"Look for an implementation with kernels for this device{more}: the full rate of tensor cores needs them."

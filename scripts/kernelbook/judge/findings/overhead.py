@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from kernelbook.cases import Activity, CallTotal, CaseFacts, median
 from kernelbook.judge.clock import bounds_by_process
+from kernelbook.judge.findings import dynamo, waits
 from kernelbook.judge.findings.costs import (
     cpu_paced,
     cpu_span,
@@ -22,9 +23,8 @@ from kernelbook.judge.findings.costs import (
     severity,
 )
 from kernelbook.judge.findings.peers import loses_for_nothing, loss_to_eager
-from kernelbook.judge.findings.rules import FORWARD, SPENT, Finding, Scene, rule
-from kernelbook.judge.findings.waits import blocking_calls, wait_remedy
-from kernelbook.judge.time_line import ALLOCATION, BLOCKING_COPY, DATA, OPTIMIZER, OVERHEAD, SYNCHRONIZATION
+from kernelbook.judge.findings.rules import FORWARD, SEVERITIES, SPENT, Finding, Scene, rule
+from kernelbook.judge.time_line import OPTIMIZER, OVERHEAD
 from kernelbook.text.units import duration, plural
 
 #: Parts of a forward's CPU time.
@@ -38,10 +38,12 @@ WRAPPER_RANGE = re.compile(
 )
 #: The range of the code that Inductor generated, which allocates and launches.
 OUTPUT_RANGE = "## Call CompiledFxGraph"
-#: Calls that block the CPU are the main cause from this share of the CPU time.
-LEAST_WAIT = 0.1
-#: Idle time that the rules of `waits` report.
-NAMED = (SYNCHRONIZATION, ALLOCATION, BLOCKING_COPY, DATA, OPTIMIZER)
+#: Rules that name a cause of idle time.
+CAUSES = (
+    waits.synchronization, waits.pageable_copy, waits.allocation, waits.data_loading, waits.optimizer_on_cpu,
+    waits.cpu_op, waits.python_time, dynamo.graph_breaks, dynamo.compiled_in_forward,
+)  # fmt: skip
+AFTERWARDS = "Then give each op more work, for example by a larger batch."
 #: Smaller parts of the CPU time are left out of texts.
 LEAST_PART = 0.05
 
@@ -65,10 +67,8 @@ def overhead_bound(scene: Scene) -> Iterator[Finding]:
     behind = [process for process, bound in bounds.items() if bound == "launches"]
     if not behind or (cpu_paced(facts) and loses_for_nothing(scene)):  # which compile-fused-nothing tells
         return
-    if _has_a_name(scene):
-        return
     if cpu_paced(facts):
-        yield from _waits(scene, behind)
+        yield from _after_causes(scene, _waits(scene, behind))
         return
     whole, often = forward_span(facts), f"{len(behind)} of {len(bounds)} processes"
     if whole is None:
@@ -81,12 +81,23 @@ def overhead_bound(scene: Scene) -> Iterator[Finding]:
     yield note("overhead-bound", _figures(facts), remedy, text, theme="", subject=f"{often}, {whole.ends}")
 
 
-def _has_a_name(scene: Scene) -> bool:
-    """Whether the rules of `waits` explain most of the idle time; a CUDA graph does not help against those."""
-    if scene.split is None:
-        return False
-    idle = sum(cause.time_us for cause in scene.split.causes if cause.idle)
-    return idle > 0 and scene.split.of_kind(*NAMED) > 0.5 * idle
+def _after_causes(scene: Scene, findings: Iterator[Finding]) -> Iterator[Finding]:
+    """Left out if most of the idle time is that of the optimizer, or has a cause that other rules name.
+
+    Otherwise less severe than what they name, since a CPU that waits for the device cannot launch ahead.
+    """
+    if scene.split and scene.split.of_kind(OPTIMIZER) > 0.5 * scene.split.idle_us:
+        return
+    causes = [cause for look in CAUSES for cause in look(scene) if cause.severity in ("high", "medium")]
+    least = max((SEVERITIES.index(cause.severity) for cause in causes), default=None)
+    explained = sum(cause.time_us or 0.0 for cause in causes)
+    for finding in findings:
+        if least is None:
+            yield finding
+        elif explained <= 0.5 * (finding.time_us or 0.0):
+            level = SEVERITIES[max(SEVERITIES.index(finding.severity), least + 1)]
+            remedy = f"First remove what waits ({', '.join(dict.fromkeys(c.rule for c in causes))}). {AFTERWARDS}"
+            yield replace(finding, severity=level, remedy=remedy)
 
 
 def _waits(scene: Scene, behind: Sequence[int]) -> Iterator[Finding]:
@@ -170,14 +181,12 @@ def cpu_words(facts: CaseFacts) -> str:
 
 def _remedy(scene: Scene) -> str:
     """By the largest part: less of torch.compile's wrapper, or fewer and larger ops."""
-    waits = blocking_calls(scene.facts)
-    if sum(wait.time_us for wait in waits) >= LEAST_WAIT * (scene.facts.cpu_time_us or 0.0) and waits:
-        return wait_remedy(waits[0])
+    blocking = waits.blocking_calls(scene.facts)
     parts, facts = cpu_parts(scene.facts), scene.facts
     compiled = parts.get(WRAPPER, 0.0) + parts.get(OUTPUT_CODE, 0.0)
     if compiled > max((share for name, share in parts.items() if name not in (WRAPPER, OUTPUT_CODE)), default=0.0):
         return wrapper_remedy(scene)
-    if waits or not facts.on_device:
+    if blocking or not facts.on_device:
         return "Give each op more work, for example by a larger batch."
     if (facts.launches or 0) < 2:
         return "Give the call more work (a larger batch), or capture more of the model than this in one CUDA graph."
@@ -187,7 +196,7 @@ def _remedy(scene: Scene) -> str:
 def wrapper_remedy(scene: Scene) -> str:
     """Less CPU time in torch.compile's wrapper; eager only if it was measured and is faster."""
     ways = ["compile a larger part of the model, so that one wrapper serves more kernels"]
-    capturable = scene.facts.on_device and not blocking_calls(scene.facts)
+    capturable = scene.facts.on_device and not waits.blocking_calls(scene.facts)
     if capturable and not any(activity.graph for activity in scene.activities):
         ways.insert(
             0,

@@ -12,6 +12,8 @@ from kernelbook.judge.findings.costs import TimeRange, device_span, forward_span
 from kernelbook.judge.findings.rules import DEVICE, RECOVERABLE, Finding, Scene, rule
 from kernelbook.text.units import duration, error, plural, significant
 
+#: Backends of SDPA with one kernel.
+BACKENDS = "sdpa_kernel with FLASH_ATTENTION, EFFICIENT_ATTENTION or CUDNN_ATTENTION"
 #: Smaller losses, as a share of the forward, are not reported as a cost.
 LEAST_LOSS = 0.02
 
@@ -130,9 +132,9 @@ def _beats(peer: CaseFacts, facts: CaseFacts) -> bool:
 def _one_row(group: Sequence[Finding]) -> str:
     """The slowest case against the peer, then the other cases that are slower than it."""
     slowest, *others = sorted(group, key=lambda finding: -(finding.time_us or 0.0))
-    more = ", ".join(f"{finding.case} {finding.subject}" for finding in others)
+    more = ", ".join(f"{finding.case} {finding.subject} x" for finding in others)
     return (
-        f"{slowest.case} takes more device time than {group[0].theme} for the same work: {slowest.subject}. "
+        f"{slowest.case} takes {slowest.subject} times the device time of {slowest.theme} for the same result. "
         f"{plural(len(others), 'more case')} {'is' if len(others) == 1 else 'are'} slower, too: {more}."
     )
 
@@ -148,21 +150,22 @@ def slower_than_peer(scene: Scene) -> Iterator[Finding]:
     faster = faster_peer(scene)
     if faster is None:
         return
-    facts, peer, times = scene.facts, faster.peer, f"{significant(faster.ratio)} x"
-    text = f"{peer.case} does the same in {duration(faster.peer_us)} of device time; this case takes {times} as long"
+    facts, peer, ratio = scene.facts, faster.peer, significant(faster.ratio)
+    text = f"{peer.case} does the same in {duration(faster.peer_us)} of device time; this case takes {ratio} x as long"
     if facts.forward_time_us and peer.forward_time_us:
         text += (
             f", and an unprofiled forward takes {duration(facts.forward_time_us)} against "
             f"{duration(peer.forward_time_us)}"
         )
     theirs, own = error(peer.relative_error), error(facts.relative_error)
-    shared = f"{peer.case} ({duration(faster.peer_us)}, error against float64 {theirs})"
     longest = max(peer.activities, key=lambda activity: activity.duration_us)
+    shared = f"{peer.case} ({duration(faster.peer_us)})"
+    fused = f": a fused backend ({BACKENDS})" if longest.family == "attention" else ""
     evidence = f"{duration(faster.own_us)} against {duration(faster.peer_us)} of device time in {peer.case}"
     share = part(faster.saved_us, faster.own_us)
     yield Finding(
         "slower-than-peer", severity(share), faster.saved_us, share, evidence,
-        f"Compute it as {peer.case} does, whose longest kernel is of {maker(longest)}.",
+        f"Compute it as {peer.case} does{fused}; its longest kernel is of {maker(longest)}.",
         f"{text}. Error against float64: {theirs} there, {own} here.", of=DEVICE, kind=RECOVERABLE, theme=shared,
-        subject=f"{times} (error {own})",
+        subject=ratio,
     )  # fmt: skip

@@ -29,9 +29,9 @@ def _in_several(group: Sequence[Finding]) -> str:
 
 @rule(
     "slow-pointwise",
-    "a pointwise kernel, a softmax or a reduction under 70 % of the measured copy ceiling, and over 5 % of the forward",
+    "a pointwise kernel, a softmax or a reduction under 70 % of the memory ceiling, and over 5 % of the forward",
     _in_several,
-    yields=True,
+    yields=2,
 )
 def slow_pointwise(scene: Scene) -> Iterator[Finding]:
     """By the bytes of whole tensors, each read or written once; the time is what a kernel at the ceiling would save."""
@@ -47,7 +47,7 @@ def slow_pointwise(scene: Scene) -> Iterator[Finding]:
             continue
         saved = cost.time_us * (1 - share)
         text = (
-            f"{kernel.label} moves {_moved(cost, counted)} of the measured copy ceiling."
+            f"{kernel.label} moves {_moved(cost, counted)} of the memory ceiling."
             f"{_swifter(scene, cost, ROWWISE if kernel.family in ROWWISE else POINTWISE)}{_limit(counted)}"
         )
         evidence = f"{kernel.label}, {cost.op or 'no op'}: {cost.bytes} bytes in {duration(cost.time_us)}"

@@ -124,21 +124,22 @@ Summary = Callable[[Sequence[Finding]], str]
 class Rule:
     """A rule: name, condition in words, and function.
 
-    ``summary``: makes the text of merged findings from the finding of each case. ``yields``: whether it skips
-    activities that another rule reports as recoverable.
+    ``summary``: makes the text of merged findings from the finding of each case. ``yields``: a finding is left
+    out if rules of a lower number report most of its activities with a cost: a sum stands for its parts, a cause for
+    its symptom.
     """
 
     name: str
     condition: str
     look: Look = field(repr=False)
     summary: Summary | None = field(default=None, repr=False)
-    yields: bool = False
+    yields: int = 0
 
 
 _RULES: dict[str, Rule] = {}
 
 
-def rule(name: str, condition: str, summary: Summary | None = None, yields: bool = False) -> Callable[[Look], Look]:
+def rule(name: str, condition: str, summary: Summary | None = None, yields: int = 0) -> Callable[[Look], Look]:
     """Register the decorated function as the rule ``name``."""
 
     def register(look: Look) -> Look:

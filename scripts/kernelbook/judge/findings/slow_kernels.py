@@ -229,7 +229,7 @@ TOGETHER: tuple[tuple[set[str], set[str], str, str], ...] = (
 @rule(
     "unfused-chain",
     "three or more kernels in a row read and write tensors of one size, over 5 % of the device time",
-    yields=True,
+    yields=1,
 )
 def unfused_chain(scene: Scene) -> Iterator[Finding]:
     """One kernel would read the input and write the output once; the time of that is known with a memory ceiling."""

@@ -6,7 +6,7 @@ copy also how long the copy engine works.
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from kernelbook.cases import CaseFacts, median
@@ -15,7 +15,6 @@ from kernelbook.judge.findings.rules import FORWARD, RECOVERABLE, SPENT, Finding
 from kernelbook.judge.time_line import (
     ALLOCATION,
     BLOCKING_COPY,
-    COMPILE,
     DATA,
     DEVICE_KINDS,
     EARLIER,
@@ -40,6 +39,7 @@ from kernelbook.text.units import duration, plural, significant
 LEAST_SHARE = 0.05
 #: Ops that copy a value to the CPU, and ops whose output size must be known on the CPU; both wait for the device.
 READING_OPS = {"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal"}
+COPYING_OPS = {"aten::copy_", "aten::_to_copy", "aten::to"}
 SIZED_BY_DATA = {"aten::nonzero", "aten::masked_select", "aten::_unique2", "aten::unique_consecutive", "aten::index"}
 WAIT_REMEDIES = {
     SYNCHRONIZATION: "Remove the synchronization from the forward, or move it after the last step",
@@ -49,17 +49,21 @@ WAIT_REMEDIES = {
     ),
     BLOCKING_COPY: "Copy from pinned memory with non_blocking=True, ahead of the forward that needs the data",
 }
-#: What Dynamo and Inductor do when they compile, as opposed to calling what they compiled.
-COMPILING = re.compile(r"\(dynamo_timed\)|^_compile|compile_fx|async_compile|build_guards")
 PAGEABLE = "Pageable"
 
 
 @rule("synchronization", "the CPU waits for the device inside the forward, for over 5 % of it")
 def synchronization(scene: Scene) -> Iterator[Finding]:
-    """One finding for each op that waits; the time is how long the device is idle because the CPU fell behind."""
+    """One finding for each op that waits.
+
+    The time is how long the device is idle because the CPU fell behind, and while an op that reads a value runs, which
+    would not be there without it.
+    """
     split = scene.split
     for op, waits in _by_op(split, SYNCHRONIZATION):
         idle = _time(split, SYNCHRONIZATION, op)
+        if split and op in READING_OPS:
+            idle = sum(cause.time_us for cause in split.causes if cause.idle and cause.op == op)
         waited, count = sum(wait.time_us for wait in waits), sum(wait.count for wait in waits)
         if not split or max(waited, idle) < LEAST_SHARE * split.time_us:
             continue
@@ -67,7 +71,7 @@ def synchronization(scene: Scene) -> Iterator[Finding]:
         names = ", ".join(dict.fromkeys(wait.name for wait in waits))
         text = (
             f"{origin} for the device {_times(count)} in a forward ({names}): the CPU is blocked for "
-            f"{duration(waited)}, and the device is then idle for {duration(idle)} until the next launch."
+            f"{duration(waited)}, and the device is idle for {duration(idle)} because of it."
         )
         yield _finding(
             "synchronization", split, idle, text, wait_remedy(waits[0]), f"{names}, {op or 'outside of ops'}"
@@ -169,33 +173,20 @@ def _beside_forward(scene: Scene, name: str, kind: str, subject: str, remedy: st
     yield Finding(name, severity(share), idle, share, evidence, remedy, text, of=FORWARD, kind=SPENT)
 
 
-@rule("compiled-in-forward", "torch.compile compiles inside a profiled forward")
-def compiled_in_forward(scene: Scene) -> Iterator[Finding]:
-    """A recompilation, or a first call that was not warmed up."""
-    split = scene.split
-    causes = [c for c in split.causes if c.kind == COMPILE and COMPILING.search(c.name)] if split else []
-    time_us = sum(cause.time_us for cause in causes)
-    if split and time_us >= LEAST_SHARE * split.time_us:
-        text = f"torch.compile compiles inside this forward, for {duration(time_us)} of it."
-        remedy = (
-            "Warm up with all shapes; where shapes vary use dynamic=True or mark_dynamic. TORCH_LOGS=recompiles names "
-            "the guard that failed."
-        )
-        yield _finding("compiled-in-forward", split, time_us, text, remedy, _names(split, COMPILE))
-
-
-@rule("cpu-op", "one op on the CPU keeps the device idle for over 20 % of the forward and over 200 µs")
+@rule("cpu-op", "ops on the CPU keep the device idle for over 20 % of the forward and over 200 µs each")
 def cpu_op(scene: Scene) -> Iterator[Finding]:
-    """Most often an op on CPU tensors: a launch takes some 10 µs."""
+    """Most often ops on CPU tensors: a launch takes some 10 µs."""
     split = scene.split
     ops = dict.fromkeys(cause.op for cause in split.causes if cause.kind == OP and cause.op) if split else ()
-    for op in ops:
-        time_us = _time(split, OP, op)
-        calls = max(sum(call.name == op for call in scene.facts.calls), 1)
-        if split and time_us >= 0.2 * split.time_us and time_us / calls > 200:
-            text = f"{op} runs on the CPU for {duration(time_us)} while the device is idle."
-            remedy = "Compute it on the device: move the tensor there once, or keep it there."
-            yield _finding("cpu-op", split, time_us, text, remedy, op)
+    calls = Counter(call.name for call in scene.facts.calls)
+    long = {op: time for op in ops if (time := _time(split, OP, op)) / max(calls[op], 1) > 200}
+    time_us = sum(long.values())
+    if split and time_us >= 0.2 * split.time_us:
+        run = "runs" if len(long) == 1 else "run"
+        text = f"{' and '.join(long)} {run} on the CPU for {duration(time_us)} while the device is idle."
+        remedy = "Compute it on the device: move the tensor there once, or keep it there."
+        evidence = "; ".join(f"{op} {duration(time)}" for op, time in long.items())
+        yield _finding("cpu-op", split, time_us, text, remedy, evidence)
 
 
 @rule("python-time", "the device waits for Python between ops for over 20 % of the forward")
@@ -284,6 +275,11 @@ def wait_remedy(wait: Wait) -> str:
     op = wait.op or ""
     if wait.kind == SYNCHRONIZATION and op in READING_OPS:
         return f"Keep the value on the device, or read it once after the last step: {op} waits for the device."
+    if wait.kind == SYNCHRONIZATION and op in COPYING_OPS:
+        return (
+            "Copy with non_blocking=True; a copy to the CPU into pinned memory, with one synchronization before it is "
+            "read."
+        )
     if wait.kind == SYNCHRONIZATION and op in SIZED_BY_DATA:
         return f"Replace {op}, whose output size depends on the data, by an op with a fixed size (torch.where, a mask)."
     origin = f"{wait.name} from {op}" if op else wait.name

@@ -1,0 +1,171 @@
+"""torch.compile: graph breaks, compilations inside a forward, and code or CUDA graphs that are not there."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kernelbook.cases import Call, CallTotal, CaseFacts
+from kernelbook.judge.findings.costs import began_inside, cpu_cost, cpu_note, note, part, severity
+from kernelbook.judge.findings.rules import FORWARD, RECOVERABLE, Finding, Scene, rule
+from kernelbook.judge.findings.waits import LEAST_SHARE, READING_OPS
+from kernelbook.judge.time_line import COMPILE, SYNCHRONIZATION
+from kernelbook.judge.time_split import Cause, TimeSplit
+from kernelbook.text.units import duration, plural
+
+REGION = re.compile(r"Torch-Compiled Region: (\d+)/(\d+)")
+#: What Dynamo and Inductor do when they compile, as opposed to calling what they compiled.
+COMPILING = re.compile(r"\(dynamo_timed\)|^_compile|compile_fx|async_compile|build_guards")
+#: Ops that another op around them explains.
+INNER_OPS = {"aten::_local_scalar_dense", "aten::copy_"}
+#: Modes of torch.compile that use CUDA graphs.
+GRAPH_MODES = ("reduce-overhead", "max-autotune")
+MOST_LOGGED = 3
+
+
+@rule("graph-breaks", "a forward enters more than one compiled region")
+def graph_breaks(scene: Scene) -> Iterator[Finding]:
+    """Each break returns to Python between two regions. The time is the idle time in torch.compile's own code.
+
+    Ops between the regions that wait for the device are named with how long they do.
+    """
+    regions, split = compiled_regions(scene), scene.split
+    if len(regions) < 2:
+        return
+    between = [op.name for op in scene.facts.ops if "::" in op.name and not began_inside(op.start_us, regions)]
+    common = ", ".join(name for name, _ in Counter(n for n in between if n not in INNER_OPS).most_common(3))
+    time_us = split.of_kind(COMPILE) if split else None
+    share = part(time_us, split.time_us) if split else None
+    breaks = plural(len(regions) - 1, "graph break")
+    text = (
+        f"The forward enters {len(regions)} compiled regions: {breaks}{f', with {common} between' if common else ''}."
+        f"{_waits_between(split)}{_logged_breaks(scene.facts)}"
+    )
+    if any(name in READING_OPS for name in between):
+        remedy = "Remove .item() and bool() on tensors, which break the graph and wait for the device."
+    else:
+        remedy = "TORCH_LOGS=graph_breaks names each cause; torch.compile(fullgraph=True) refuses them."
+    evidence = f"{len(regions)} ranges named Torch-Compiled Region"
+    yield Finding("graph-breaks", severity(share), time_us, share, evidence, remedy, text, of=FORWARD, kind=RECOVERABLE)
+
+
+def compiled_regions(scene: Scene) -> list[Call]:
+    """The compiled regions that the forward enters."""
+    return [call for call in scene.facts.calls if call.name.startswith("Torch-Compiled Region")]
+
+
+def _waits_between(split: TimeSplit | None) -> str:
+    """A sentence about the synchronizations of ops that read values; empty without any."""
+    waits = [w for w in split.waits if w.kind == SYNCHRONIZATION and w.op in READING_OPS] if split else []
+    count, time_us = sum(wait.count for wait in waits), sum(wait.time_us for wait in waits)
+    between = f"{plural(count, 'wait')} for the device, {duration(time_us)} in all"
+    return f" Values are read between them: {between}." if count else ""
+
+
+def _logged_breaks(facts: CaseFacts) -> str:
+    """A sentence with the commonest reasons that Dynamo counted; empty without any."""
+    counted: Counter[str] = Counter()
+    for process in facts.processes:
+        counted.update((process.dynamo.graph_breaks if process.dynamo else None) or {})
+    reasons = "; ".join(reason for reason, _ in counted.most_common(MOST_LOGGED))
+    return f" torch logged: {reasons}." if reasons else ""
+
+
+@rule("compiled-in-forward", "torch.compile compiles inside a profiled forward")
+def compiled_in_forward(scene: Scene) -> Iterator[Finding]:
+    """A recompilation, or a first call that was not warmed up."""
+    split, causes = scene.split, _compiling(scene)
+    time_us = sum(cause.time_us for cause in causes)
+    if not split or time_us < LEAST_SHARE * split.time_us:
+        return
+    again = ", ".join(f"{frame}/{number}" for frame, number in _later_compilations(scene.facts))
+    text = f"torch.compile compiles inside this forward, for {duration(time_us)} of it."
+    text += f" It is a recompilation of a frame (region {again})." if again else ""
+    remedy = (
+        "Warm up with all shapes; where shapes vary use dynamic=True or mark_dynamic. TORCH_LOGS=recompiles names "
+        "the guard that failed."
+    )
+    share = part(time_us, split.time_us)
+    evidence = "; ".join(f"{cause.name[:48]} {duration(cause.time_us)}" for cause in causes[:5])
+    yield Finding(
+        "compiled-in-forward", severity(share), time_us, share, evidence, remedy, text, of=FORWARD, kind=RECOVERABLE
+    )
+
+
+def _compiling(scene: Scene) -> list[Cause]:
+    """What Dynamo and Inductor spend on compiling while the device is idle."""
+    causes = scene.split.causes if scene.split else ()
+    return [cause for cause in causes if cause.kind == COMPILE and COMPILING.search(cause.name)]
+
+
+def _later_compilations(facts: CaseFacts) -> list[tuple[str, str]]:
+    """(frame, number) of the regions of recompiled frames: region N/M with M > 0 is a later compilation of frame N."""
+    matches = (REGION.search(total.name) for total in facts.call_totals if total.category == "op")
+    return list(dict.fromkeys((m[1], m[2]) for m in matches if m and int(m[2]) > 0))
+
+
+@rule("recompiled", "a frame was compiled more than once")
+def recompiled(scene: Scene) -> Iterator[Finding]:
+    """Left to compiled-in-forward if it happens in the forward."""
+
+    def again(total: CallTotal) -> bool:
+        match = REGION.search(total.name)
+        return total.category == "op" and match is not None and int(match[2]) > 0
+
+    cost = cpu_cost(scene.facts, again)
+    if cost is None or _compiling(scene):
+        return
+    text = (
+        f"The compiled region is {', '.join(name.partition(': ')[2] for name in cost.parts)}: the frame was "
+        "recompiled because a guard failed, most often on a shape, a stride or a value."
+    )
+    remedy = (
+        "Mark dynamic dimensions (torch._dynamo.mark_dynamic, dynamic=True), or keep shapes and strides constant. "
+        "TORCH_LOGS=recompiles prints the guard that failed."
+    )
+    yield from cpu_note(scene, "recompiled", cost, text, remedy)
+
+
+@rule("not-compiled", "a case of mode compile whose forwards run no compiled code, as the measurement noted")
+def not_compiled(scene: Scene) -> Iterator[Finding]:
+    """Dynamo skipped the frame, as it does for a break inside a loop or a with block; or the backend is eager."""
+    warning = scene.facts.note("not_compiled")
+    if warning:
+        text = f"{warning.message[:1].upper()}{warning.message[1:]}.{_logged_breaks(scene.facts)}"
+        remedy = "TORCH_LOGS=graph_breaks says why Dynamo skipped the frame; torch.compile(fullgraph=True) refuses to."
+        evidence = f"{plural(warning.count, 'profiled forward')}"
+        yield Finding("not-compiled", "high", None, None, evidence, remedy, text)
+
+
+@rule("no-cuda-graph", "a case that asks torch.compile for CUDA graphs and replays none")
+def no_cuda_graph(scene: Scene) -> Iterator[Finding]:
+    """Mode reduce-overhead or max-autotune, or the option triton.cudagraphs; a replay is one launch of many kernels."""
+    facts = scene.facts
+    options = facts.compile_options
+    asked = options.get("mode") in GRAPH_MODES or (options.get("options") or {}).get("triton.cudagraphs") is True
+    replays = any(a.graph or "GraphLaunch" in (a.launch_api or "") for a in scene.activities)
+    if not asked or replays or not scene.kernels or facts.device_type == "cpu":
+        return
+    text = (
+        f"CUDA graphs were asked for ({_spelled(options)}), and the forward replays none: "
+        f"{plural(facts.launches or 0, 'launch', 'launches')}.{_logged_skips(facts)}"
+    )
+    remedy = (
+        "TORCH_LOGS=cudagraphs says why they were skipped: inputs that are changed in place, tensors on the CPU, "
+        "dynamic shapes."
+    )
+    launches = ", ".join(dict.fromkeys(activity.launch_api or "an unknown call" for activity in scene.kernels))
+    yield note("no-cuda-graph", f"kernels launched by {launches}", remedy, text)
+
+
+def _spelled(options: Mapping[str, Any]) -> str:
+    return f"mode {options['mode']}" if options.get("mode") in GRAPH_MODES else "option triton.cudagraphs"
+
+
+def _logged_skips(facts: CaseFacts) -> str:
+    """A sentence with what torch logged about skipped CUDA graphs; empty without any."""
+    lines = (line for process in facts.processes if process.dynamo for line in process.dynamo.log)
+    skips = list(dict.fromkeys(line.strip() for line in lines if "cudagraph" in line.lower()))[:MOST_LOGGED]
+    return f" torch logged: {'; '.join(skips)}." if skips else ""
