@@ -22,9 +22,18 @@ class Links(HTMLParser):
         self.found += [value for name, value in attrs if name in ("href", "src") and value]
 
 
-def test_every_page_of_the_docs_is_in_the_menu():
-    menu = set(re.findall(r": ([\w./-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.M))
-    assert menu == {page.relative_to(ROOT).as_posix() for page in pages(ROOT)} | {"CHANGELOG.md"}
+def test_the_menu_has_the_links_of_the_index_in_its_sections():
+    index = (
+        "# Docs\n\n**To start:** [a first hour](tutorial.md)\n\n**How to**"
+        "\n\n- [run `it`](how-to/run.md) and\n  [b](b.md#x)\n\nSee [`c.py` x](../C.md)"
+    )
+    assert build_docs.menu(index) == [
+        {"Kernelbook": "README.md"},
+        {"Docs": "docs/README.md"},
+        {"A first hour": "docs/tutorial.md"},
+        {"How to": [{"Run it": "docs/how-to/run.md"}, {"B": "docs/b.md"}]},
+        {"c.py x": "C.md"},
+    ]
 
 
 def test_the_pages_that_are_copied_are_those_that_links_reach():
@@ -50,4 +59,8 @@ def test_the_site_has_no_dead_link_and_loads_nothing_from_elsewhere(tmp_path):
         text = page.read_text(encoding="utf-8")
         assert not re.search(r'<(?:script|img)[^>]+src="https?:|<link[^>]+rel="stylesheet"[^>]+href="https?:', text)
     assert dead == []
+    assert [page for page in pages(ROOT) if not (site / page.relative_to(ROOT)).with_suffix(".html").is_file()] == [
+        ROOT / "README.md",
+        ROOT / "docs/README.md",
+    ]  # which are index.html
     assert (site / "docs/gallery.html").is_file()
