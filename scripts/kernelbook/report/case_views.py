@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from kernelbook.cases import Activity, CaseFacts
+from kernelbook.cases import CaseFacts
 from kernelbook.charts.drawing import Chart
 from kernelbook.edition.model import ConfiguredCase, Edition, Run
 from kernelbook.judge.clock import Clock
@@ -63,19 +63,6 @@ class GuessLine:
         """The expected value, after `no` where the word forbids it: `no aten::linear`."""
         word = vocabulary().get(self.word)
         return f"no {self.expected}" if word and word.forbids else self.expected
-
-
-@dataclass(frozen=True)
-class BrokenGuess:
-    """A broken guess with what ran instead, on the first of its runs that has device activities.
-
-    ``strip``: None where no run has any. ``kernels``: the first activities; ``more``: how many are not among them.
-    """
-
-    line: GuessLine
-    strip: strips.Strip | None = None
-    kernels: tuple[Activity, ...] = ()
-    more: int = 0
 
 
 @dataclass(frozen=True)
@@ -189,25 +176,6 @@ def guess_lines(judged: Iterable[Judgement]) -> tuple[GuessLine, ...]:
         key = (row.case, row.word, row.expected, row.observed, row.verdict, row.evidence)
         runs_by_line.setdefault(key, []).append(row.run)
     return tuple(GuessLine(*key, tuple(runs)) for key, runs in runs_by_line.items())
-
-
-def broken_guesses(edition: Edition, lines: Iterable[GuessLine], limit: int = 8) -> tuple[BrokenGuess, ...]:
-    """Each line with at most `limit` of the activities that ran; those of a case are shown once."""
-    places = {row.key: place for place, row in enumerate(edition.case_runs)}
-    shown: set[tuple[str, str]] = set()
-    guesses = []
-    for line in lines:
-        keys = ((run, (run.run, line.case)) for run in edition.runs if run.run in line.runs)
-        cells = ((edition.case_runs[places[key]], run, places[key]) for run, key in keys if key in places)
-        drawn = next((cell for cell in cells if cell[0].activities), None)
-        if drawn is None or drawn[0].key in shown:
-            guesses.append(BrokenGuess(line))
-            continue
-        activities = drawn[0].activities
-        shown.add(drawn[0].key)
-        more = max(len(activities) - limit, 0)
-        guesses.append(BrokenGuess(line, strips.alone(*drawn), activities[:limit], more))
-    return tuple(guesses)
 
 
 def workloads(edition: Edition) -> tuple[WorkloadView, ...]:

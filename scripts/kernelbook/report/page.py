@@ -20,7 +20,17 @@ from kernelbook.report.traces import Links
 from kernelbook.text import formatting
 
 SCRIPTS = (
-    *("core.js", "data.js", "format.js", "tables.js", "strips.js", "cases.js", "lanes_model.js", "lanes_view.js"),
+    *(
+        "core.js",
+        "data.js",
+        "format.js",
+        "tables.js",
+        "strips.js",
+        "cases.js",
+        "guess.js",
+        "lanes_model.js",
+        "lanes_view.js",
+    ),
     *("lanes.js", "perfetto.js", "align.js", "compare.js", "case.js", "charts.js", "main.js"),
 )
 FINDING_ROWS = 40
@@ -67,7 +77,7 @@ def render(edition: Edition, created_utc: str, traces: Links) -> str:
         "case_rows": listings.cases.case_rows(values["workloads"]),
         "headline_chart": _headline_chart(edition, values),
         "legend": legend(strip for work in values["workloads"] for strip in work.strips),
-        "broken_more": values["broken"][BROKEN_CARDS:],
+        "broken_more": [line for case in values["broken_cases"][BROKEN_CARDS:] for line in case.lines],
         "weighed": findings_section.by_weight(findings_section.own_findings(edition), FINDING_ROWS),
         "trust_rows": edition.trust[:TRUST_ROWS],
         "tallies": first_screen.tallies(edition),

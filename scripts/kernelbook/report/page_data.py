@@ -74,6 +74,7 @@ def build(
         for row in edition.case_runs
     ]
     settings, reasons, table_of_refusals = refusals([row.setting for row in edition.case_runs])
+    limiters = {(cost.run, cost.case): cost.limiter for cost in edition.costs}
     index = {
         "columns": {"activity": ACTIVITY, "call": CALL, "label": LABEL},
         "names": table.listed,
@@ -84,7 +85,8 @@ def build(
         "headline": edition.headline or (),
         "baseline": edition.baseline_run,
         "cells": [
-            _cell(row) | {"anchor": anchors.get(i), "setting": settings[i]} for i, row in enumerate(edition.case_runs)
+            _cell(row) | {"anchor": anchors.get(i), "setting": settings[i], "limiter": limiters.get(row.key)}
+            for i, row in enumerate(edition.case_runs)
         ],
         "reasons": reasons,
         "refusals": table_of_refusals,

@@ -16,6 +16,7 @@ from kernelbook.report import (
     counters_section,
     findings_section,
     first_screen,
+    guess_strips,
     listings,
     openings,
     phrases,
@@ -25,7 +26,7 @@ from kernelbook.report.families import family_of
 from kernelbook.text import formatting, units
 
 TEMPLATES = Path(__file__).parent / "templates"
-#: The number of broken guesses that are shown with what ran instead.
+#: The number of cases with a broken guess that are shown with what ran instead.
 BROKEN_CARDS = 12
 FILTERS = {
     "duration": formatting.duration,
@@ -72,7 +73,8 @@ def context(edition: Edition, created_utc: str) -> dict[str, Any]:
         "cases": [case for workload in arranged for case in workload.cases],
         "verdict": verdict,
         "broken": broken,
-        "broken_cards": case_views.broken_guesses(edition, broken[:BROKEN_CARDS]),
+        "broken_cases": guess_strips.broken_cases(edition, broken),
+        "broken_limit": BROKEN_CARDS,
         "subject": first_screen.subject(edition, created_utc),
         "has_headline_case": first_screen.has_headline_case(edition),
         "headlines": first_screen.headlines(edition),

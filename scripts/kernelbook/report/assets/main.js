@@ -10,6 +10,7 @@ function follow() {
   } catch {
     return;
   }
+  showGuessing(hash === "guess");
   if (hash.startsWith("compare:")) return openComparison(location.hash.split("?")[0]);
   if (cases.shown.size && !location.hash.includes("?")) remember(hash);
   const [name, run, kernel] = hash.split("~");

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from kernelbook.judge.findings import Finding
 from kernelbook.report import phrases
@@ -27,6 +29,29 @@ def guesses(case: CaseView) -> Table:
         Line(tuple(column.cell(line) for column in _GUESS), css=line.verdict.replace(" ", "-")) for line in case.judged
     )
     return Table(f"guesses-{case.spec.case}", "Guessed and seen", _GUESS, tuple(lines), "guesses stacked")
+
+
+def grid(cases: Sequence[CaseView]) -> Table:
+    """A row for each case with guesses, a column for each word."""
+    guessed = [case for case in cases if case.judged]
+    used = Counter(line.word for case in guessed for line in case.judged)
+    name: TableColumn[CaseView] = words("case", lambda case: Part(case.spec.case, href=case.anchor))
+    columns = [name, *(TableColumn(word.replace("_", " "), _mark(word)) for word, _ in used.most_common())]
+    return replace(table("guess-grid", "Guesses, case by case", columns, guessed, "grid"), titled=False)
+
+
+def _mark(word: str) -> Callable[[CaseView], Cell]:
+    def mark(case: CaseView) -> Cell:
+        lines = [line for line in case.judged if line.word == word]
+        if not lines:
+            return Cell(())
+        texts = (f"guessed {line.guessed}, seen {line.observed} on {', '.join(line.runs)}" for line in lines)
+        title = formatting.clip("; ".join(texts), 160)
+        broke = any(line.verdict == "broken" for line in lines)
+        href = f"broke-{case.anchor}" if broke else case.anchor
+        return cell(Part("broke" if broke else "held", "no" if broke else "ok", title, href), value=int(not broke))
+
+    return mark
 
 
 def broken(lines: Sequence[GuessLine], anchors: Anchors) -> Table:
