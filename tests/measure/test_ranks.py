@@ -128,6 +128,21 @@ def test_a_workload_of_ranks_in_a_case_without_them(measure):
     assert "needs a process group: give the case `ranks: 2`" in got.measurement["reason"]
 
 
+def test_what_stands_in_place_of_a_ranks_folder_is_removed_and_not_followed(tmp_path):
+    output, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    for folder in (output, elsewhere):
+        folder.mkdir()
+    (elsewhere / "kept").write_text("mine")
+    (output / "rank-0").symlink_to(elsewhere)
+    (output / "rank-1").write_text("a file")
+    ranks.prepare(output, 2)
+    assert sorted(path.name for path in output.iterdir() if path.is_dir() and not path.is_symlink()) == [
+        "rank-0",
+        "rank-1",
+    ]
+    assert (elsewhere / "kept").read_text() == "mine"
+
+
 def test_ranks_of_an_earlier_measurement_are_removed(measure):
     (measure.output / "rank-7").mkdir(parents=True)
     (measure.output / "rank-7" / "trace.json.gz").write_text("old")

@@ -41,7 +41,10 @@ class Rank:
 def prepare(output: Path, count: int) -> None:
     """Make an empty folder for each rank, and remove what an earlier measurement left."""
     for folder in output.glob("rank-*"):
-        shutil.rmtree(folder, ignore_errors=True)
+        if folder.is_dir() and not folder.is_symlink():
+            shutil.rmtree(folder)
+        else:
+            folder.unlink()
     for number in range(count):
         folder_of(output, number).mkdir()
 
