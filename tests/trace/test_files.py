@@ -7,6 +7,7 @@ import math
 import pytest
 
 from kernelbook.trace import TraceError, read_trace
+from kernelbook.trace.files import trace_files
 from kernelbook.trace.reader import EventReader
 from tests.trace.made_trace import annotation, document, facts, forward, kernel, kineto, launch, memcpy, op, warned
 
@@ -321,3 +322,16 @@ def test_unusual_types_are_no_error(read):
     assert (reading.totals.kernels, reading.totals.attributed, reading.totals.launches) == (2, 2, 1)
     assert reading.ops["name"].to_pylist() == ["", "12", "['a']"]
     assert not any(math.isnan(value) for value in reading.activities["start_us"].to_pylist())
+
+
+def test_of_a_measured_process_only_the_trace_is_taken(tmp_path):
+    """What Kernelbook left beside it is none, and a forward with shapes is no window; elsewhere these names count."""
+    measured = ["measurement.json", "trace.json.gz", "shapes.json.gz", "case.json"]
+    files = {"job/measurement.json", *(f"job/rank-{rank}/{name}" for rank in (0, 1) for name in measured)}
+    files |= {"own/shapes.json.gz", "own/case.json", "mine/measurement.json", "mine/shapes.json.gz"}
+    for name in files:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    found = {path.relative_to(tmp_path).as_posix() for path in trace_files(tmp_path)}
+    traces = {"job/rank-0/trace.json.gz", "job/rank-1/trace.json.gz"}
+    assert found == traces | {name for name in files if name.startswith(("own/", "mine/"))}

@@ -12,6 +12,7 @@ from typing import Any
 
 ENDINGS = (".json.gz", ".json")
 _HEAD_BYTES = 1 << 16  # torch writes the metadata before the events
+BESIDE_TRACE = frozenset({"measurement.json", "case.json", "shapes.json.gz"})  # in the folder of a measurement
 _METADATA = re.compile(r'"(distributedInfo|deviceProperties)"\s*:\s*(?=[\[{])')
 
 
@@ -25,8 +26,19 @@ class TraceFile:
 
 
 def trace_files(folder: Path) -> list[Path]:
-    """All files below a folder whose names end as a trace's, in any case, sorted."""
-    return sorted(path for path in folder.rglob("*") if path.name.lower().endswith(ENDINGS) and path.is_file())
+    """All files below a folder whose names end as a trace's, in any case, sorted.
+
+    What Kernelbook leaves beside a trace that it measured is left out: its measurement, and a forward of the same
+    process with shapes, which is no window of its own.
+    """
+    named = (path for path in folder.rglob("*") if path.name.lower().endswith(ENDINGS) and path.is_file())
+    return sorted(path for path in named if path.name not in BESIDE_TRACE or not _is_measured(path.parent))
+
+
+def _is_measured(folder: Path) -> bool:
+    """Whether the folder is that of a measured process or job."""
+    left = (folder / "trace.json.gz").is_file() or (folder / "rank-0").is_dir()
+    return left and (folder / "measurement.json").is_file()
 
 
 def without_ending(name: str) -> str:
