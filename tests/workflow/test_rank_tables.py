@@ -83,6 +83,7 @@ def test_the_figures_of_the_case_are_those_of_the_slowest_rank_and_never_a_media
     assert [(each.process, each.rank, each.merged) for each in case.processes] == [(1, 1, True)]
     assert [(each.rank, each.merged) for each in case.ranks] == [(0, False), (1, True)]
     text = "figures are those of rank 1, the slowest of 2 ranks: a forward takes 40.0 µs to 60.0 µs"
+    text += "; device time 6.00 µs to 15.0 µs over the ranks"
     assert [note.message for note in case.notes if note.code == "ranks"] == [text]
 
 

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from kernelbook.cases.medians import median, median_durations_us, median_of_processes, spread
 from kernelbook.cases.process import CaseColumns, Note, Process
+from kernelbook.collectives.remarks import JobReport
 from kernelbook.counters import JOINED, KernelCounters
 from kernelbook.kernel_names import KernelName, decode_activity
 from kernelbook.kernel_names.text import function_name
@@ -169,6 +170,7 @@ class CaseFacts(CaseColumns):
     and ``call_totals`` are those of the merged processes, ``calls`` those of the forward that stands for the case,
     which is ``chosen``: (process, index). Of a process with ranks, the slowest rank is in ``processes``, and all are in
     ``ranks``. ``notes`` are the warnings of all processes. ``other_ranges``: of the first process, longest first.
+    ``jobs``: the ranks of each repetition read together; known while an edition is made, not when it is read again.
     ``counters``: what Nsight Compute measured, a row a kernel of the representative forward, or one row that says why
     it did not.
     """
@@ -180,6 +182,7 @@ class CaseFacts(CaseColumns):
     calls: tuple[Call, ...] = ()
     call_totals: tuple[CallTotal, ...] = ()
     chosen: tuple[int, int] | None = None
+    jobs: tuple[JobReport, ...] = ()
     other_ranges: tuple[OtherRange, ...] = ()
     counters: tuple[KernelCounters, ...] = ()
 

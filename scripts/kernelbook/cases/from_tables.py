@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,11 +34,11 @@ def case_facts(tables: Mapping[str, pa.Table]) -> dict[Key, CaseFacts]:
     processes: dict[Key, list[Process]] = {}
     for process in records_of(Process, tables.get("cases", pa.table({}))):
         processes.setdefault(process.key, []).append(process)
-    groups = {name: _by_case(tables.get(name)) for name in PARTS}
-    cases = {
-        key: _with_forwards(merge_processes(of_case), *(groups[name].get(key, []) for name in PARTS))
-        for key, of_case in processes.items()
-    }
+    spans = spans_of(tables.get("ranks"))
+    merged = {key: merge_processes(of_case, spans.get(key)) for key, of_case in processes.items()}
+    kept = {(*key, each.process, each.rank) for key, case in merged.items() for each in case.processes if each.merged}
+    groups = {name: _by_case(tables.get(name), kept) for name in PARTS}
+    cases = {key: _with_forwards(case, *(groups[name].get(key, []) for name in PARTS)) for key, case in merged.items()}
     for row in records_of(KernelCounters, tables.get("counters", pa.table({}))):
         key = row.run, row.case
         cases[key] = replace(cases[key], counters=(*cases[key].counters, row))
@@ -76,9 +76,25 @@ def call_totals(calls: pa.Table) -> pa.Table:
     return pa.table(columns)
 
 
-def _by_case(table: pa.Table | None) -> dict[Key, list[Row]]:
+def spans_of(ranks: pa.Table | None) -> dict[Key, dict[tuple[int, int | None], float]]:
+    """(run, case) -> (process, rank) -> how long a forward takes (µs): the median over the forwards of that rank."""
+    spans: dict[Key, dict[tuple[int, int | None], list[float]]] = {}
+    for row in ranks.to_pylist() if ranks is not None else []:
+        if row["index"] is not None:
+            time = max(row["span_us"], row["cpu_time_us"] or 0.0)
+            spans.setdefault((row["run"], row["case"]), {}).setdefault((row["process"], row["rank"]), []).append(time)
+    return {key: {rank: median(times) or 0.0 for rank, times in own.items()} for key, own in spans.items()}
+
+
+def _by_case(table: pa.Table | None, kept: Collection[tuple[Any, ...]]) -> dict[Key, list[Row]]:
+    """(run, case) -> its rows, of the processes and ranks in `kept`: (run, case, process, rank)."""
     groups: dict[Key, list[Row]] = {}
-    for row in table.to_pylist() if table is not None else []:
+    if table is None or "process" not in table.column_names:
+        return groups
+    columns = [table[name].to_pylist() for name in ("run", "case", "process")]
+    ranks = table["rank"].to_pylist() if "rank" in table.column_names else [None] * table.num_rows
+    mask = pa.array([key in kept for key in zip(*columns, ranks, strict=True)], pa.bool_())
+    for row in table.filter(mask).to_pylist():
         groups.setdefault((row["run"], row["case"]), []).append(row)
     return groups
 
@@ -86,11 +102,6 @@ def _by_case(table: pa.Table | None) -> dict[Key, list[Row]]:
 def _with_forwards(
     case: CaseFacts, ranges: Sequence[Row], activities: Sequence[Row], calls: Sequence[Row], totals: Sequence[Row]
 ) -> CaseFacts:
-    merged = {(process.process, process.rank) for process in case.processes if process.merged}
-    ranges, activities, calls, totals = (
-        [row for row in part if (row["process"], row.get("rank")) in merged]
-        for part in (ranges, activities, calls, totals)
-    )
     forwards = _forwards(ranges, activities)
     chosen = representative(forward for forward in forwards if forward.process == forwards[0].process)
     place = (chosen.process, chosen.index) if chosen else None

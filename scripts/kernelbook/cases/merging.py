@@ -6,7 +6,7 @@ This is the only place that decides over processes.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import groupby
 from typing import Any
@@ -21,20 +21,24 @@ TIMES = ("cpu_time_us", "device_time_us", "device_busy_us", "forward_time_us")
 FAILED_PROCESSES = "failed_processes"
 #: A note is made where the medians of processes differ by more than this share of the smallest.
 APART_FROM = 0.1
+#: (process, rank) -> how long a forward takes on that rank, in µs.
+Spans = Mapping[tuple[int, int | None], float]
 
 
-def merge_processes(processes: Sequence[Process]) -> CaseFacts:
+def merge_processes(processes: Sequence[Process], spans: Spans | None = None) -> CaseFacts:
     """The case of these processes, without its forwards.
 
-    A process with ranks has a row a rank: its figures are those of the slowest rank, and a note states the spread.
+    A job of several ranks has a row a rank: its figures are those of the slowest rank, and a note states the spread.
+    spans: (process, rank) -> how long a forward takes on that rank (µs), read from all of their traces together.
     Good processes are merged if they ran on a machine like that of the first good one: the same device and driver, for
     a CPU the same number of threads. Several GPUs of one kind are alike. A note names each process that failed or ran
     elsewhere. Times are medians over the merged processes, forward_p05_us and forward_p95_us quantiles of all their
     forwards.
     """
     rows = sorted(processes, key=lambda process: (process.process, process.rank or 0))
-    jobs = [list(job) for _, job in groupby(rows, key=lambda process: process.process)]
-    ordered = [slowest_rank(job) for job in jobs]
+    jobs = [list(job) for _, job in groupby(rows, key=lambda process: process.job)]
+    ordered = [slowest_rank(job, spans or {}) for job in jobs]
+    ordered += [row for job in jobs for row in job if row.bare and row.status != "ok" and row not in ordered]
     good = [process for process in ordered if process.status == "ok"]
     first = (good or ordered)[0]
     alike = [process for process in good if process.setting.machine == first.setting.machine]
@@ -43,7 +47,7 @@ def merge_processes(processes: Sequence[Process]) -> CaseFacts:
         *_failed(bad, len(ordered), bool(good)),
         *_elsewhere(good, first),
         *_apart(alike),
-        *_ranks(jobs),
+        *_ranks(jobs, spans or {}),
         *_warnings(rows),
     ]
     columns = {field.name: getattr(first, field.name) for field in fields(CaseColumns)}
@@ -66,18 +70,23 @@ def merge_processes(processes: Sequence[Process]) -> CaseFacts:
     )
 
 
-def slowest_rank(job: Sequence[Process]) -> Process:
-    """Of the ranks of one process, the first that failed, else the one whose forward takes longest.
+def slowest_rank(job: Sequence[Process], spans: Spans) -> Process:
+    """Of the ranks of one job, the first that failed, else the one whose forward takes longest.
 
-    That is the unprofiled forward, without one the time that the device was busy, on a CPU the time of the range.
+    That is the unprofiled forward, without one its span in the trace, and without that the time that the device was
+    busy, on a CPU the time of the range. A bare trace that cannot be read does not fail the others.
     """
     failed = [rank for rank in job if rank.status != "ok"]
-    return failed[0] if failed else max(job, key=_length)
+    good = [rank for rank in job if rank.status == "ok"]
+    if failed and not (failed[0].bare and good):
+        return failed[0]
 
+    def length(rank: Process) -> float:
+        span = spans.get((rank.process, rank.rank))
+        times = (rank.forward_time_us, span, rank.device_busy_us, rank.cpu_time_us)
+        return next((time for time in times if time is not None), 0.0)
 
-def _length(process: Process) -> float:
-    times = (process.forward_time_us, process.device_busy_us, process.cpu_time_us)
-    return next((time for time in times if time is not None), 0.0)
+    return max(good, key=length)
 
 
 def _times(processes: Sequence[Process]) -> dict[str, float | None]:
@@ -139,16 +148,19 @@ def _elsewhere(good: Sequence[Process], first: Process) -> list[Note]:
     return notes
 
 
-def _ranks(jobs: Sequence[Sequence[Process]]) -> list[Note]:
+def _ranks(jobs: Sequence[Sequence[Process]], spans: Spans) -> list[Note]:
     """A note on each job of several ranks that went well: which rank its figures are those of, and the spread."""
     notes = []
     for job in jobs:
-        slowest = slowest_rank(job)
+        slowest = slowest_rank(job, spans)
         if len(job) > 1 and slowest.status == "ok":
             text = f"figures are those of rank {slowest.rank}, the slowest of {len(job)} ranks"
             times = [rank.forward_time_us for rank in job if rank.forward_time_us is not None]
             if len(times) == len(job):
                 text += f": a forward takes {duration(min(times))} to {duration(max(times))}"
+            busy = [rank.device_time_us for rank in job if rank.device_time_us is not None]
+            if len(busy) > 1:
+                text += f"; device time {duration(min(busy))} to {duration(max(busy))} over the ranks"
             of_process = f"process {slowest.process}: " if len(jobs) > 1 else ""
             notes.append(Note("ranks", len(job), of_process + text))
     return notes

@@ -352,6 +352,11 @@ class Process(CaseColumns, Measured):
     totals: Annotated[Totals | None, doc("Figures of the whole file; work from before the window included.")] = None
     merged: bool = True
 
+    @property
+    def job(self) -> int:
+        """Number of the job among those of the case: all ranks of a folder of bare traces are one job."""
+        return 1 if self.bare and self.rank is not None else self.process
+
 
 KEYS = ("run", "case", "process", "rank")
 #: The columns of the table `cases`: keys first, nested ones last.

@@ -34,7 +34,8 @@ keys, in this order:
              rule, text, remedy, rank, time_us and share
   ranks      with job, of this rank: the whole file (index is null), then its forwards: rank, index, start_us,
              cpu_time_us, span_us, compute_us, communication_us, hidden_us, exposed_us, copies_us, idle_us,
-             device_time_us, communication_kernels, communication_time_us, launch_delay_us, bubble_us, waiting_us
+             device_time_us, communication_kernels, communication_time_us, launch_delay_us, bubble_us, waiting_us,
+             clock_us
   collectives  with job, of this rank: rank, index, operation, group, sequence, stream, start_us, duration_us, ranks,
              bytes, launch_us, last_rank, wait_us, late_us, unqueued_us, transfer_us, algorithm_gb_s, bus_gb_s,
              link_gb_s

@@ -182,8 +182,9 @@ def _forward_rows(
         for forward in rank.forwards:
             shift = ((rank.origin or 0) + offset - origin) / 1000
             start = None if forward.start_us is None else forward.start_us + shift
+            clock = (rank.file_start + offset - origin) / 1000
             waiting = waits[rank.rank, forward.index] if known else None
-            yield replace(forward, start_us=start, waiting_us=waiting)
+            yield replace(forward, start_us=start, waiting_us=waiting, clock_us=clock)
 
 
 # --- warnings ---------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ class RankForward:
     copies_us: only memcpys or memsets ran. idle_us: nothing ran.
     device_time_us: sum of all activities. waiting_us: sum of what its communication kernels waited for other ranks.
     bubble_us: of a pipeline stage, the part of the span without any work: idle, or only sending and receiving.
+    clock_us: what is added to times of the trace, which begin with its earliest event, for those of the job.
     launch_delay_us: median time from the launch of a kernel other than communication to its start.
     cpu_time_us: length of the forward's range on the CPU.
     """
@@ -41,6 +42,7 @@ class RankForward:
     launch_delay_us: float | None
     bubble_us: float | None = None
     waiting_us: float | None = None
+    clock_us: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,7 @@ class RankTrace:
     kernels: name of each kernel that is no communication -> how often it ran, and its total time (µs).
     cpu: name of each op and runtime call -> how often it was called, and the CPU time of its own (µs).
     forwards: their start_us counts from `origin`, the start of the first device activity in ns on the file's clock.
+    file_start: the earliest event of the file, on its clock (ns).
     truncated: whether the file ends too early. shared_stream: whether a stream runs communication and other kernels.
     """
 
@@ -122,6 +125,7 @@ class RankTrace:
     forwards: tuple[RankForward, ...]
     events: tuple[Event, ...]
     origin: int | None
+    file_start: int
     kernels: Mapping[str, Work] = field(default_factory=dict)
     cpu: Mapping[str, Work] = field(default_factory=dict)
     shared_stream: bool = False

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from kernelbook.collectives.intervals import Split, split_time
@@ -22,6 +23,24 @@ from kernelbook.trace.types import Flags, Ints
 _NUMBER = re.compile(r"\d+")
 
 
+def trace_of_rank(reading: TraceReading, rank: int) -> RankTrace | None:
+    """As `rank_trace`; None for a job of one process, and where nothing shows that there are other ranks."""
+    size = world_size(reading)
+    if size == 1 or (size is None and not communication(reading.timeline).any()):
+        return None
+    return rank_trace(reading, rank)
+
+
+def encode(trace: RankTrace) -> bytes:
+    """The trace as bytes for `decode`."""
+    return msgspec.msgpack.encode(trace)
+
+
+def decode(content: bytes) -> RankTrace:
+    """The trace that `encode` wrote. Raises msgspec.DecodeError for anything else."""
+    return msgspec.msgpack.decode(content, type=RankTrace)
+
+
 def rank_trace(reading: TraceReading, rank: int) -> RankTrace:
     """What the trace of this rank contributes to its job."""
     line, job = reading.timeline, reading.distributed or {}
@@ -31,12 +50,13 @@ def rank_trace(reading: TraceReading, rank: int) -> RankTrace:
     return RankTrace(
         rank=rank,
         source=reading.source,
-        world_size=_positive(job.get("world_size")),
+        world_size=world_size(reading),
         device=reading.device,
         truncated=reading.truncated,
         forwards=tuple(_forwards(line, communicates, events, rank)),
         events=tuple(events),
         origin=origin,
+        file_start=line.file_start,
         kernels=_kernel_work(line, communicates),
         cpu=reading.self_cpu_work(),
         shared_stream=_shared_stream(line, communicates),
@@ -192,6 +212,8 @@ def _shared_stream(line: Timeline, communicates: Flags) -> bool:
     return not set(line.stream[communicates].tolist()).isdisjoint(line.stream[compute].tolist())
 
 
-def _positive(value: Any) -> int | None:
+def world_size(reading: TraceReading) -> int | None:
+    """Ranks of the job, as the file states it."""
+    value = (reading.distributed or {}).get("world_size")
     number = integer(value) if isinstance(value, int | str) and not isinstance(value, bool) else None
     return number if number is not None and number > 0 else None

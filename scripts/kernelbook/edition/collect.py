@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kernelbook.cases import CASE_COLUMNS, CaseFacts, Process, call_totals, case_facts, with_counters
+from kernelbook.cases import CASE_COLUMNS, CaseFacts, Process, call_totals, case_facts, merge_processes, with_counters
+from kernelbook.cases.from_tables import spans_of
 from kernelbook.cases.process import KEYS
 from kernelbook.cases.records import records_of, table_of
+from kernelbook.edition.jobs import by_case, job_tables, read_jobs
 from kernelbook.edition.paths import SCHEMA, EditionFiles
 from kernelbook.judge.inductor_code import source_ops
 from kernelbook.judge.insight import Insight, judge_edition
@@ -35,6 +38,7 @@ FIGURES = pa.schema(
 )
 Key = tuple[str, str]
 FORWARD = ("run", "case", "process", "rank", "index")
+DETAILS = ("activities", "calls")  # tables with many rows a forward, of which a job keeps those of one rank
 RUN_COLUMNS = ("device", "device_type", "capability", "driver", "torch", "cuda", "cudnn", "image")
 
 
@@ -43,8 +47,12 @@ def collect(plan: Mapping[str, Any], results: Path) -> EditionFiles:
 
     plan: plan.json. Raises FileNotFoundError where a table that the plan names is missing.
     """
-    tables = {name: _concatenated(plan["rows"], results, name) for name in TABLES}
+    tables = {name: _concatenated(plan["rows"], results, name) for name in TABLES if name not in DETAILS}
     cases = tables.pop("case")
+    jobs = read_jobs(tables.pop("rank_trace"))
+    tables |= job_tables(jobs)
+    kept = _kept_ranks(cases, tables["ranks"])
+    tables |= {name: _concatenated(plan["rows"], results, name, kept) for name in DETAILS}
     published = {run["name"]: load_published(Path(run["source"])) for run in plan["runs"] if run["kind"] == "published"}
     rows = [row for run, figures in published.items() for row in case_rows(run, figures)]
     cases = pa.concat_tables([cases, table_of(_of_plan(rows, plan), CASE_COLUMNS)])
@@ -66,7 +74,10 @@ def collect(plan: Mapping[str, Any], results: Path) -> EditionFiles:
     }
     tables["call_totals"] = call_totals(tables["calls"])
     known = _counted(case_facts(tables), tables.pop("ncu"))
+    reports = by_case(jobs)
+    known = {key: replace(facts, jobs=reports.get(key, ())) for key, facts in known.items()}
     tables = _with_representatives(tables, known)
+    tables["activities"] = _with_other_ranks(tables["activities"], known, results)
     insight = _insight(plan, known)
     known |= {
         key: replace(known[key], counters=against_model(known[key], cost.kernels))
@@ -121,8 +132,47 @@ def _of_plan(rows: Iterable[Mapping[str, Any]], plan: Mapping[str, Any]) -> list
     ]
 
 
-def _concatenated(rows: Sequence[Sequence[Any]], results: Path, name: str) -> pa.Table:
-    parts = [_read(results / run / case / str(process) / f"{name}.parquet") for run, case, process in rows]
+def _kept_ranks(cases: pa.Table, ranks: pa.Table) -> dict[tuple[str, str, int], int | None]:
+    """(run, case, process) -> the rank whose forwards are kept in full; -1 where it is no rank of that process."""
+    by_key: dict[Key, list[Process]] = {}
+    for process in records_of(Process, cases):
+        by_key.setdefault(process.key, []).append(process)
+    spans = spans_of(ranks)
+    kept: dict[tuple[str, str, int], int | None] = {}
+    for key, processes in by_key.items():
+        kept |= dict.fromkeys(((*key, process.process) for process in processes), -1)
+        for process in merge_processes(processes, spans.get(key)).processes:
+            kept[*key, process.process] = process.rank
+    return kept
+
+
+def _with_other_ranks(activities: pa.Table, cases: Mapping[Key, CaseFacts], results: Path) -> pa.Table:
+    """`activities`, and for each other rank of a job those of the forward that stands for the case."""
+    parts = [activities]
+    for case in cases.values():
+        if case.chosen is None or not case.jobs:
+            continue
+        process, index = case.chosen
+        for each in case.ranks:
+            same = each.bare or each.process == process
+            if same and each.status == "ok" and (each.process, each.rank) != (process, case.rank_of(process)):
+                table = _read(results / case.run / case.case / str(each.process) / "activities.parquet")
+                parts.append(table.filter((pc.field("rank") == each.rank) & (pc.field("index") == index)))
+    return pa.concat_tables(parts, promote_options="default") if len(parts) > 1 else activities
+
+
+def _concatenated(
+    rows: Sequence[Sequence[Any]],
+    results: Path,
+    name: str,
+    kept: Mapping[tuple[str, str, int], int | None] | None = None,
+) -> pa.Table:
+    """A table of all processes together. kept: (run, case, process) -> the only rank whose rows are taken."""
+    parts = []
+    for run, case, process in rows:
+        part = _read(results / run / case / str(process) / f"{name}.parquet")
+        rank = kept.get((run, case, process)) if kept is not None else None
+        parts.append(part if rank is None else part.filter(pc.field("rank") == rank))
     if not parts:
         return CASE_COLUMNS.empty_table() if name == "case" else pa.table({"run": pa.array([], pa.string())})
     return pa.concat_tables(parts, promote_options="default")

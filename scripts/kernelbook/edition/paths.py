@@ -30,6 +30,8 @@ TABLES = (
     "trust",
     "sdpa_backends",
     "kernels",
+    "ranks",
+    "collectives",
     "samples",
     "published",
 )

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from kernelbook.cases import CASE_COLUMNS, Environment, Note, Process, median
 from kernelbook.cases.process import KEYS, Measured
 from kernelbook.cases.records import schema_of, table_of
+from kernelbook.collectives.rank import encode, trace_of_rank, world_size
 from kernelbook.config.loading import MEASURE_DEFAULTS
 from kernelbook.containers.launching import refusal
 from kernelbook.counters import Profiled
@@ -61,7 +62,7 @@ def tables_of(
         reason = origin.status.get("reason") or "the run was lost"
         return failed_tables(origin, spec, f"run {origin.run} was lost: {reason}")
     if is_trace(measured):
-        return _bare(origin, spec, [measured, *windows])
+        return _bare(replace(origin, rank=spec.get("rank")), spec, [measured, *windows])
     try:
         measurement = load_measurement(measured)
     except MeasurementError as error:
@@ -106,7 +107,7 @@ def tables_of_reading(origin: Origin, spec: Mapping[str, Any], reading: TraceRea
 
 def _bare_row(origin: Origin, spec: Mapping[str, Any]) -> Process:
     warnings = tuple(Note(**warning) for warning in spec.get("warnings", []))
-    return replace(_configured(origin, spec), bare=True, warnings=warnings)
+    return replace(_configured(origin, spec), bare=True, warnings=warnings, rank=origin.rank)
 
 
 def _notes_of_bare(reading: TraceReading) -> Iterator[TraceWarning]:
@@ -234,18 +235,19 @@ def _known_environment(environment: Environment | None) -> dict[str, Any]:
 def _tables(origin: Origin, row: Process, reading: TraceReading | None) -> dict[str, pa.Table]:
     """The case row completed from the trace, and the trace's own tables with the keys in front."""
     if reading is None:
-        parts = dict.fromkeys(("ranges", "activities", "calls", "ops", "kernels"), pa.table({}))
+        parts = dict.fromkeys(("ranges", "activities", "calls", "ops", "kernels", "rank_trace"), pa.table({}))
     else:
         activities, calls = reading.forwards()
         ranges = reading.complete_ranges()
         parts = {"ranges": ranges, "activities": activities, "calls": calls, "ops": reading.ops}
-        parts["kernels"] = reading.kernels
+        parts |= {"kernels": reading.kernels, "rank_trace": _rank_trace(reading, row)}
         row = replace(
             row,
             annotation=row.annotation or reading.groups.forward_name,
             device_properties=next(iter(reading.device_properties), {}),
             device=row.device or reading.device,
             totals=reading.totals,
+            world_size=row.world_size if row.rank is None or row.world_size else world_size(reading),
             warnings=(*_warnings(reading, row.device_type), *row.warnings),
         )
         row = _complete(row, ranges.filter(ranges["forward"]).to_pylist(), int(reading.groups.is_forward.sum()))
@@ -310,6 +312,17 @@ def _kind(forwards: Sequence[Mapping[str, Any]]) -> str:
     labels = list(dict.fromkeys(forward["label"] for forward in forwards if forward["label"] is not None))
     shown = [*labels[:MOST_LABELS], *(["..."] if len(labels) > MOST_LABELS else [])]
     return f"{what} ({'; '.join(shown)})" if labels else what
+
+
+def _rank_trace(reading: TraceReading, row: Process) -> pa.Table:
+    """What the reading of its job needs of a rank, as one binary value; no row without ranks.
+
+    job: number of the job among those of the case.
+    """
+    trace = trace_of_rank(reading, row.rank) if row.rank is not None else None
+    if trace is None:
+        return pa.table({})
+    return pa.table({"job": pa.array([row.job], pa.int64()), "content": pa.array([encode(trace)], pa.binary())})
 
 
 def _keyed(origin: Origin, table: pa.Table) -> pa.Table:

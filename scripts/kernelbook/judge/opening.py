@@ -42,7 +42,9 @@ class OpeningMaterial:
 def opening_words(material: OpeningMaterial) -> list[str]:
     """At most ``MOST_LINES`` sentences; figures are those of the run with most cases on a device."""
     main = _main_run(material)
-    lines = [*_quickest(material.runs[main]), *_compared(material, main), *_beside(material, main)] if main else []
+    cases = material.runs[main] if main else {}
+    lines = [*_of_ranks(cases), *_quickest(cases)]
+    lines += [*_compared(material, main), *_beside(material, main)] if main else []
     tally = _tally(material)
     return [*lines[: MOST_LINES - len(tally)], *tally]
 
@@ -51,6 +53,14 @@ def _main_run(material: OpeningMaterial) -> str | None:
     with_device = {run: sum(f.on_device for f in cases.values()) for run, cases in material.runs.items()}
     best = max(with_device, key=lambda run: with_device[run], default=None)
     return best if best and with_device[best] else None
+
+
+def _of_ranks(cases: Mapping[str, CaseFacts]) -> list[str]:
+    """For each case with ranks, what matters most about them."""
+    leads = {
+        case: facts.jobs[0].lead for case, facts in cases.items() if facts.jobs and len(facts.jobs[0].job.ranks) > 1
+    }
+    return [f"{case}: {lead}" for case, lead in leads.items()]
 
 
 # --- which implementation -------------------------------------------------------------------------------------------

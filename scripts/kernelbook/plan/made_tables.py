@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-TABLES = ("case", "ranges", "activities", "calls", "ops", "kernels", "ncu")
+TABLES = ("case", "ranges", "activities", "calls", "ops", "kernels", "ncu", "rank_trace")
 STAMP = "tables.json"
 
 

@@ -147,12 +147,14 @@ class Plan:
         return json.dumps(self.spec(run, case, process) | self._retry(run, case, process), sort_keys=True)
 
     def spec(self, run: str, case: str, process: int | str) -> dict[str, Any]:
-        """The case as configured; for a bare trace with the warnings about its rank among the other files."""
+        """The case as configured; for a bare trace with its rank, and warnings about it."""
         spec = dict(self.case_of(run, case).measurement)
         if self.config.run(run).kind != "recorded":
             return spec | self._counters(run, case, process)
-        warnings = [vars(warning) for warning in self._recorded(run, case, process).warnings]
-        return spec | ({"warnings": warnings} if warnings else {})
+        recorded = self._recorded(run, case, process)
+        warnings = [vars(warning) for warning in recorded.warnings]
+        known = {"warnings": warnings, "rank": recorded.rank}
+        return spec | {name: value for name, value in known.items() if value not in (None, [])}
 
     def _counters(self, run: str, case: str, process: int | str) -> dict[str, Any]:
         """The keys of the case file that ask for counters: one process of a case suffices."""

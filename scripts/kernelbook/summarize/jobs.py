@@ -8,24 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelbook.trace.ranks import Job
-from kernelbook.trace.reading import TraceReading
 
 if TYPE_CHECKING:  # loaded only where a trace is that of a rank
     from kernelbook.collectives.model import RankTrace
     from kernelbook.collectives.remarks import JobReport
     from kernelbook.summarize.summary import Summary
-
-
-def trace_of_rank(reading: TraceReading) -> RankTrace | None:
-    """What the reading of its job needs of a trace, as rank 0; None for the trace of a job of one process."""
-    world_size = (reading.distributed or {}).get("world_size")
-    if world_size == 1:
-        return None
-    from kernelbook.collectives.rank import communication, rank_trace
-
-    if world_size is None and not communication(reading.timeline).any():
-        return None
-    return rank_trace(reading, 0)
 
 
 def read_together(job: Job, traces: Mapping[int, RankTrace]) -> JobReport | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from kernelbook.summarize.jobs import job_keys, trace_of_rank
+from kernelbook.summarize.jobs import job_keys
 from kernelbook.trace.annotations import AnnotationSummary
 from kernelbook.trace.reading import TraceReading
 from kernelbook.trace.types import TraceWarning
@@ -89,6 +89,8 @@ class Summary:
 
 def summarize(reading: TraceReading, notes: Sequence[TraceWarning] = ()) -> Summary:
     """Summarize a reading; `notes` are about its file. With an annotation, only the selected ranges are kept."""
+    from kernelbook.collectives.rank import trace_of_rank
+
     frames = reading.frames
     ranges = frames["ranges"]
     rows = {name: frame.to_rows() for name, frame in frames.items() if name != "ranges"}
@@ -107,5 +109,5 @@ def summarize(reading: TraceReading, notes: Sequence[TraceWarning] = ()) -> Summ
         ops=rows["ops"],
         range_kernels=rows.get("range_kernels"),
         range_ops=rows.get("range_ops"),
-        rank_trace=trace_of_rank(reading),
+        rank_trace=trace_of_rank(reading, 0),
     )

@@ -26,11 +26,12 @@ class Recorded:
     """One process of a recorded case.
 
     files: its measurement.json or its bare traces, one per window in order of time, relative to the folder.
-    warnings: about the process as a rank of its job.
+    warnings: about the process as a rank of its job. rank: of bare traces; None where it is unknown or not unique.
     """
 
     files: tuple[Path, ...]
     warnings: tuple[TraceWarning, ...] = ()
+    rank: int | None = None
 
     @property
     def bare(self) -> bool:
@@ -65,12 +66,13 @@ def is_trace(file: Path) -> bool:
 def _processes(job: Job) -> dict[int, Recorded]:
     """The processes by rank + 1, or by position where ranks are unknown or not unique."""
     ranks = [process.rank for process in job.processes if process.rank is not None]
-    numbers: Iterable[int] = ranks if len(set(ranks)) == len(job.processes) else range(len(job.processes))
+    unique = len(set(ranks)) == len(job.processes)
+    numbers: Iterable[int] = ranks if unique else range(len(job.processes))
     processes = {}
     for number, process in zip(numbers, job.processes, strict=True):
         files = tuple(window.file.path for window in process.windows)
         warnings = [*job.warnings(process), *(text for window in process.windows for text in window.warnings())]
-        processes[number + 1] = Recorded(files, tuple(dict.fromkeys(warnings)))
+        processes[number + 1] = Recorded(files, tuple(dict.fromkeys(warnings)), number if unique else None)
     return processes
 
 

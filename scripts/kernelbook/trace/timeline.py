@@ -28,6 +28,7 @@ class Timeline:
         launch_start, launch_end: of the call that queued it; MISSING where it is not in the file.
         message: index into `messages`, MISSING for none. It is that of the kernel, or of the op around its launch.
     Per forward: forward_number, forward_start and forward_end (of the range on the CPU).
+    file_start: the earliest event of the first file.
     """
 
     names: Sequence[str]
@@ -46,6 +47,7 @@ class Timeline:
     forward_number: Ints
     forward_start: Ints
     forward_end: Ints
+    file_start: int
 
     def is_copy(self) -> Flags:
         """Per activity whether it is a memcpy or memset."""
@@ -91,6 +93,7 @@ def make_timeline(
         forward_number=number,
         forward_start=rows.start[own] + _clock_of(columns, rows.start[own]),
         forward_end=rows.end[own] + _clock_of(columns, rows.start[own]),
+        file_start=columns.origin,
     )
 
 

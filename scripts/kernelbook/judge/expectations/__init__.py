@@ -18,6 +18,7 @@ from kernelbook.judge.expectations import (  # noqa: F401 - they define the word
     figures,
     kernel_guesses,
     ops,
+    ranks,
 )
 from kernelbook.judge.expectations.vocabulary import (
     BROKEN,

@@ -17,6 +17,7 @@ from kernelbook.judge.findings import (  # noqa: F401 - they define the rules
     overhead,
     peers,
     pointwise,
+    ranks,
     reliability,
     slow_kernels,
     waits,

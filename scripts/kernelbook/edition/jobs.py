@@ -1,0 +1,73 @@
+"""The jobs of an edition: the ranks of each read together, as the tables `ranks` and `collectives`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from kernelbook.cases.records import schema_of
+from kernelbook.collectives.model import Collective, RankForward
+from kernelbook.collectives.rank import decode
+from kernelbook.collectives.remarks import JobReport, report_job
+
+Key = tuple[str, str]
+KEYS = pa.schema([("run", pa.string()), ("case", pa.string()), ("process", pa.int64())])
+RANKS = pa.unify_schemas([KEYS, schema_of(RankForward)])
+COLLECTIVES = pa.unify_schemas([KEYS, schema_of(Collective)])
+
+
+@dataclass(frozen=True)
+class CaseJob:
+    """One job of a case. processes: rank -> number of its process, which is the same for all unless traces are bare."""
+
+    run: str
+    case: str
+    processes: Mapping[int, int]
+    report: JobReport
+
+
+def read_jobs(rank_traces: pa.Table) -> list[CaseJob]:
+    """The jobs, in order. rank_traces: the tables `rank_trace` of all processes together."""
+    if "content" not in rank_traces.column_names:
+        return []
+    jobs: dict[tuple[str, str, int], list[tuple[int, bytes]]] = {}
+    for row in rank_traces.to_pylist():
+        if row["content"] is not None:
+            jobs.setdefault((row["run"], row["case"], row["job"]), []).append((row["process"], row["content"]))
+    made = []
+    for (run, case, _), parts in jobs.items():
+        traces = [(process, decode(content)) for process, content in parts]
+        processes = {trace.rank: process for process, trace in traces}
+        made.append(CaseJob(run, case, processes, report_job([trace for _, trace in traces])))
+    return made
+
+
+def by_case(jobs: Sequence[CaseJob]) -> dict[Key, tuple[JobReport, ...]]:
+    """(run, case) -> its jobs, one for each repetition."""
+    reports: dict[Key, tuple[JobReport, ...]] = {}
+    for job in jobs:
+        key = job.run, job.case
+        reports[key] = (*reports.get(key, ()), job.report)
+    return reports
+
+
+def job_tables(jobs: Sequence[CaseJob]) -> dict[str, pa.Table]:
+    """The tables `ranks` and `collectives`; without columns where there is no job."""
+    parts: dict[str, list[pa.Table]] = {"ranks": [], "collectives": []}
+    for job in jobs:
+        parts["ranks"].append(_table(job, job.report.job.forwards, RANKS))
+        parts["collectives"].append(_table(job, job.report.job.collectives, COLLECTIVES))
+    return {name: pa.concat_tables(own) if own else pa.table({}) for name, own in parts.items()}
+
+
+def _table(job: CaseJob, rows: Sequence[RankForward] | Sequence[Collective], schema: pa.Schema) -> pa.Table:
+    """The rows, column by column: a large job has millions of them, which as dicts would take much memory."""
+    keys: dict[str, list[object]] = {"run": [job.run] * len(rows), "case": [job.case] * len(rows)}
+    keys["process"] = [job.processes[row.rank] for row in rows]
+    columns = [
+        pa.array(keys[name] if name in keys else [getattr(row, name) for row in rows], schema.field(name).type)
+        for name in schema.names
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
