@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gzip
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from kernelbook.counters import CountersError, Stall, counters_beside, read_counters
+from kernelbook.counters import CountersError, Stall, counters_beside, facts_of, read_counters
 from kernelbook.counters.limiter import limiter_of, sentence_of
 from kernelbook.counters.report_csv import parse
 from tests.counters.made_report import ATTENTION, PEAK, report
@@ -60,7 +61,7 @@ def test_occupancy_spills_and_tensor_pipe():
         "launch__occupancy_limit_shared_mem": [1],
         "launch__occupancy_limit_warps": [5],
         "launch__occupancy_limit_blocks": [32],
-        "l1tex__t_bytes_pipe_lsu_mem_local_op_ld.sum": ["1,000"],
+        "l1tex__t_bytes_pipe_lsu_mem_local_op_ld.sum": ["1,048,552"],
         "l1tex__t_bytes_pipe_lsu_mem_local_op_st.sum": ["24"],
         "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active": [22.94],
         "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active": [0.71],
@@ -69,9 +70,17 @@ def test_occupancy_spills_and_tensor_pipe():
     }
     kernel = parse(report(ATTENTION[:1], more, {name: "byte" for name in more if "t_bytes" in name}))[0]
     assert kernel.occupancy_limits == ("registers", "shared memory")
-    assert kernel.local_bytes == 1024
+    assert kernel.local_bytes == 1_048_576
     assert kernel.tensor_percent == 22.94
     assert (kernel.occupancy_percent, kernel.waves) == (14.58, 1.0)
+    assert facts_of(
+        replace(kernel, stalls=(Stall("gmma", 40.0), Stall("new", 9.6)), occupancy_bound_percent=18.75)
+    ) == [
+        "occupancy 15 % of 19 % possible (by registers and shared memory)",
+        "warps waited for tensor-core instructions (wgmma) 40 %, new 10 %",
+        "1.0 MiB of local memory (spilled registers, local arrays)",
+        "1.00 waves",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from kernelbook.counters.files import CountersError, counters_beside, read_counters
 from kernelbook.counters.join import join
 from kernelbook.counters.kernel import JOINED, NOT_JOINED, REFUSED, Figures, KernelCounters, Profiled, Stall
+from kernelbook.counters.limiter import facts_of
 
 __all__ = [
     "JOINED",
@@ -20,6 +21,7 @@ __all__ = [
     "Profiled",
     "Stall",
     "counters_beside",
+    "facts_of",
     "join",
     "read_counters",
 ]

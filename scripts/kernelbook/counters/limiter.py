@@ -66,6 +66,25 @@ def sentence_of(figures: Figures) -> str | None:
     return f"Nothing is near its peak ({memory}, {compute}): the kernel waits{_waits(figures)}."
 
 
+def facts_of(figures: Figures) -> list[str]:
+    """What else the counters state of a kernel, a short text each: occupancy, waits, local memory, waves."""
+    facts = []
+    if figures.occupancy_percent is not None:
+        bound, limits = figures.occupancy_bound_percent, " and ".join(figures.occupancy_limits)
+        possible = "" if bound is None else f" of {bound:.0f} % possible"
+        facts.append(f"occupancy {figures.occupancy_percent:.0f} %{possible}" + (f" (by {limits})" if limits else ""))
+    if figures.stalls:
+        waits = (f"{WAITS.get(stall.reason, stall.reason)} {stall.percent:.0f} %" for stall in figures.stalls)
+        facts.append(f"warps waited for {', '.join(waits)}")
+    if figures.l2_hit_percent is not None:
+        facts.append(f"{figures.l2_hit_percent:.0f} % of L2 accesses hit")
+    if figures.local_bytes:
+        facts.append(f"{figures.local_bytes / 2**20:.1f} MiB of local memory (spilled registers, local arrays)")
+    if figures.waves is not None:
+        facts.append(f"{figures.waves:.2f} waves")
+    return facts
+
+
 def _busiest_memory(figures: Figures) -> str:
     """`DRAM at 86 %`: the part of the memory system whose share is that of the whole; else `memory at 62 %`."""
     share = figures.memory_percent or 0.0

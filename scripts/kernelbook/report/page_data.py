@@ -11,7 +11,7 @@ from typing import Any
 
 from kernelbook.cases import Activity, Call, CaseFacts
 from kernelbook.cases.comparability import Setting, refusal
-from kernelbook.counters import KernelCounters
+from kernelbook.counters import KernelCounters, facts_of
 from kernelbook.edition.model import Edition
 from kernelbook.judge.cost_model import KernelCost
 from kernelbook.kernel_names import built_for, labels
@@ -163,9 +163,10 @@ def _activities(
 
 
 def _counted(row: KernelCounters) -> list[Any]:
-    """The limiter, a sentence, and the shares of the peaks of SMs, tensor pipe, L2 and DRAM in percent."""
+    """The limiter, a sentence, the shares of the peaks of SMs, tensor pipe, L2 and DRAM in percent, further facts."""
     shares = (row.sm_percent, row.tensor_percent, row.l2_percent, row.dram_percent)
-    return [row.limiter or row.status, row.sentence or row.reason, [_round(share) for share in shares]]
+    facts = [*facts_of(row), *([row.duration_note] if row.duration_note else [])]
+    return [row.limiter or row.status, row.sentence or row.reason, [_round(share) for share in shares], facts]
 
 
 def _activity(

@@ -248,10 +248,19 @@ def unfused_chain(scene: Scene) -> Iterator[Finding]:
         computes, condition = (f"compute {makes} over", "") if makes else ("work on", " if each uses the last result")
         text = (
             f"{len(work)} kernels in {rows} ({ops}) {computes} tensors of {size} MiB in {duration(total(work))}; one "
-            f"kernel{each} would read and write them once{once}{condition}."
+            f"kernel{each} would read and write them once{once}{condition}.{_measured(scene, work)}"
         )
         saved = total(work) - least if least and least < total(work) else None
         yield from _device_finding(scene, "unfused-chain", work, saved, text, instead)
+
+
+def _measured(scene: Scene, work: Iterable[Activity]) -> str:
+    """The DRAM traffic of kernels by Nsight Compute; empty unless it measured each."""
+    rows = [scene.facts.measured.get(activity.position) for activity in work]
+    moved = [row.dram_bytes for row in rows if row and row.dram_bytes is not None]
+    if len(moved) < len(rows):
+        return ""
+    return f" They move {significant(sum(moved) / 2**20)} MiB of DRAM traffic (measured by Nsight Compute)."
 
 
 def _result(scene: Scene, chain: Sequence[tuple[Launched, Operand]]) -> tuple[str, str]:

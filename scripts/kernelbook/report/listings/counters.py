@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernelbook.cases import CaseFacts, label
-from kernelbook.counters import KernelCounters
+from kernelbook.counters import KernelCounters, facts_of
 from kernelbook.report.table import Part, Table, TableColumn, cell, figure, table, time, words
 from kernelbook.text import formatting
 
@@ -18,12 +18,13 @@ _COLUMNS: tuple[TableColumn[KernelCounters], ...] = (
     time("under ncu", lambda row: row.duration_us),
     figure("DRAM read", lambda row: row.dram_read_bytes, formatting.size, "bytes"),
     figure("written", lambda row: row.dram_write_bytes, formatting.size, "bytes"),
+    figure("modelled / DRAM", lambda row: row.bytes_ratio, formatting.ratio),
     figure("SM", lambda row: row.sm_percent, _percent),
     figure("tensor", lambda row: row.tensor_percent, _percent),
     figure("L2", lambda row: row.l2_percent, _percent),
     figure("DRAM", lambda row: row.dram_percent, _percent),
     figure("occupancy", lambda row: row.occupancy_percent, _percent),
-    TableColumn("by the counters", lambda row: cell(row.sentence or row.reason)),
+    TableColumn("by the counters", lambda row: cell(row.sentence or row.reason, "; ".join(facts_of(row)) or None)),
 )
 
 
