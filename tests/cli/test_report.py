@@ -11,15 +11,17 @@ from tests.trace.made_trace import forward, kernel, launch, op, write
 def test_a_folder_becomes_a_report(kernelbook, folder, tmp_path, root):
     schema = json.loads((root / "scripts/kernelbook/cli/report.schema.json").read_text(encoding="utf-8"))
     output = tmp_path / "out"
-    status, out, _ = kernelbook("report", folder, "-o", output, "--json")
+    (folder / "broken.json").write_text('{"traceEvents": 3}')
+    status, out, err = kernelbook("report", folder, "-o", output, "--json")
     assert status == 0
+    assert err == f"skipped: {folder / 'rows.json'}: is JSON, but no torch trace\n"
     about = json.loads(out)
     jsonschema.validate(about, schema)
     assert (output / "index.html").is_file()
-    assert [(each["run"], each["case"]) for each in about["failed"]] == [("traces", "rows")]
+    assert [(each["run"], each["case"]) for each in about["failed"]] == [("traces", "broken")]
     summary = json.loads((output / "summary.json").read_text(encoding="utf-8"))
     kernels = {case["case"]: case["kernels"] for case in summary["cases"]}
-    assert kernels == {"one": 2, "rows": None, "two": None}  # two.json has no range, so no forward
+    assert kernels == {"broken": None, "one": 2, "two": None}  # two.json has no range, so no forward
 
 
 def test_two_folders_of_one_name_are_two_runs(kernelbook, tmp_path):
@@ -45,9 +47,13 @@ def test_a_report_is_replaced_and_nothing_else_is(kernelbook, folder, tmp_path):
     assert (precious / "thesis.tex").read_text() == "years of work"
 
 
-@pytest.mark.parametrize(("name", "fact"), [("absent", "no such folder"), ("empty", "holds no trace")])
+@pytest.mark.parametrize(
+    ("name", "fact"), [("absent", "no such folder"), ("empty", "holds no trace"), ("other", "holds no trace")]
+)
 def test_folders_without_traces(kernelbook, tmp_path, name, fact):
     (tmp_path / "empty").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "settings.json").write_text("{}")
     status, out, err = kernelbook("report", tmp_path / name, "-o", tmp_path / "out")
     assert (status, out) == (2, "")
     assert fact in err

@@ -1,8 +1,8 @@
 """Make a report of folders of traces: one page, report.md, summary.json and tables, without Snakemake.
 
-Each FOLDER is a run of the report, and each trace, or job of several ranks, a case. A folder may also hold measurements
-of the workflow (CASE/PROCESS/measurement.json). Figures per forward need a record_function range; --annotation names
-the range that is a forward.
+Each FOLDER is a run of the report, and each trace, or job of several ranks, a case. JSON files of another kind are
+skipped. A folder may also hold measurements of the workflow (CASE/PROCESS/measurement.json). Figures per forward need
+a record_function range; --annotation names the range that is a forward.
 
 --json prints one object about the report; its schema is scripts/kernelbook/cli/report.schema.json.
 
@@ -25,6 +25,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -90,8 +91,8 @@ def _settings(folders: Sequence[Path], annotation: str | None) -> dict[str, Any]
     """The configuration of a report with a recorded run for each folder."""
     runs: dict[str, Any] = {}
     for folder in folders:
-        name = _run_name(folder, runs)
-        runs[name] = {"recorded": str(folder.resolve())} | ({"annotation": annotation} if annotation else {})
+        run = {"recorded": str(folder.resolve()), "cases": list(case_files(folder))}
+        runs[_run_name(folder, runs)] = run | ({"annotation": annotation} if annotation else {})
     return {"edition": next(iter(runs)), "runs": runs}
 
 
@@ -106,16 +107,33 @@ def _run_name(folder: Path, used: Mapping[str, Any]) -> str:
     return unused
 
 
-def _problem(folders: Sequence[Path], output: Path) -> str | None:
-    """What is wrong with the arguments."""
+@cache
+def case_files(folder: Path) -> Mapping[str, Sequence[Path]]:
+    """The files of each case of a folder; cases of nothing but JSON of another kind are left out, with a note."""
+    from kernelbook.cli.traces import print_skipped
+    from kernelbook.trace.reader import EventReader
     from kernelbook.trace.recorded import recorded_cases
 
+    cases, skipped = {}, []
+    for case, processes in recorded_cases(folder).items():
+        files = [folder / file for process in processes.values() for file in process.files]
+        bare = any(process.bare for process in processes.values())
+        if bare and all(EventReader(file).is_other_json() for file in files):
+            skipped += [f"{file}: is JSON, but no torch trace" for file in files]
+        else:
+            cases[case] = files
+    print_skipped(skipped)
+    return cases
+
+
+def _problem(folders: Sequence[Path], output: Path) -> str | None:
+    """What is wrong with the arguments."""
     for folder in folders:
         if folder.is_file():
             return f"{folder}: is a file: name its folder, or use kernelbook summarize {folder}"
         if not folder.is_dir():
             return f"{folder}: no such folder"
-        if not recorded_cases(folder):
+        if not case_files(folder):
             return f"{folder}: holds no trace (*.json, *.json.gz) and no CASE/PROCESS/measurement.json"
     if output.is_file() or (output.is_dir() and any(output.iterdir()) and not (output / "summary.json").is_file()):
         return f"{output}: is not a report, and is not replaced: name another folder with -o"

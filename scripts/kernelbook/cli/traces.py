@@ -45,16 +45,19 @@ def read_summaries(
 
 
 def _print_failures(failures: Sequence[Failure]) -> None:
-    """A line for each bad file; of files that are no traces only the first few, then their number."""
-    skipped = 0
+    """A line for each bad file."""
     for failure in failures:
-        skipped += failure.skippable
         if not failure.skippable:
             print_error(failure.message)
-        elif skipped <= MOST_SKIPPED:
-            print_error(f"skipped: {failure.message}")
-    if skipped > MOST_SKIPPED:
-        print_error(f"skipped: {skipped - MOST_SKIPPED} more files of these folders that are no traces")
+    print_skipped([failure.message for failure in failures if failure.skippable])
+
+
+def print_skipped(messages: Sequence[str]) -> None:
+    """A line for each of the first files that are no traces, then their number."""
+    for message in messages[:MOST_SKIPPED]:
+        print_error(f"skipped: {message}")
+    if len(messages) > MOST_SKIPPED:
+        print_error(f"skipped: {len(messages) - MOST_SKIPPED} more files of these folders that are no traces")
 
 
 def print_error(message: str) -> None:

@@ -34,7 +34,7 @@ from kernelbook.trace.salvage import (
     salvage,
 )
 from kernelbook.trace.source import Source
-from kernelbook.trace.types import TraceError
+from kernelbook.trace.types import OtherJsonError, TraceError
 
 BLOCK = 1 << 20
 _MOST_HELD = 8 << 20  # bytes: a longer event, head or tail is not read
@@ -90,6 +90,16 @@ class EventReader:
         if not self._phases and (self._elements or (self.bare_array and not self.truncated)):
             what = "the array" if self.bare_array else "traceEvents"
             raise TraceError(f"{self.path}: not a torch trace: {what} holds no trace event")
+
+    def is_other_json(self) -> bool:
+        """Whether the file is JSON of another kind. Reads no further than the first events."""
+        try:
+            next(iter(self.batches()), None)
+        except OtherJsonError:
+            return True
+        except (TraceError, OSError):
+            return False
+        return False
 
     def _read(self, block: bytes, final: bool) -> Iterator[Sequence[Event]]:
         """Process the text so far and a block. A file may have several arrays of events."""
@@ -258,7 +268,9 @@ class EventReader:
             why = "; ".join([f"not JSON, begins with {start[:20]!r}", *self.checks])
             raise TraceError(f"{self.path}: not a torch trace: {why}") from error
         more = ", and more after it" if start[end:].strip() else ""
-        raise TraceError(f"{self.path}: not a torch trace: found {_kind(value)}{more}")
+        other = isinstance(value, dict) and "traceEvents" not in value and not more
+        kind = OtherJsonError if other else TraceError
+        raise kind(f"{self.path}: not a torch trace: found {_kind(value)}{more}")
 
 
 def _without_padding(text: bytes) -> bytes:

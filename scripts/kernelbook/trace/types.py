@@ -17,6 +17,10 @@ class TraceError(ValueError):
     """The file cannot be read or is not a torch trace. The message is one line that begins with the file's path."""
 
 
+class OtherJsonError(TraceError):
+    """The file is whole JSON of another kind, such as a configuration or a table of results."""
+
+
 @dataclass(frozen=True)
 class TraceWarning:
     """Something to know before using the figures. `count`: number of events, ranges or ranks concerned."""
