@@ -60,6 +60,14 @@ def test_findings_stand_by_weight_and_those_for_information_are_folded(open_page
 
 
 @pytest.mark.browser
+def test_the_panel_of_a_case_leads_to_its_findings(open_page, found):
+    page = open_page(found, f"#case-{INPLACE}")
+    page.locator(f"#case-{INPLACE} .found a", has_text="The CPU is late.").click()
+    row = page.locator(f"tr[id='{page.evaluate('location.hash.slice(1)')}']")
+    assert "The CPU is late." in row.inner_text()
+
+
+@pytest.mark.browser
 def test_a_finding_says_its_kind_and_the_range_of_the_processes(open_page, found):
     page = open_page(found)
     late = page.locator('[data-table="findings-high"] tbody tr', has_text="The CPU is late.")

@@ -18,8 +18,6 @@ REACH = 4.0  # times the usual interval, so that one noisy case does not flatten
 REACH_LIMITS = (0.03, 1.0)
 #: Steps of the golden ratio scatter dots evenly and never put two on one place.
 GOLDEN = 0.6180339887
-#: A first sample is slow from these multiples of the 95th percentile and of the median on.
-SLOW_FIRST = (1.2, 1.5)
 NOTE = (
     "Each dot is one forward, timed without a profiler, as its distance from the median. Band: 5 to 95 %. Red: the "
     "first of a process. At the edge: off the scale."
@@ -47,12 +45,6 @@ class Spread:
     def reach(self) -> float:
         """The larger distance of the interval's ends from the median, as a part of the median."""
         return max(self.high / self.median - 1, 1 - self.low / self.median)
-
-    @property
-    def slow_first(self) -> bool:
-        """Whether the first sample of a process is far above the others."""
-        over_high, over_median = SLOW_FIRST
-        return any(value > self.high * over_high and value > self.median * over_median for value in self.first)
 
 
 def spreads(edition: Edition, workload: str) -> tuple[Spread, ...]:

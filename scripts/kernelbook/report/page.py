@@ -70,6 +70,8 @@ def render(edition: Edition, created_utc: str, traces: Links) -> str:
     index, blocks = page_data.build(edition, {cell.number: cell.anchor for cell in cells}, traces)
     env = environment(_finalize, autoescape=True, filters={"percent": percent})
     panel = env.get_template("_case.html.j2")
+    weighed = findings_section.by_weight(findings_section.own_findings(edition), FINDING_ROWS)
+    listed = [finding for group in weighed for finding in group.findings]
     values |= {
         "assets": assets(),
         "hatch": Markup(HATCH),
@@ -78,7 +80,8 @@ def render(edition: Edition, created_utc: str, traces: Links) -> str:
         "headline_chart": _headline_chart(edition, values),
         "legend": legend(strip for work in values["workloads"] for strip in work.strips),
         "broken_more": [line for case in values["broken_cases"][BROKEN_CARDS:] for line in case.lines],
-        "weighed": findings_section.by_weight(findings_section.own_findings(edition), FINDING_ROWS),
+        "weighed": weighed,
+        "finding_anchors": {finding.key: f"finding-{place}" for place, finding in enumerate(listed, 1)},
         "trust_rows": edition.trust[:TRUST_ROWS],
         "tallies": first_screen.tallies(edition),
         "index": Markup(index),

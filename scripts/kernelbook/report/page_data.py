@@ -141,7 +141,7 @@ def _block(
             kernels[number] = [label.short, label.what, label.sentence, label.precision, label.details, ops]
     return {
         "calls": [_call(call, table, on_device=row.kernels is not None) for call in row.calls],
-        "samples": [[process, [_round(v) for v in values]] for process, values in row.samples],
+        "samples": [[process, [float(f"{v:.4g}") for v in values]] for process, values in row.samples],
         "trace": trace,
     }
 

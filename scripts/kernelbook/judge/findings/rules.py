@@ -19,6 +19,9 @@ DEVICE, CPU, FORWARD = "device", "CPU, profiled", "forward"
 RECOVERABLE, SPENT, NOTE = "recoverable", "spent", "note"
 
 
+FindingKey = tuple[str, str, str, str]
+
+
 @dataclass(frozen=True)
 class Finding:
     """A problem or fact found by a rule in one case, or in several cases of one run.
@@ -50,6 +53,11 @@ class Finding:
     cases: tuple[str, ...] = ()
     theme: str | None = None
     subject: str = ""
+
+    @property
+    def key(self) -> FindingKey:
+        """What tells it from the others of an edition."""
+        return self.run, self.case, self.rule, self.text
 
     @property
     def rank(self) -> tuple[int, bool, float, str]:

@@ -7,38 +7,14 @@ from collections.abc import Callable
 from kernelbook.cases import Activity, CaseFacts
 from kernelbook.judge.cost_model import ForwardCost, GemmCost, KernelCost
 from kernelbook.kernel_names import labels
-from kernelbook.report.case_views import CaseView, WorkloadView
+from kernelbook.report.case_views import CaseView
 from kernelbook.report.families import family_of
-from kernelbook.report.forward_times import Spread
 from kernelbook.report.ranges import KernelLine, RangeLine, WholeFile
 from kernelbook.report.table import Cell, Part, Table, TableColumn, cell, figure, share, table, time, words
 from kernelbook.text import formatting
 
 SAME_WORK = "ranges of one kind ran the same kernels; kind 1 is the most frequent"
 INFERRED = Part("inferred", "muted", "launched by another thread while the range was open")
-
-
-_SPREAD: tuple[TableColumn[Spread], ...] = (
-    words("case", lambda spread: spread.row.case),
-    words("run", lambda spread: spread.run.run),
-    figure("samples", lambda spread: len(spread.values)),
-    time("median", lambda spread: spread.median),
-    time("5 %", lambda spread: spread.low),
-    time("95 %", lambda spread: spread.high),
-    time("least", lambda spread: min(spread.values)),
-    time("most", lambda spread: max(spread.values)),
-    TableColumn("first", lambda spread: _first_sample(spread), "µs", "r num"),
-)
-
-
-def _first_sample(spread: Spread) -> Cell:
-    slow = Part("slow", "flag", "far above the other samples of its process") if spread.slow_first else None
-    return cell(formatting.duration(spread.first[0]), slow, value=spread.first[0])
-
-
-def forward_times(work: WorkloadView) -> Table:
-    """The distribution of unprofiled forward times of each case."""
-    return table(f"forward-times-{work.name}", "Forward times", _SPREAD, work.spreads)
 
 
 _RANGE: tuple[TableColumn[RangeLine], ...] = (

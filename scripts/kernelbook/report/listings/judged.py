@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from kernelbook.judge.findings import Finding
+from kernelbook.judge.findings.rules import FindingKey
 from kernelbook.report import phrases
 from kernelbook.report.case_views import CaseView, GuessLine
 from kernelbook.report.findings_section import Weighed
@@ -60,10 +61,6 @@ def broken(lines: Sequence[GuessLine], anchors: Anchors) -> Table:
     return table("broken-guesses", "Broken guesses", (case, *(c for c in _GUESS if c.title != "verdict")), lines)
 
 
-def _finding(finding: Finding) -> Cell:
-    return cell(formatting.clip(finding.text or finding.rule, 600))
-
-
 def _finding_with_evidence(finding: Finding) -> Cell:
     evidence = Part(formatting.listed(finding.evidence), "muted", page_only=True) if finding.evidence else None
     return cell(formatting.clip(finding.text or finding.rule, 600), evidence)
@@ -87,8 +84,8 @@ def findings_of_case(case: CaseView) -> Table:
     return table(f"findings-{case.spec.case}", "Findings", columns, case.findings, "stacked")
 
 
-def findings_of_weight(weighed: Weighed, anchors: Anchors) -> Table:
-    """The findings of one weight over all cases."""
+def findings_of_weight(weighed: Weighed, anchors: Anchors, findings: Mapping[FindingKey, str]) -> Table:
+    """The findings of one weight over all cases. findings: key of a finding -> anchor of its row."""
 
     def case(finding: Finding) -> Cell:
         more, names = len(finding.cases) - 1, ", ".join(finding.cases)
@@ -100,8 +97,10 @@ def findings_of_weight(weighed: Weighed, anchors: Anchors) -> Table:
         _KIND,
         TableColumn("case", case),
         _RUN,
-        TableColumn("finding", _finding, css="wide"),
+        TableColumn("finding", _finding_with_evidence, css="wide"),
         _REMEDY,
     )
     name = f"findings-{weighed.weight or 'unknown'}"
-    return table(name, weighed.title, columns, weighed.findings, "stacked findings-table")
+    made = table(name, weighed.title, columns, weighed.findings, "stacked findings-table")
+    ids = (findings[each.key] for each in weighed.findings)
+    return replace(made, lines=tuple(replace(line, anchor=at) for line, at in zip(made.lines, ids, strict=True)))
