@@ -9,7 +9,7 @@ import pytest
 
 from kernelbook.cases import Activity, Call, CaseFacts, Forward
 from kernelbook.judge.cost_model import launched
-from kernelbook.judge.findings import Finding, find
+from kernelbook.judge.findings import Finding, find, find_in_run
 from tests.insight.insight_recorded import facts_of_folder
 from tests.insight.insight_traces import H200
 from tests.insight.recorded_faults import fault_facts, recorded_faults
@@ -56,7 +56,8 @@ ALSO_SHORT = {"autocast_fp32_weights"}
 
 
 def findings_of(name: str) -> list[Finding]:
-    return find(fault_facts(name, dict(MEDIANS)[name]))
+    """Those of a run of this case alone, with the ceilings of its GPU."""
+    return find_in_run({name: fault_facts(name, dict(MEDIANS)[name])})
 
 
 @pytest.mark.parametrize("name", NAMED)
@@ -155,3 +156,15 @@ def test_one_op_in_a_row_may_work_on_as_many_tensors() -> None:
     alike = replace(facts, calls=calls, forwards=forwards)
     assert len(launched(alike)) >= 3
     assert not [f for f in find(alike) if f.rule == "unfused-chain"]
+
+
+def test_a_copy_of_a_strided_input_is_not_told_to_work_in_place() -> None:
+    (copy,) = [f for f in findings_of("strided_views") if f.rule == "unwritten-copy"]
+    assert copy.text.endswith("aten::reshape > aten::clone > aten::copy_. Its input is not contiguous.")
+    assert "in place" not in copy.remedy
+
+
+def test_the_time_that_tf32_allows_is_quoted() -> None:
+    """2 x 4096^3 FLOP at the 417 TFLOP/s that TF32 reaches on an H200: 330 us."""
+    (finding,) = [f for f in findings_of("gemm_fp32_no_tf32") if f.rule == "product-without-tf32"]
+    assert finding.text.endswith("The ceiling of TF32 allows 330 µs.")

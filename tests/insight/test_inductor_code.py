@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kernelbook.cases import Activity, CaseFacts, Forward
 from kernelbook.extraction.process_tables import Origin, tables_of
+from kernelbook.judge.findings.rules import Scene
 from kernelbook.judge.inductor_code import ops_by_kernel, source_ops
 from tests.helpers import ROOT
 
@@ -104,3 +106,13 @@ def test_the_case_has_the_path_of_its_code(tmp_path: Path, name: str | None, kep
     tables = tables_of(Origin("r", "mlp-compile", 1, {}), {}, file)
     assert tables["case"]["output_code"].to_pylist() == [code if kept else None]
     assert tables["case"]["l2_bytes"].to_pylist() == [62914560]
+
+
+def test_findings_quote_the_ops_of_a_kernel(tmp_path: Path) -> None:
+    code = tmp_path / "output_code.py.gz"
+    code.write_bytes(gzip.compress(SORTED.encode()))
+    kernel = Activity(0, "kernel", "triton_poi_fused__to_copy_gelu_mul_0", 0.0, 5.0)
+    forward = Forward(1, 0, 10.0, activities=(kernel,))
+    facts = CaseFacts("r", "c", output_code=str(code), forwards=(forward,), chosen=(1, 0))
+    assert Scene(facts, {}).computed_ops(kernel) == " (to_copy, gelu, mul)"
+    assert Scene(replace(facts, output_code=None), {}).computed_ops(kernel) == ""

@@ -93,6 +93,11 @@ def unwritten_copy(scene: Scene) -> Iterator[Finding]:
         way = " > ".join(ops[ops.index(op or "") + 1 :]) or op
         text = f"{op} makes {_number(copies)}{size}, by way of {way}."
         remedy = "Use an op that works in place or returns a view."
+        if "aten::reshape" in ops or "aten::contiguous" in ops:
+            text += " Its input is not contiguous."
+            remedy = (
+                "Keep the layout that the op takes, so that a view is enough, or make it contiguous once beforehand."
+            )
         cloning = [name for name in cloning_ops(scene) if name in ops]
         if cloning:
             text += f" It works out of place: it clones its input and runs {cloning[0]}_ on the clone."

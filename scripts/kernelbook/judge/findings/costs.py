@@ -139,14 +139,27 @@ def maker(kernel: Activity) -> str:
 
 
 def device_finding(
-    scene: Scene, name: str, activities: Sequence[Activity], text: str, remedy: str, kind: str = RECOVERABLE
+    scene: Scene,
+    name: str,
+    work: Sequence[Activity],
+    text: str,
+    remedy: str,
+    saved_us: float | None = None,
+    kind: str = RECOVERABLE,
+    least: float = 0.0,
 ) -> Iterator[Finding]:
-    """A finding with the device time of these activities; none without activities."""
-    if activities:
-        time_us = total(activities)
-        share = part(time_us, scene.device_time_us)
-        evidence, where = described(activities), positions(activities)
-        yield Finding(name, severity(share), time_us, share, evidence, remedy, text, where, DEVICE, kind)
+    """A finding about device work, with the time that the remedy saves: by default all of it.
+
+    None without work, or with less than this share of the device time. Its severity is that of its share of the
+    forward: while the device waits for the CPU, device time costs little.
+    """
+    whole_us = total(work)
+    if not work or (part(whole_us, scene.device_time_us) or 0.0) < least:
+        return
+    time_us = whole_us if saved_us is None else saved_us
+    share = part(time_us, scene.device_time_us)
+    level = severity(part(time_us, scene.split.time_us) if scene.split else share)
+    yield Finding(name, level, time_us, share, described(work), remedy, text, positions(work), DEVICE, kind)
 
 
 # --- CPU time --------------------------------------------------------------------------------------------------------

@@ -34,7 +34,10 @@ def _in_several(group: Sequence[Finding]) -> str:
     yields=2,
 )
 def slow_pointwise(scene: Scene) -> Iterator[Finding]:
-    """By the bytes of whole tensors, each read or written once; the time is what a kernel at the ceiling would save."""
+    """By the bytes of whole tensors, each read or written once; the time is what a kernel at the ceiling would save.
+
+    Of low severity where no other kernel shows that it can be faster: a softmax over long rows reads them twice.
+    """
     whole = scene.device_time_us
     rows = {a.position: a for a in scene.activities}
     for cost in kernel_costs(scene.facts, scene.ceilings):
@@ -46,16 +49,17 @@ def slow_pointwise(scene: Scene) -> Iterator[Finding]:
         if counted and (counted.dram_percent or 0.0) >= 100 * SLOW_BELOW:  # DRAM is busy with more than these bytes
             continue
         saved = cost.time_us * (1 - share)
+        swifter = _swifter(scene, cost, ROWWISE if kernel.family in ROWWISE else POINTWISE)
         text = (
-            f"{kernel.label} moves {_moved(cost, counted)} of the memory ceiling."
-            f"{_swifter(scene, cost, ROWWISE if kernel.family in ROWWISE else POINTWISE)}{_limit(counted)}"
+            f"{kernel.label}{scene.computed_ops(kernel)} moves {_moved(cost, counted)} of the memory ceiling."
+            f"{swifter}{_limit(counted)}"
         )
         evidence = f"{kernel.label}, {cost.op or 'no op'}: {cost.bytes} bytes in {duration(cost.time_us)}"
         of_whole, remedy, where = part(saved, whole), _remedy(scene, kernel), (cost.position,)
         level = severity(of_whole)
         yield Finding(
             "slow-pointwise",
-            level,
+            level if swifter else "low",
             saved,
             of_whole,
             evidence,

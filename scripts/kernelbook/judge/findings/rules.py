@@ -9,6 +9,7 @@ from functools import cached_property
 from kernelbook.cases import Activity, CaseFacts
 from kernelbook.cases.comparability import refusal
 from kernelbook.judge.cost_model import Ceilings, ceilings_of, kernel_costs
+from kernelbook.judge.inductor_code import source_ops
 from kernelbook.judge.time_split import TimeSplit, time_split
 from kernelbook.text.units import duration
 
@@ -100,6 +101,16 @@ class Scene:
     def split(self) -> TimeSplit | None:
         """Where the time of the forward goes."""
         return time_split(self.facts, kernel_costs(self.facts, self.ceilings))
+
+    def computed_ops(self, activity: Activity) -> str:
+        """The ops that a kernel of torch.compile computes by its output code, in brackets: `` (gelu, mul)``."""
+        ops = self._source_ops.get(activity.position, ())
+        names = dict.fromkeys(op.removeprefix("aten::").strip("_") for op in ops)
+        return f" ({', '.join(names)})" if names else ""
+
+    @cached_property
+    def _source_ops(self) -> Mapping[int, tuple[str, ...]]:
+        return source_ops(self.facts)
 
     def eager_twin(self) -> CaseFacts | None:
         """The eager case with the same workload, variant and parameters, if this case has another mode."""

@@ -14,8 +14,8 @@ from kernelbook.judge.cost_model.roof import time_at
 from kernelbook.judge.cost_model.shapes import ELEMENT_BYTES, Operand, operands
 from kernelbook.judge.findings.attention_backends import MATH, fused_backend
 from kernelbook.judge.findings.copies import casts
-from kernelbook.judge.findings.costs import began_inside, described, part, percent, positions, severity, total
-from kernelbook.judge.findings.rules import DEVICE, RECOVERABLE, SPENT, Finding, Scene, rule
+from kernelbook.judge.findings.costs import began_inside, device_finding, percent, total
+from kernelbook.judge.findings.rules import RECOVERABLE, SPENT, Finding, Scene, rule
 from kernelbook.kernel_names.model import UNKNOWN, element
 from kernelbook.text.units import duration, plural, significant
 
@@ -34,19 +34,12 @@ CHAINED = ("elementwise", "copy/cast", "fill/mask", "reduction", "softmax")
 LEAST_CHAIN = 3
 
 
-def _device_finding(
+def _slow(
     scene: Scene, name: str, work: Sequence[Activity], saved_us: float | None, text: str, remedy: str
 ) -> Iterator[Finding]:
-    """A finding about `work`. saved_us: what the remedy saves at the ceilings; None counts the whole time as spent.
-
-    Its severity is that of its share of the forward: while the device waits for the CPU, device time costs little.
-    """
-    time_us = total(work) if saved_us is None else saved_us
-    share = part(time_us, scene.device_time_us)
-    if (part(total(work), scene.device_time_us) or 0.0) >= LEAST_SHARE:
-        kind = SPENT if saved_us is None else RECOVERABLE
-        level = severity(part(time_us, scene.split.time_us) if scene.split else share)
-        yield Finding(name, level, time_us, share, described(work), remedy, text, positions(work), DEVICE, kind)
+    """A finding about `work` of weight. saved_us: what the remedy saves at the ceilings; None: all of it was spent."""
+    kind = SPENT if saved_us is None else RECOVERABLE
+    return device_finding(scene, name, work, text, remedy, saved_us, kind, LEAST_SHARE)
 
 
 # --- products --------------------------------------------------------------------------------------------------------
@@ -71,7 +64,7 @@ def unaligned_product(scene: Scene) -> Iterator[Finding]:
             f"{duration(activity.duration_us)}{_rate(gemm)}: {sizes} is not a multiple of {step} elements "
             f"({ALIGNED_BYTES} bytes), so the tensor cores are fed by narrow loads."
         )
-        yield from _device_finding(
+        yield from _slow(
             scene, "unaligned-product", [activity], _above_roof(gemm), text, f"Pad {pads}, a multiple of {PAD_TO}."
         )
 
@@ -88,13 +81,19 @@ def product_without_tf32(scene: Scene) -> Iterator[Finding]:
         activities = [activity for _, activity in slow]
         text = (
             f"{plural(len(slow), 'product')} of fp32 tensors {'runs' if len(slow) == 1 else 'run'} on CUDA cores, in "
-            f"{duration(total(activities))} a forward{_rate(slow[0][0])}."
+            f"{duration(total(activities))} a forward{_rate(slow[0][0])}.{_in_tf32(scene, [gemm for gemm, _ in slow])}"
         )
         remedy = (
             "Allow TF32 (torch.set_float32_matmul_precision('high'), 10 bits of mantissa), or compute in bfloat16, if "
             "the result may be less exact."
         )
-        yield from _device_finding(scene, "product-without-tf32", activities, None, text, remedy)
+        yield from _slow(scene, "product-without-tf32", activities, None, text, remedy)
+
+
+def _in_tf32(scene: Scene, gemms: Sequence[GemmCost]) -> str:
+    """A sentence with the time of these products at the ceiling of TF32; empty where that is not known."""
+    least = time_at(sum(gemm.flops for gemm in gemms), scene.ceilings.compute("tf32"))
+    return f" The ceiling of TF32 allows {duration(least)}." if least else ""
 
 
 @rule("product-in-fp64", "products of fp64 tensors in a case of another type")
@@ -104,7 +103,7 @@ def product_in_fp64(scene: Scene) -> Iterator[Finding]:
     if wide and scene.facts.dtype != "float64":
         text = f"{plural(len(wide), 'product')} in fp64, {duration(total(wide))} a forward."
         remedy = "Look for an fp64 operand (a NumPy array or a Python list makes one) and create it in the dtype meant."
-        yield from _device_finding(scene, "product-in-fp64", wide, None, text, remedy)
+        yield from _slow(scene, "product-in-fp64", wide, None, text, remedy)
 
 
 @rule("tail-wave", "a product whose last wave of blocks fills less than 40 % of the multiprocessors")
@@ -123,7 +122,7 @@ def tail_wave(scene: Scene) -> Iterator[Finding]:
                 f"wave fills {percent(fill)} of the device."
             )
             remedy = "Change the batch, or try torch.compile(mode='max-autotune'), which times other tiles."
-            yield from _device_finding(scene, "tail-wave", [activity], saved, text, remedy)
+            yield from _slow(scene, "tail-wave", [activity], saved, text, remedy)
 
 
 def _products(scene: Scene) -> Iterator[tuple[GemmCost, Activity, str]]:
@@ -186,7 +185,7 @@ def casts_of_forward(scene: Scene) -> Iterator[Finding]:
             "Store the weights in 16 bits (model.bfloat16()): autocast casts them in each forward where its cache does "
             "not hold them, as it does for leaves that require a gradient."
         )
-    yield from _device_finding(scene, "casts", work, total(work), text, remedy)
+    yield from _slow(scene, "casts", work, total(work), text, remedy)
 
 
 @rule("layout-copies", "kernels that change the memory layout take over 5 % of the device time")
@@ -199,7 +198,7 @@ def layout_copies(scene: Scene) -> Iterator[Finding]:
             f"{duration(total(transposes))} a forward."
         )
         remedy = "Use channels_last: model.to(memory_format=torch.channels_last), and the same for the input."
-        yield from _device_finding(scene, "layout-copies", transposes, total(transposes), text, remedy)
+        yield from _slow(scene, "layout-copies", transposes, total(transposes), text, remedy)
     copies = [a for a in scene.kernels if a.ops and a.ops[0] == "aten::contiguous"]
     if copies:
         text = (
@@ -207,7 +206,7 @@ def layout_copies(scene: Scene) -> Iterator[Finding]:
             "input is strided."
         )
         remedy = "Choose a layout in which all ops work, and drop the calls of contiguous()."
-        yield from _device_finding(scene, "layout-copies", copies, total(copies), text, remedy)
+        yield from _slow(scene, "layout-copies", copies, total(copies), text, remedy)
 
 
 # --- chains ----------------------------------------------------------------------------------------------------------
@@ -251,7 +250,7 @@ def unfused_chain(scene: Scene) -> Iterator[Finding]:
             f"kernel{each} would read and write them once{once}{condition}.{_measured(scene, work)}"
         )
         saved = total(work) - least if least and least < total(work) else None
-        yield from _device_finding(scene, "unfused-chain", work, saved, text, instead)
+        yield from _slow(scene, "unfused-chain", work, saved, text, instead)
 
 
 def _measured(scene: Scene, work: Iterable[Activity]) -> str:
@@ -351,5 +350,5 @@ def slow_attention_backend(scene: Scene) -> Iterator[Finding]:
             )
         else:
             continue
-        yield from _device_finding(scene, "slow-attention-backend", work, None, text, remedy)
+        yield from _slow(scene, "slow-attention-backend", work, None, text, remedy)
         return
