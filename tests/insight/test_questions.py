@@ -1,4 +1,4 @@
-"""Questions that people ask with a bare trace in hand: the first finding answers, and nothing of weight stands beside."""
+"""Questions that people ask with a bare trace in hand: the first finding answers, and no other has weight."""
 
 from __future__ import annotations
 

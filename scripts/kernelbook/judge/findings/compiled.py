@@ -16,7 +16,6 @@ from kernelbook.judge.findings.costs import (
     part,
     severity,
 )
-from kernelbook.judge.findings.dynamo import compiled_regions
 from kernelbook.judge.findings.overhead import WRAPPER_RANGE, cpu_words, waits_in, wrapper_remedy
 from kernelbook.judge.findings.peers import loss_to_eager, unfused_twin
 from kernelbook.judge.findings.rules import CPU, FORWARD, RECOVERABLE, SPENT, Finding, Scene, in_cases, rule, times
@@ -45,7 +44,7 @@ def compile_overhead(scene: Scene) -> Iterator[Finding]:
     facts = scene.facts
     cost = cpu_cost(facts, lambda total: total.category == "op" and bool(WRAPPER_RANGE.search(total.name)))
     # Where the device waits for the CPU, overhead-bound, compile-fused-nothing or graph-breaks names the wrapper.
-    if cost is None or (facts.on_device and cpu_paced(facts)) or len(compiled_regions(scene)) > 1:
+    if cost is None or (facts.on_device and cpu_paced(facts)) or len(scene.compiled_regions) > 1:
         return
     hidden = bound_of(facts)[0] == "gpu"
     text = (

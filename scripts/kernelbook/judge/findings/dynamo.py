@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kernelbook.cases import Call, CallTotal, CaseFacts
+from kernelbook.cases import CallTotal, CaseFacts
 from kernelbook.judge.findings.costs import began_inside, cpu_cost, cpu_note, note, part, severity
 from kernelbook.judge.findings.rules import FORWARD, RECOVERABLE, Finding, Scene, rule
 from kernelbook.judge.findings.waits import LEAST_SHARE, READING_OPS
@@ -31,7 +31,7 @@ def graph_breaks(scene: Scene) -> Iterator[Finding]:
 
     Ops between the regions that wait for the device are named with how long they do.
     """
-    regions, split = compiled_regions(scene), scene.split
+    regions, split = scene.compiled_regions, scene.split
     if len(regions) < 2:
         return
     between = [op.name for op in scene.facts.ops if "::" in op.name and not began_inside(op.start_us, regions)]
@@ -49,11 +49,6 @@ def graph_breaks(scene: Scene) -> Iterator[Finding]:
         remedy = "TORCH_LOGS=graph_breaks names each cause; torch.compile(fullgraph=True) refuses them."
     evidence = f"{len(regions)} ranges named Torch-Compiled Region"
     yield Finding("graph-breaks", severity(share), time_us, share, evidence, remedy, text, of=FORWARD, kind=RECOVERABLE)
-
-
-def compiled_regions(scene: Scene) -> list[Call]:
-    """The compiled regions that the forward enters."""
-    return [call for call in scene.facts.calls if call.name.startswith("Torch-Compiled Region")]
 
 
 def _waits_between(split: TimeSplit | None) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from kernelbook.cases import Activity, CaseFacts
+from kernelbook.cases import Activity, Call, CaseFacts
 from kernelbook.cases.comparability import refusal
 from kernelbook.judge.cost_model import Ceilings, ceilings_of, kernel_costs
 from kernelbook.judge.inductor_code import source_ops
@@ -111,6 +111,11 @@ class Scene:
     @cached_property
     def _source_ops(self) -> Mapping[int, tuple[str, ...]]:
         return source_ops(self.facts)
+
+    @cached_property
+    def compiled_regions(self) -> list[Call]:
+        """The regions of torch.compile that the forward enters."""
+        return [call for call in self.facts.calls if call.name.startswith("Torch-Compiled Region")]
 
     def eager_twin(self) -> CaseFacts | None:
         """The eager case with the same workload, variant and parameters, if this case has another mode."""

@@ -57,10 +57,12 @@ def synchronization(scene: Scene) -> Iterator[Finding]:
     """One finding for each op that waits.
 
     The time is how long the device is idle because the CPU fell behind, and while an op that reads a value runs, which
-    would not be there without it.
+    would not be there without it. Ops that read a value between compiled regions are left to graph-breaks.
     """
     split = scene.split
     for op, waits in _by_op(split, SYNCHRONIZATION):
+        if op in READING_OPS and len(scene.compiled_regions) > 1:
+            continue
         idle = _time(split, SYNCHRONIZATION, op)
         if split and op in READING_OPS:
             idle = sum(cause.time_us for cause in split.causes if cause.idle and cause.op == op)
