@@ -14,6 +14,7 @@ from kernelbook.judge.votes import ABOUT_EQUAL, FASTER, PROCESSES_DIFFER, SLOWER
 from kernelbook.text.formatting import duration, plural, share
 
 NAMED_FAMILIES = 3
+UNNAMED = ("other", "unknown")  # families that tell nothing in a headline
 TOP = 20
 MOST_FILES = 200
 
@@ -47,7 +48,7 @@ class Folder:
         silent = sum(row.kernels is None for row in self.traces)
         parts = [plural(len(self.traces), "trace")]
         if self.total_us:
-            kinds = self.families[:NAMED_FAMILIES]
+            kinds = [row for row in self.families if row.name not in UNNAMED][:NAMED_FAMILIES]
             named = [f"{share(row.total_us / self.total_us)} {row.name}" for row in kinds]
             parts[0] += f": {duration(self.total_us)} of device time ({', '.join(named)})"
         parts += [f"{silent} without device activities"] if silent else []
