@@ -143,6 +143,14 @@ def test_lanes_have_rows_for_each_thread(node):
     assert node(f"{model}.cpuCount", given) == 4
 
 
+def test_work_of_earlier_forwards_is_named(node):
+    given = {"calls": [], "activities": [], "earlier": [[0, 1000], [1200, 1700]]}
+    assert node("lanesModel(given).earlier", given) == [{"from": 0, "to": 1000}, {"from": 1200, "to": 1700}]
+    caption = node("lanesCaption(lanesModel(given))", given)
+    assert caption.startswith("Before this forward the GPU still runs earlier ones for 1.50 ms (grey)")
+    assert node("lanesCaption(lanesModel(given))", {"calls": [], "activities": []}) == ""
+
+
 def test_ticks_are_round_and_within(node):
     found = node("niceTicks(given[0], given[1], 5)", [0, 2.6])
     assert found["ticks"] == [0, 1, 2]

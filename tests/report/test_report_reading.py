@@ -53,6 +53,23 @@ def test_one_forward_is_drawn_on_a_clock_of_its_own(edition):
     assert calls[0]["start"] == pytest.approx(5.0)
 
 
+def test_the_device_works_for_earlier_forwards_until_it_begins_this_one(tmp_path):
+    """The forward before ends 40 µs into this one, which begins on the device 60 µs after its own start."""
+    edition = read_edition(made_edition.build(tmp_path / "edition", made_edition.CASES[3:], made_edition.RUNS[:1]))
+    (row,) = edition.case_runs
+    before, this, after = row.forwards
+    (act,) = this.activities
+    start = this.start_us
+    moved = (
+        dataclasses.replace(before, activities=(dataclasses.replace(act, start_us=start - 10, duration_us=50.0),)),
+        dataclasses.replace(this, activities=(dataclasses.replace(act, start_us=start + 60),)),
+        after,
+    )
+    edition = dataclasses.replace(edition, case_runs=(dataclasses.replace(row, forwards=moved),))
+    _, (block,) = page_data.build(edition, {}, {})
+    assert json.loads(block)["earlier"] == [[0.0, 40.0]]
+
+
 def test_times_are_medians_over_processes_and_missing_ones_stay_missing(tmp_path):
     folder = made_edition.build(tmp_path / "edition")
     rows = pq.read_table(folder / "cases.parquet").to_pylist()

@@ -14,6 +14,7 @@ from kernelbook.cases.comparability import Setting, refusal
 from kernelbook.counters import KernelCounters, facts_of
 from kernelbook.edition.model import Edition
 from kernelbook.judge.cost_model import KernelCost
+from kernelbook.judge.time_line import TimeLine
 from kernelbook.kernel_names import built_for, labels
 from kernelbook.report.families import FAMILIES, family_of
 from kernelbook.report.phrases import counts
@@ -142,8 +143,19 @@ def _block(
     return {
         "calls": [_call(call, table, on_device=row.kernels is not None) for call in row.calls],
         "samples": [[process, [float(f"{v:.4g}") for v in values]] for process, values in row.samples],
+        "earlier": _earlier(row),
         "trace": trace,
     }
+
+
+def _earlier(row: CaseFacts) -> list[list[float]]:
+    """[from, to] of each stretch in which the device still works for earlier forwards, before it begins this one."""
+    line = TimeLine.of(row)
+    if line is None or not line.placed:
+        return []
+    first = line.placed[0].start
+    spans = [(max(start, 0.0), min(end, first)) for start, end in line.busy_elsewhere]
+    return [[round(start, 3), round(end, 3)] for start, end in spans if end > start]
 
 
 def _activities(

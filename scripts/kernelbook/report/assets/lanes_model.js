@@ -99,14 +99,22 @@ function lanesModel(cell) {
   const to = Math.max(1, ...items.map((item) => item.to));
   const idle = gapsOf(cell.activities);
   [...cpu, ...gpu].forEach((row, place) => row.items.forEach((item) => (item.row = place)));
-  return { rows: [...cpu, ...gpu], cpuCount: cpu.length, arrows, idle, from, to, items };
+  const earlier = (cell.earlier ?? []).map(([start, end]) => ({ from: start, to: end }));
+  return { rows: [...cpu, ...gpu], cpuCount: cpu.length, arrows, idle, earlier, from, to, items };
 }
+
+const lengthOf = (spans) => spans.reduce((sum, span) => sum + span.to - span.from, 0);
 
 function lanesCaption(model) {
   const meta = model.items.filter((item) => item.kind === "meta").length;
-  const idle = model.idle.reduce((sum, gap) => sum + gap.to - gap.from, 0);
+  const idle = lengthOf(model.idle);
   const longest = model.idle.reduce((most, gap) => Math.max(most, gap.to - gap.from), 0);
+  const earlier = lengthOf(model.earlier);
   const parts = [];
+  if (earlier)
+    parts.push(
+      `Before this forward the GPU still runs earlier ones for ${duration(earlier)} (grey): its kernels wait in the queue.`,
+    );
   if (model.rows.length > model.cpuCount) {
     parts.push(
       idle

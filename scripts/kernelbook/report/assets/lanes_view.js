@@ -66,20 +66,30 @@ function arrow({ launch, item }, model, view, chosen) {
   return s("g", { class: on ? "l-arrow on" : "l-arrow" }, s("path", { d }), s("path", { d: head }));
 }
 
-function idleBand(gap, model, view) {
-  const left = Math.max(view.x(gap.from), 0);
-  const width = Math.min(view.x(gap.to), view.width) - left;
+// A span of the device's rows: filled by a class, with a label where there is room for it.
+function band(span, model, view, css, text) {
+  const left = Math.max(view.x(span.from), 0);
+  const width = Math.min(view.x(span.to), view.width) - left;
   if (width < 1.5) return null;
   const y = rowTop(model, model.cpuCount) - 2;
   const height = (model.rows.length - model.cpuCount) * ROW + 1;
-  const label =
-    width > 62 &&
-    s(
-      "text",
-      { class: "l-tick", x: (left + width / 2).toFixed(1), y: y + height / 2 + 4 },
-      `idle ${duration(gap.to - gap.from)}`,
-    );
-  return [s("rect", { class: "l-idle", x: left.toFixed(1), y, width: width.toFixed(1), height }), label];
+  const place = { class: "l-tick", x: (left + width / 2).toFixed(1), y: y + height / 2 + 4 };
+  return [
+    css && s("rect", { class: css, x: left.toFixed(1), y, width: width.toFixed(1), height }),
+    width > 6 * text.length + 8 && s("text", place, text),
+  ];
+}
+
+function bands(model, view) {
+  if (model.rows.length === model.cpuCount) return [];
+  const idle = model.idle.map((gap) => band(gap, model, view, "l-idle", `idle ${duration(gap.to - gap.from)}`));
+  const earlier = model.earlier.map((span) => band(span, model, view, "l-earlier", ""));
+  const whole = { from: model.earlier[0]?.from ?? 0, to: model.earlier.at(-1)?.to ?? 0 };
+  return [
+    ...idle,
+    ...earlier,
+    band(whole, model, view, null, `earlier forwards, ${duration(lengthOf(model.earlier))}`),
+  ];
 }
 
 function rowLabels(model) {
@@ -97,7 +107,7 @@ function drawLanes(svg, model, view, chosen) {
   svg.setAttribute("height", height);
   svg.replaceChildren(
     s("g", {}, ruler(view, view.width, height)),
-    s("g", {}, model.rows.length > model.cpuCount ? model.idle.map((gap) => idleBand(gap, model, view) ?? []) : []),
+    s("g", {}, bands(model, view)),
     s(
       "g",
       {},
