@@ -153,9 +153,9 @@ def _first_call(processes: Iterable[Process], cache: str | None) -> float | None
 
 def _each_once(lists: Iterable[Sequence[str] | None], *without: str) -> tuple[str, ...] | None:
     """The names in all lists, each once; None where every list is None."""
-    known = [names for names in lists if names is not None]
-    names = dict.fromkeys(name for names in known for name in names if name not in without)
-    return tuple(names) if known else None
+    present = [names for names in lists if names is not None]
+    names = dict.fromkeys(name for names in present for name in names if name not in without)
+    return tuple(names) if present else None
 
 
 def _first(values: Iterable[Any]) -> Any:

@@ -188,7 +188,7 @@ def _remedy(scene: Scene) -> str:
         return wrapper_remedy(scene)
     if blocking or not facts.on_device:
         return "Give each op more work, for example by a larger batch."
-    if (facts.launches or 0) < 2:
+    if (facts.launches or 0) < 2 or any(activity.graph for activity in scene.activities):
         return "Give the call more work (a larger batch), or capture more of the model than this in one CUDA graph."
     return "Give each op more work, or replay the forward as a CUDA graph, which avoids the CPU time of its launches."
 

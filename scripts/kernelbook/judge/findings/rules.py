@@ -76,7 +76,7 @@ class Scene:
 
     facts: CaseFacts
     others: Mapping[str, CaseFacts]
-    given_ceilings: Ceilings | None = None
+    run_ceilings: Ceilings | None = None
 
     @property
     def activities(self) -> tuple[Activity, ...]:
@@ -95,7 +95,7 @@ class Scene:
     @cached_property
     def ceilings(self) -> Ceilings:
         """Ceilings of the run's device."""
-        return self.given_ceilings or ceilings_of(self.others)
+        return self.run_ceilings or ceilings_of(self.others)
 
     @cached_property
     def split(self) -> TimeSplit | None:
