@@ -251,3 +251,10 @@ def test_rows_are_plain_values(tmp_path):
 
     report = read(write_pair(tmp_path, late_pair()))
     json.dumps([asdict(row) for row in (*report.job.collectives, *report.job.forwards)], allow_nan=False)
+
+
+def test_ranks_on_a_cpu_have_no_device_figures(tmp_path):
+    events = [annotation("train_step", 0, 100), op("c10d::allreduce_", 10, 20), annotation("gloo:all_reduce", 12, 15)]
+    report = read(write_pair(tmp_path, (events, events)))
+    assert report.job.forwards == report.job.collectives == ()
+    assert "no communication kernel" in report.lead

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import shutil
 from dataclasses import replace
 
 import pyarrow.compute as pc
@@ -148,6 +149,23 @@ def test_the_finding_and_the_first_words_are_the_sentence_on_the_straggler(editi
     )
     assert finding["time_us"] == 200
     assert "rank 1 comes last to 3 of 3 all-reduces" in files.about["words"][0]
+
+
+def test_collectives_are_held_against_the_sweep_of_the_same_run(edition_files, measured):
+    """The sweep moves 4 MiB in 100 µs: 41.9 GB/s on two ranks; the step reaches a quarter of it."""
+    folder = measured / "all-reduce" / "1"
+    shutil.copytree(measured / "ddp-step" / "1", folder)
+    for file in folder.rglob("measurement.json"):
+        about = json.loads(file.read_text())
+        about["case"] |= {"case": "all-reduce", "workload": "collective", "variant": "all-reduce"}
+        file.write_text(json.dumps(about), encoding="utf-8")
+    for file in folder.rglob("trace.json.gz"):
+        text = gzip.decompress(file.read_bytes()).decode().replace(f": {2**19},", f": {2**21},")
+        file.write_bytes(gzip.compress(text.encode()))
+    files = edition_files(measured)
+    (row, *_) = rows(files, "collectives", case="ddp-step", rank=0)
+    assert row["bus_gb_s"] == pytest.approx(2**20 / 100e-6 / 1e9)
+    assert row["measured_gb_s"] == pytest.approx(2**22 / 100e-6 / 1e9)
 
 
 def test_an_edition_with_ranks_is_read_again_as_it_was(edition_files, measured):

@@ -64,3 +64,16 @@ def test_a_rank_that_is_there_twice_makes_no_job(folder, capsys):
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert not any("job" in line for line in lines)
     assert "duplicate_rank" in {warning["code"] for line in lines for warning in line["warnings"]}
+
+
+def test_files_with_swapped_names_are_read_by_the_rank_inside(folder, capsys):
+    zero, one = folder / "job_rank0.json", folder / "job_rank1.json"
+    zero.rename(folder / "other")
+    one.rename(zero)
+    (folder / "other").rename(one)
+    assert main(["summarize", str(folder), "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["rank"] for line in lines] == [1, 0]
+    assert [row["wait_us"] for row in lines[1]["collectives"]] == [200, 200, 200]
+    assert all(line["job"]["sentence"].startswith("rank 1 comes last") for line in lines)
+    assert "rank_mismatch" in {warning["code"] for warning in lines[0]["warnings"]}

@@ -38,7 +38,7 @@ keys, in this order:
              clock_us
   collectives  with job, of this rank: rank, index, operation, group, sequence, stream, start_us, duration_us, ranks,
              bytes, launch_us, last_rank, wait_us, late_us, unqueued_us, transfer_us, algorithm_gb_s, bus_gb_s,
-             link_gb_s
+             link_gb_s, measured_gb_s
 
 Examples:
   %(prog)s trace.json.gz

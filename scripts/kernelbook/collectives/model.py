@@ -57,6 +57,7 @@ class Collective:
     median of the others this rank entered. transfer_us: how long the last rank's kernel took, without any wait.
     unqueued_us: how much of the wait the last rank had not launched its kernel yet.
     algorithm_gb_s, bus_gb_s: by transfer_us, in NCCL's convention. link_gb_s: NVLink's rate in one direction.
+    measured_gb_s: the bus bandwidth that a sweep of the operation reached on as many ranks in the same run.
     """
 
     rank: int
@@ -78,6 +79,7 @@ class Collective:
     algorithm_gb_s: float | None = None
     bus_gb_s: float | None = None
     link_gb_s: float | None = None
+    measured_gb_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

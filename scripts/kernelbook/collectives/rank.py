@@ -26,7 +26,7 @@ _NUMBER = re.compile(r"\d+")
 def trace_of_rank(reading: TraceReading, rank: int) -> RankTrace | None:
     """As `rank_trace`; None for a job of one process, and where nothing shows that there are other ranks."""
     size = world_size(reading)
-    if size == 1 or (size is None and not communication(reading.timeline).any()):
+    if size == 1 or (size is None and not any(is_communication(name) for name in reading.names)):
         return None
     return rank_trace(reading, rank)
 
@@ -134,7 +134,9 @@ def _groups(job: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
 
 
 def _forwards(line: Timeline, communicates: Flags, events: list[Event], rank: int) -> list[RankForward]:
-    """A row for the whole file, then one for each forward."""
+    """A row for the whole file, then one for each forward; none where the file has no device activity."""
+    if not len(line.start):
+        return []
     place = np.full(int(line.forward_number.max(initial=-1)) + 2, -1)
     place[line.forward_number] = np.arange(len(line.forward_number))
     numbers: list[int | None] = [None, *line.forward_number.tolist()]
@@ -142,8 +144,8 @@ def _forwards(line: Timeline, communicates: Flags, events: list[Event], rank: in
     rows = [_rows(line, communicates, events, rank, whole, int(whole.max(initial=0)) + 1)]
     per_forward = np.where(line.forward >= 0, place[np.maximum(line.forward, 0)], -1)
     rows.append(_rows(line, communicates, events, rank, per_forward, len(line.forward_number)))
-    result = [summed(rows[0])] if len(line.start) else []
-    starts = ((line.forward_start - (int(line.start.min()) if len(line.start) else 0)) / 1000).tolist()
+    result = [summed(rows[0])]
+    starts = ((line.forward_start - line.start.min()) / 1000).tolist()
     lengths = ((line.forward_end - line.forward_start) / 1000).tolist()
     for row, number, start, length in zip(rows[1], numbers[1:], starts, lengths, strict=True):
         result.append(replace(row, index=number, start_us=start, cpu_time_us=length))
@@ -165,22 +167,27 @@ def _rows(
                          is_copy[moves])  # fmt: skip
     is_stage = bool(sends.any())
     length = (end - start) / 1000
-    launched = chosen & ~communicates & ~line.is_copy() & (line.launch_start != MISSING)
+    launch = line.launch_start[chosen]
+    launched = ~is_comm & ~is_copy & (launch != MISSING)
+    by_group = np.argsort(own, kind="stable")
+    borders = np.searchsorted(own[by_group], np.arange(count + 1))
     rows = []
     for number in range(count):
-        mine = own == number
-        delays = (line.start - line.launch_start)[launched & (group == number)]
+        mine = by_group[borders[number] : borders[number + 1]]
+        timed = mine[launched[mine]]
+        delays = start[timed] - launch[timed]
+        comm = mine[is_comm[mine]]
         busy = without.span[number] - without.idle[number]
         rows.append(
             RankForward(
                 rank=rank,
                 index=None,
-                start_us=float(start[mine].min() - line.start.min()) / 1000 if mine.any() else None,
+                start_us=float(start[mine].min() - line.start.min()) / 1000 if len(mine) else None,
                 cpu_time_us=None,
                 **{f"{name}_us": float(getattr(split, name)[number]) / 1000 for name in Split.__dataclass_fields__},
                 device_time_us=float(length[mine].sum()),
-                communication_kernels=int((mine & is_comm).sum()),
-                communication_time_us=float(length[mine & is_comm].sum()),
+                communication_kernels=len(comm),
+                communication_time_us=float(length[comm].sum()),
                 launch_delay_us=median(delays) / 1000 if len(delays) else None,
                 bubble_us=float(split.span[number] - busy) / 1000 if is_stage else None,
             )

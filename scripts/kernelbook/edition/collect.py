@@ -16,7 +16,7 @@ from kernelbook.cases import CASE_COLUMNS, CaseFacts, Process, call_totals, case
 from kernelbook.cases.from_tables import spans_of
 from kernelbook.cases.process import KEYS
 from kernelbook.cases.records import records_of, table_of
-from kernelbook.edition.jobs import by_case, job_tables, read_jobs
+from kernelbook.edition.jobs import by_case, job_tables, read_jobs, with_measured_rates
 from kernelbook.edition.paths import SCHEMA, EditionFiles
 from kernelbook.judge.inductor_code import source_ops
 from kernelbook.judge.insight import Insight, judge_edition
@@ -38,6 +38,7 @@ FIGURES = pa.schema(
 )
 Key = tuple[str, str]
 FORWARD = ("run", "case", "process", "rank", "index")
+SWEEP = "collective"  # the workload that measures one collective alone
 DETAILS = ("activities", "calls")  # tables with many rows a forward, of which a job keeps those of one rank
 RUN_COLUMNS = ("device", "device_type", "capability", "driver", "torch", "cuda", "cudnn", "image")
 
@@ -49,7 +50,9 @@ def collect(plan: Mapping[str, Any], results: Path) -> EditionFiles:
     """
     tables = {name: _concatenated(plan["rows"], results, name) for name in TABLES if name not in DETAILS}
     cases = tables.pop("case")
-    jobs = read_jobs(tables.pop("rank_trace"))
+    sweeps = {(row["run"], row["case"]) for row in cases.select(["run", "case", "workload"]).to_pylist()
+              if row["workload"] == SWEEP}  # fmt: skip
+    jobs = with_measured_rates(read_jobs(tables.pop("rank_trace")), sweeps)
     tables |= job_tables(jobs)
     kept = _kept_ranks(cases, tables["ranks"])
     tables |= {name: _concatenated(plan["rows"], results, name, kept) for name in DETAILS}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
 
 import pyarrow as pa
 
@@ -42,6 +43,29 @@ def read_jobs(rank_traces: pa.Table) -> list[CaseJob]:
         processes = {trace.rank: process for process, trace in traces}
         made.append(CaseJob(run, case, processes, report_job([trace for _, trace in traces])))
     return made
+
+
+def with_measured_rates(jobs: Sequence[CaseJob], sweeps: Collection[Key]) -> list[CaseJob]:
+    """The jobs with the bus bandwidth that the run reached at best, on each collective of that operation.
+
+    sweeps: (run, case) of the cases that measure one collective alone. Of each the median over its collectives counts.
+    """
+    best: dict[tuple[str, str, int | None], float] = {}
+    for job in jobs:
+        if (job.run, job.case) in sweeps:
+            rates: dict[tuple[str, str, int | None], list[float]] = {}
+            for row in job.report.job.collectives:
+                if row.bus_gb_s is not None:
+                    rates.setdefault((job.run, row.operation, row.ranks), []).append(row.bus_gb_s)
+            best |= {key: max(best.get(key, 0.0), median(values)) for key, values in rates.items()}
+    return [_with_rates(job, best) for job in jobs] if best else list(jobs)
+
+
+def _with_rates(job: CaseJob, best: Mapping[tuple[str, str, int | None], float]) -> CaseJob:
+    rows = tuple(
+        replace(row, measured_gb_s=best.get((job.run, row.operation, row.ranks))) for row in job.report.job.collectives
+    )
+    return replace(job, report=replace(job.report, job=replace(job.report.job, collectives=rows)))
 
 
 def by_case(jobs: Sequence[CaseJob]) -> dict[Key, tuple[JobReport, ...]]:

@@ -133,6 +133,11 @@ class TraceReading:
         """Every device activity with the columns that show how the device was used; far cheaper than `activities`."""
         return device_table(self._columns, self._attribution)
 
+    @property
+    def names(self) -> Sequence[str]:
+        """Names of kernels, ranges, ops and calls."""
+        return self._columns.names
+
     @cached_property
     def timeline(self) -> Timeline:
         """Every device activity on the clock of the file, and the complete forwards."""

@@ -115,6 +115,8 @@ def bus_gb_s(value: Mapping[str, Any], facts: CaseFacts, _: RunFacts) -> Observa
         observed.append(f"{name}: {significant(median(rates))} GB/s")
         links = {row.link_gb_s for row in rows if row.link_gb_s}
         link = f", NVLink has {significant(max(links))}" if links else ""
+        best = {row.measured_gb_s for row in rows if row.measured_gb_s}
+        link += f", a sweep reached {significant(max(best))}" if best else ""
         evidence.append(f"{name}: {significant(min(rates))} to {significant(max(rates))} GB/s{link}")
     return Observation(all(holds), ", ".join(observed), "; ".join(evidence))
 
