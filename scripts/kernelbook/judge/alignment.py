@@ -7,7 +7,10 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from kernelbook.cases import Activity, Call
 from kernelbook.judge.fusions import Placed, base_op, fusions
@@ -113,6 +116,7 @@ MOST_ALIGNED = 2000
 T = TypeVar("T")
 Run = tuple[str, Sequence[T]]
 Pair = tuple[int | None, int | None]
+Floats = npt.NDArray[np.float64]
 SizesOf = Mapping[int, Sizes]  # position of an activity -> sizes of its op's tensors
 Key = tuple[str, str, str, tuple[str, ...], tuple[str, ...], Sizes]  # name, category, family, ops, op path, sizes
 INFINITE = float("inf")
@@ -127,6 +131,14 @@ SAME_PATH, SAME_SIZE, SAME_SIZES = -10, -10, -30  # of two of different names; o
 FAR_SIZES, FAR = 60, 4  # the largest tensors differ by that factor
 ONE_THING = ("GEMM", "attention", "softmax")
 POINTWISE = {"elementwise", "fill/mask"}
+
+
+class _Costs(NamedTuple):
+    """table[rows[i], columns[j]]: the cost of pairing place i of a with place j of b."""
+
+    table: Floats
+    rows: list[int]
+    columns: npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -271,21 +283,17 @@ def paired(
     Returns (place in a, place in b) of each pair, None for a side without a counterpart. ``align.js`` of the page does
     the same; a test compares the two.
     """
-    keys_a, keys_b = [_key(x, sizes_a or {}) for x in a], [_key(x, sizes_b or {}) for x in b]
-    costs: dict[tuple[Key, Key], float] = {}
-    for key_a in set(keys_a):
-        for key_b in set(keys_b):
-            costs[key_a, key_b] = _cost(key_a, key_b)
+    costs = _costs([_key(x, sizes_a or {}) for x in a], [_key(x, sizes_b or {}) for x in b])
     band = max(len(a), len(b)) if len(a) * len(b) <= FULL_CELLS else abs(len(a) - len(b)) + BAND
-    best = _table(keys_a, keys_b, costs, band)
+    best = _table(costs, band)
     pairs: list[Pair] = []
     i, j = len(a), len(b)
     while i or j:
-        here = best[i][j]
-        if i and j and here == best[i - 1].get(j - 1, INFINITE) + costs[keys_a[i - 1], keys_b[j - 1]]:
+        at = j - i + band
+        if i and j and best[i, at] == best[i - 1, at] + costs.table[costs.rows[i - 1], costs.columns[j - 1]]:
             i, j = i - 1, j - 1
             pairs.append((i, j))
-        elif i and here == best[i - 1].get(j, INFINITE) + GAP:
+        elif i and best[i, at] == best[i - 1, at + 1] + GAP:
             i -= 1
             pairs.append((i, None))
         else:
@@ -324,19 +332,32 @@ def _cost(a: Key, b: Key) -> float:
     return base + FAR_SIZES * bool(far)
 
 
-def _table(
-    a: Sequence[Key], b: Sequence[Key], costs: dict[tuple[Key, Key], float], band: int
-) -> list[dict[int, float]]:
-    """best[i][j]: the least cost of aligning the first i of a with the first j of b, for j within the band."""
-    best: list[dict[int, float]] = [{j: GAP * j for j in range(min(band, len(b)) + 1)}]
-    for i in range(1, len(a) + 1):
-        row: dict[int, float] = {}
-        above, key, left = best[-1], a[i - 1], INFINITE
-        for j in range(max(0, i - band), min(len(b), i + band) + 1):
-            left = min(above.get(j, INFINITE), left) + GAP
-            if j:
-                match = above.get(j - 1, INFINITE) + costs[key, b[j - 1]]
-                left = min(left, match)
-            row[j] = left
-        best.append(row)
+def _costs(a: Sequence[Key], b: Sequence[Key]) -> _Costs:
+    """The costs of pairing each place of a with each of b; equal keys are compared once."""
+    kinds_a, kinds_b = list(dict.fromkeys(a)), list(dict.fromkeys(b))
+    table = np.empty((len(kinds_a), len(kinds_b)))
+    for row, key_a in enumerate(kinds_a):
+        table[row] = [_cost(key_a, key_b) for key_b in kinds_b]
+    numbers_a, numbers_b = ({key: number for number, key in enumerate(kinds)} for kinds in (kinds_a, kinds_b))
+    return _Costs(table, [numbers_a[key] for key in a], np.array([numbers_b[key] for key in b], dtype=np.int64))
+
+
+def _table(costs: _Costs, band: int) -> Floats:
+    """best[i, j - i + band]: the least cost of aligning the first i of a with the first j of b; infinite outside.
+
+    A row at a time: the best of a pair and of a gap in b, then gaps in a as a running minimum of cost less GAP a place.
+    """
+    length_a, length_b = len(costs.rows), len(costs.columns)
+    best = np.full((length_a + 1, 2 * band + 2), INFINITE)
+    first = np.arange(min(band, length_b) + 1)
+    best[0, first + band] = GAP * first
+    for i in range(1, length_a + 1):
+        low, high = max(0, i - band), min(length_b, i + band)
+        at = slice(low - i + band, high - i + band + 1)
+        paired_with = np.full(high - low + 1, INFINITE)
+        paired_with[int(low == 0) :] = costs.table[costs.rows[i - 1], costs.columns[max(low, 1) - 1 : high]]
+        above = best[i - 1, at.start + 1 : at.stop + 1] + GAP
+        least = np.minimum(best[i - 1, at] + paired_with, above)
+        gaps = GAP * np.arange(low, high + 1)
+        best[i, at] = np.minimum.accumulate(least - gaps) + gaps
     return best
