@@ -89,3 +89,26 @@ def test_bad_arguments_are_status_2_before_anything_runs(folder: Path) -> None:
     status, out, found = compare(folder, "old.py:block", "nothing")
     assert (status, found) == (2, {})
     assert "B=nothing" in out
+
+
+def test_two_commits_of_ones_own_code(folder: Path) -> None:
+    def git(*words: str) -> None:
+        identity = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+        subprocess.run(["git", "-C", folder, *identity, *words], check=True, capture_output=True)
+
+    (folder / "config.yaml").write_text(
+        "runs: {host: {host: true}}\ncases:\n  mine: {workload: 'mine.py:block'}\n  theirs: {workload: linear}\n"
+    )
+    (folder / "mine.py").write_text("from helper import block\n")
+    (folder / "helper.py").write_text(WORKLOAD.format(sleep=0, result="x @ x"))
+    git("init", "-b", "main")
+    git("add", ".")
+    git("commit", "-m", "first")
+    (folder / "helper.py").write_text(WORKLOAD.format(sleep=0, result="torch.relu(x @ x)"))
+    status, out, found = compare(folder, "main", ".", "--fail-on", "ops", "--budget", "0.1")
+    assert status == 3, out
+    assert [(case["case"], case["changes"]) for case in found["cases"]] == [("mine", ["ops"])]
+    assert found["a"]["commit"]
+    assert found["b"]["commit"] is None
+    names = [name for op in found["diff"]["comparisons"][0]["ops"] for name in op["names"]]
+    assert "aten::relu" in names
