@@ -71,6 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         seed=args.seed,
         device=args.device,
         apptainer_args=args.apptainer_args,
+        image_python=args.image_python,
     )
     try:
         result = compare(request, report=lambda line: print(line, file=sys.stderr, flush=True))
@@ -106,6 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0, help="of the random orders")
     parser.add_argument("--output", type=Path, default=DEFAULT_OUTPUT, help=f"folder ({DEFAULT_OUTPUT})")
     parser.add_argument("--apptainer-args", default="", help="more arguments for apptainer exec, for the shell")
+    parser.add_argument("--image-python", default="python3", metavar="PYTHON", help="Python in images (python3)")
     parser.add_argument("--no-exit-status", action="store_true", help="end with 0 whatever the verdict")
     return parser
 

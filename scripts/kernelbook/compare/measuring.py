@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,11 @@ class Measured:
 
 @dataclass(frozen=True)
 class Side:
-    """A subject that can be measured: its folder, the start of its container, its image's name, its environment."""
+    """A subject and what it measures. folder: where its processes run. cases: name -> case file.
+
+    start, image: the shell command that starts its container up to the image, and the name of the image's file; set by
+    `side_of`. image_python: the Python inside an image.
+    """
 
     subject: Subject
     place: Place
@@ -63,7 +67,7 @@ class Side:
     threads: int
     start: str = ""
     image: str | None = None
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    image_python: str = "python3"
 
     def command(self, case_file: Path, output: Path) -> str:
         """The shell command that measures a case, as in workflow/rules/profile.smk."""
@@ -71,7 +75,8 @@ class Side:
         words = [self.place.home / "scripts" / "profile_case.py", "--case-file", case_file, "--device", self.device]
         words += ["--output", output, "--cache-dir", self.place.of_side(self.subject.side) / "cache"]
         words += ["--require-container", self.image] if self.image else []
-        return f"{self.start} {limits} {python_words(self.subject)} {shlex.join(map(str, words))}".strip()
+        python = python_words(self.subject, self.image_python)
+        return f"{self.start} {limits} {python} {shlex.join(map(str, words))}".strip()
 
     def measure(self, case: str, process: int) -> Measured:
         """Measure one process of a case. Raises KeyboardInterrupt where the process was stopped from outside."""
@@ -103,20 +108,18 @@ def _measured(measurement: Measurement, seconds: float) -> Measured:
     return Measured(measurement.status, statistics.median(times) if times else None, measurement.reason, seconds)
 
 
-def side_of(
-    subject: Subject, place: Place, cases: Mapping[str, Mapping[str, Any]], device: str, threads: int, users: str = ""
-) -> Side:
-    """A subject made ready: its image pulled and started once, the files of its commit unpacked.
+def side_of(side: Side, apptainer_args: str = "") -> Side:
+    """A side made ready: its image pulled and started once, the files of its commit unpacked.
 
-    users: further arguments of apptainer. Raises SubjectError where it cannot be measured, ImageError where nothing is
-    installed that starts containers.
+    apptainer_args: further arguments of `apptainer exec`, for the shell. Raises SubjectError where it cannot be
+    measured, ImageError where nothing is installed that starts containers.
     """
-    folder = files_of(subject, place.folder, place.output / "commits")
-    side = Side(subject, place, folder, cases, device, threads)
-    return _in_container(side, users) if subject.kind == IMAGE else side
+    folder = files_of(side.subject, side.place.folder, side.place.output / "commits")
+    ready = replace(side, folder=folder)
+    return _in_container(ready, apptainer_args) if side.subject.kind == IMAGE else ready
 
 
-def _in_container(side: Side, users: str) -> Side:
+def _in_container(side: Side, apptainer_args: str) -> Side:
     subject, place = side.subject, side.place
     store = os.environ.get("KERNELBOOK_IMAGES") or place.images
     source = place.folder / subject.text
@@ -124,13 +127,22 @@ def _in_container(side: Side, users: str) -> Side:
     link = place.of_side(subject.side) / "image" / image.name
     workloads = (spec["workload"].partition(":")[0] for spec in side.cases.values())
     own = [(place.folder / file).absolute().parent for file in workloads if file.endswith(".py")]
-    outside = (path for path in (place.home / "scripts", *own) if not path.is_relative_to(place.folder))
-    arguments = start_arguments(outside)
-    run = {"run": subject.side, "kind": "container", "where": subject.text, "description": ""}
-    container = {"store": store, "source": str(source), "link": str(link), "python": "python3", "arguments": arguments}
-    facts = probe(run | {"container": container | {"visible_devices": "", "seen": None}}, place.folder)
-    if facts["status"] != "ok":
-        raise SubjectError(f"{subject.side}: {facts['reason']}")
+    arguments = start_arguments(
+        path for path in (place.home / "scripts", *own) if not path.is_relative_to(place.folder)
+    )
+    container = {
+        "store": store,
+        "source": str(source),
+        "link": str(link),
+        "python": side.image_python,
+        "arguments": arguments,
+        "visible_devices": "",
+        "seen": None,
+    }
+    run = {"run": subject.side, "kind": "container", "where": subject.text, "description": "", "container": container}
+    status = probe(run, place.folder)
+    if status["status"] != "ok":
+        raise SubjectError(f"{subject.side}: {status['reason']}")
     prepare_environment(os.environ, "")
-    start = f"{start_command(arguments, users)} {shlex.quote(str(link))}"
-    return Side(subject, place, side.folder, side.cases, side.device, side.threads, start, image.name, facts)
+    start = f"{start_command(arguments, apptainer_args)} {shlex.quote(str(link))}"
+    return replace(side, start=start, image=image.name)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kernelbook.compare.cases import Wish, cases_of, read_settings
-from kernelbook.compare.measuring import Place, side_of
+from kernelbook.compare.measuring import Place, Side, side_of
 from kernelbook.compare.result import DEFAULT_CHANGES, Result, results
 from kernelbook.compare.session import Report, take_turns
 from kernelbook.compare.subjects import check_pair, subject_of
@@ -34,6 +34,7 @@ class Request:
     seed: int = 0
     device: str | None = None
     apptainer_args: str = ""
+    image_python: str = "python3"
 
 
 def compare(request: Request, report: Report = lambda line: None) -> Result:
@@ -45,10 +46,11 @@ def compare(request: Request, report: Report = lambda line: None) -> Result:
     config, *specs = cases_of(a, b, read_settings(request.config), request.wish, places)
     place = Place(place.folder, place.home, place.output, config.images)
     device = request.device or config.device
-    sides = {
-        subject.side: side_of(subject, place, spec, device, config.threads, request.apptainer_args)
+    wanted = (
+        Side(subject, place, place.folder, spec, device, config.threads, image_python=request.image_python)
         for subject, spec in zip((a, b), specs, strict=True)
-    }
+    )
+    sides = {side.subject.side: side_of(side, request.apptainer_args) for side in wanted}
     turns = take_turns(
         list(specs[0]),
         lambda side, case, number: sides[side].measure(case, number),
