@@ -47,12 +47,8 @@ function counted(act) {
   if (!act.counted) return h("td", { "data-v": "" });
   const [limiter, sentence, shares, facts] = act.counted;
   const bars = PEAKS.map((name, place) => peak(name, shares[place]));
-  const list = h(
-    "ul",
-    { class: "short" },
-    facts.map((fact) => h("li", {}, visible(fact))),
-  );
-  const body = h("div", { class: "peaks" }, bars, h("p", {}, visible(sentence ?? "")), list);
+  const words = [h("p", {}, visible(sentence ?? "")), h("p", { class: "muted" }, visible(facts.join("; ")))];
+  const body = h("div", { class: "peaks" }, bars, words);
   return h("td", { "data-v": limiter }, h("details", {}, h("summary", {}, limiter), body));
 }
 const COUNTED = column("by counters", counted);
