@@ -122,6 +122,6 @@ def test_the_ranks_of_a_job_are_one_row_of_cases_and_a_row_a_trace(rendered):
     assert summary["verdict"]["sentence"].startswith("2 traces: 62.0 µs")
     assert [case["case"] for case in summary["cases"]] == ["job"]
     assert [line.split(" | ")[:2] for line in text.splitlines() if line.startswith("| `job` | ")][:2] == [
+        ["| `job`", "0"],
         ["| `job`", "1"],
-        ["| `job`", "2"],
     ]

@@ -61,9 +61,9 @@ def folder_of(edition: Edition) -> Folder | None:
     if not rows or edition.judged or not all(row.bare for row in rows):
         return None
     kernels = edition.tables["kernels"].to_pylist()
-    pairs = [((row["run"], row["case"], row["process"]), row) for row in kernels]
+    pairs = [((row["run"], row["case"], row["process"], row.get("rank")), row) for row in kernels]
     by_name, by_family = top_kernels(pairs)
-    longest: dict[tuple[str, str, int], tuple[float, str]] = {}
+    longest: dict[tuple[str, str, int, int | None], tuple[float, str]] = {}
     for key, row in pairs:
         longest[key] = max(longest.get(key, (0.0, "")), (row["total_us"], row["name"]))
     traces = [
@@ -72,10 +72,10 @@ def folder_of(edition: Edition) -> Folder | None:
             process,
             process.totals.kernels,
             process.totals.device_time_us,
-            longest.get((row.run, row.case, process.process), (0.0, None))[1],
+            longest.get((row.run, row.case, process.process, process.rank), (0.0, None))[1],
         )
         for row in rows
-        for process in row.processes
+        for process in row.ranks or row.processes
         if process.totals is not None
     ]
     return Folder(tuple(traces), tuple(by_name), tuple(by_family))

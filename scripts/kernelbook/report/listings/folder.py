@@ -48,10 +48,10 @@ def _sums(folder: Folder) -> tuple[TableColumn[TopRow], ...]:
 def traces(folder: Folder, anchors: Anchors) -> Table:
     """A row for each trace, in the order of the folder."""
     several = len({row.run for row in folder.traces}) > 1
-    ranks = any(row.process.process > 1 for row in folder.traces)
+    ranks = any(row.process.rank is not None for row in folder.traces)
     columns: list[TableColumn[TraceRow]] = [words("trace", lambda row: case_link(row.process.case, anchors))]
     columns += [words("run", lambda row: row.run)] if several else []
-    columns += [figure("process", lambda row: row.process.process)] if ranks else []
+    columns += [figure("rank", lambda row: row.process.rank)] if ranks else []
     columns += [
         words("device", lambda row: row.process.device, 40),
         figure("kernels", lambda row: row.kernels, lambda count: f"{count:,}"),
