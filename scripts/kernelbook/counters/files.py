@@ -38,7 +38,10 @@ def counters_beside(trace: Path) -> Path | None:
 
 
 def _is_alone(trace: Path) -> bool:
-    names = [entry.name for entry in os.scandir(trace.parent)] if trace.parent.is_dir() else []
+    try:
+        names = os.listdir(trace.parent)
+    except OSError:  # a folder that cannot be read has nothing to offer
+        return False
     others = [name for name in names if name.endswith(TRACE_ENDINGS) and name != trace.name]
     return not [name for name in others if name not in ("measurement.json", "shapes.json.gz", "case.json")]
 
