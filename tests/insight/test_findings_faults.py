@@ -174,3 +174,13 @@ def test_a_forward_that_replays_a_graph_is_not_told_to_use_one() -> None:
     (finding,) = [f for f in findings_of("cudagraphs_used") if f.rule == SHORT]
     assert "replay the forward" not in finding.remedy
     assert "capture more of the model" in finding.remedy
+
+
+def test_only_kernels_of_the_optimizer_count_as_its_own() -> None:
+    """A fused norm before the step of the optimizer neither makes the optimizer fused nor is launched by it."""
+    facts = fault_facts("adam_loop", dict(MEDIANS)["adam_loop"])
+    first, *others = facts.forwards[0].activities
+    norm = replace(first, op="aten::_fused_rms_norm", launch_start_us=facts.forwards[0].start_us)
+    before = replace(facts, forwards=(replace(facts.forwards[0], activities=(norm, *others)),), chosen=(1, 0))
+    (finding,) = [f for f in find(before) if f.rule == "optimizer-on-cpu"]
+    assert finding.text.endswith("which launches 191 kernels.")

@@ -174,7 +174,8 @@ def casts_of_forward(scene: Scene) -> Iterator[Finding]:
         return
     in_order = [outside[activity.position] for activity in work]
     ways = dict.fromkeys(f"{_type(cast.source)} to {_type(cast.target)}" for cast in in_order)
-    by_autocast = all(not (a.ops and a.ops[0] in ("aten::to", "aten::_to_copy", "aten::copy_")) for a in work)
+    explicit = any(a.ops and a.ops[0] in ("aten::to", "aten::_to_copy", "aten::copy_") for a in work)
+    by_autocast = not explicit and not any(cast.widens for cast in in_order)
     text = (
         f"{plural(len(work), 'cast')} ({', '.join(ways)}) {'takes' if len(work) == 1 else 'take'} "
         f"{duration(total(work))} a forward."

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from kernelbook.cases import CaseFacts, median
-from kernelbook.judge.findings.costs import part, percent, severity
+from kernelbook.cases import Activity, CaseFacts, median
+from kernelbook.judge.findings.costs import began_inside, part, percent, severity
 from kernelbook.judge.findings.rules import FORWARD, RECOVERABLE, SPENT, Finding, Scene, rule
 from kernelbook.judge.time_line import (
     ALLOCATION,
@@ -135,16 +135,28 @@ def optimizer_on_cpu(scene: Scene) -> Iterator[Finding]:
     split = scene.split
     idle = split.of_kind(OPTIMIZER) if split else 0.0
     remedy = "Use fused=True where the optimizer has it: a few kernels update all parameters; else foreach=True."
-    if any("_fused_" in (a.op or "") for a in scene.kernels):
+    kernels = _optimizer_kernels(scene)
+    if any("_fused_" in (kernel.op or "") for kernel in kernels):
         return
     if not split or idle < LEAST_SHARE * split.time_us:
         yield from _beside_forward(scene, "optimizer-on-cpu", OPTIMIZER, "The optimizer's step", remedy)
         return
     text = (
         f"The device is idle for {duration(idle)} while the CPU runs the step of the optimizer, which launches "
-        f"{plural(len(scene.kernels), 'kernel')}."
+        f"{plural(len(kernels), 'kernel')}."
     )
     yield _finding("optimizer-on-cpu", split, idle, text, remedy, _names(split, OPTIMIZER))
+
+
+def _optimizer_kernels(scene: Scene) -> list[Activity]:
+    """The kernels that were launched inside the step of an optimizer."""
+    forward = scene.facts.representative
+    origin = forward.start_us if forward else None
+    steps = [call for call in scene.facts.calls if range_kind(call.name) == OPTIMIZER]
+    if origin is None:
+        return []
+    launched = ((kernel, kernel.launch_start_us) for kernel in scene.kernels)
+    return [kernel for kernel, at in launched if at is not None and began_inside(at - origin, steps)]
 
 
 def _beside_forward(scene: Scene, name: str, kind: str, subject: str, remedy: str) -> Iterator[Finding]:
