@@ -24,7 +24,8 @@ from kernelbook.containers.launching import (
 )
 from kernelbook.containers.probe import probe
 from kernelbook.extraction.lost_processes import STOPPED, finish_measurement
-from kernelbook.extraction.measurement import Measurement, load_measurement
+from kernelbook.extraction.measurement import load_measurement
+from kernelbook.trace.recorded import MEASUREMENT
 
 
 @dataclass(frozen=True)
@@ -100,12 +101,16 @@ class Side:
         if status in STOPPED:
             raise KeyboardInterrupt
         finish_measurement(spec, output, status, log)
-        return _measured(load_measurement(output / "measurement.json"), time.monotonic() - began)
+        return measured_in(output, time.monotonic() - began)
 
 
-def _measured(measurement: Measurement, seconds: float) -> Measured:
-    times = measurement.forward_times_us
-    return Measured(measurement.status, statistics.median(times) if times else None, measurement.reason, seconds)
+def measured_in(folder: Path, seconds: float) -> Measured:
+    """What the measurement in a folder says; of a job with ranks, the time of its slowest rank."""
+    measurement = load_measurement(folder / MEASUREMENT)
+    count = measurement.ranks if measurement.ranks is not None and measurement.status == "ok" else 0
+    ranks = [load_measurement(folder / f"rank-{rank}" / MEASUREMENT) for rank in range(count)]
+    medians = [statistics.median(each.forward_times_us) for each in ranks or [measurement] if each.forward_times_us]
+    return Measured(measurement.status, max(medians, default=None), measurement.reason, seconds)
 
 
 def side_of(side: Side, apptainer_args: str = "") -> Side:
