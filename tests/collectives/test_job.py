@@ -2,9 +2,11 @@
 
 import json
 from itertools import permutations
+from statistics import median
 
 import pytest
 
+from kernelbook.collectives.job import medians_of_others
 from tests.collectives.made_job import ALL_REDUCE, collective, compute, late_pair, message, read, write_rank
 from tests.trace.made_trace import annotation, kernel, op
 
@@ -258,3 +260,22 @@ def test_ranks_on_a_cpu_have_no_device_figures(tmp_path):
     report = read(write_pair(tmp_path, (events, events)))
     assert report.job.forwards == report.job.collectives == ()
     assert "no communication kernel" in report.lead
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 7, 8])
+def test_medians_of_others_against_the_plain_way(count):
+    values = {key: (key * 37 % 11) / 2 for key in range(count)}
+    plain = {key: median(value for other, value in values.items() if other != key) for key in values}
+    assert medians_of_others(values) == plain
+
+
+def test_ranks_that_share_no_collective_are_aligned_through_others(tmp_path):
+    """Rank 1 is in a group with 0 and in one with 2; the clock of 2 is a second ahead of both."""
+    left, right = message("allreduce", 1024, (0, 1), group="a"), message("allreduce", 1024, (1, 2), group="b")
+    events = [
+        collective(10, 100, 50, 1, left),
+        collective(10, 100, 50, 1, left) + collective(20, 300, 80, 2, right, stream=21),
+        collective(1_000_020, 1_000_330, 50, 1, right),
+    ]
+    report = read({rank: write_rank(tmp_path, rank, own, 3) for rank, own in enumerate(events)})
+    assert [(row.start_us, row.wait_us) for row in report.job.collectives] == [(0, 0), (0, 0), (200, 30), (230, 0)]

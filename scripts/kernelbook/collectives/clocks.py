@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from kernelbook.collectives.matching import Matched
 from kernelbook.collectives.model import RankTrace
 from kernelbook.collectives.names import JOINT
+from kernelbook.trace.types import Ints
 
 #: Share of joint collectives in which ranks may not overlap in time before the ranks count as those of different jobs.
 MOST_APART = 0.2
@@ -43,17 +44,13 @@ def align(ranks: Sequence[RankTrace], collectives: Sequence[Matched]) -> Clocks:
             ends[place][number] = ranks[place].events[position].end
     offsets: dict[int, int] = {0: 0} if ranks else {}
     errors: list[float] = []
-    while len(offsets) < len(ranks):
-        pair = _closest(ends, offsets)
-        if pair is None:
-            break
-        known, other = pair
-        shared = sorted(ends[known].keys() & ends[other].keys())
-        difference = np.array([ends[known][n] + offsets[known] - ends[other][n] for n in shared], dtype=np.int64)
-        middle = int(np.median(difference))
-        spread = float(np.quantile(np.abs(difference - middle), 0.95))
-        offsets[other] = middle if abs(middle) > (spread if joint else OTHER_CLOCK) else 0
-        errors.append(float(np.quantile(np.abs(difference - offsets[other]), 0.95)))
+    for known in _in_turn(offsets):
+        for other in (place for place in range(len(ranks)) if place not in offsets):
+            shared = sorted(ends[known].keys() & ends[other].keys())
+            if shared:
+                apart = np.array([ends[known][n] + offsets[known] - ends[other][n] for n in shared], dtype=np.int64)
+                offsets[other], left = _offset(apart, certain=bool(joint))
+                errors.append(left)
     aligned = len(offsets) == len(ranks)
     in_order = tuple(offsets.get(place, 0) for place in range(len(ranks)))
     error = round(max(errors)) if errors and aligned else None
@@ -61,16 +58,23 @@ def align(ranks: Sequence[RankTrace], collectives: Sequence[Matched]) -> Clocks:
     return Clocks(in_order, error, aligned, overlap)
 
 
-def _closest(ends: Sequence[Mapping[int, int]], offsets: Mapping[int, int]) -> tuple[int, int] | None:
-    """(a rank whose offset is known, one whose is not) that have the most collectives in common."""
-    pairs = (
-        (len(ends[known].keys() & ends[other].keys()), -other, -known)
-        for other in range(len(ends))
-        if other not in offsets
-        for known in offsets
-    )
-    count, other, known = max(pairs, default=(0, 0, 0))
-    return (-known, -other) if count else None
+def _in_turn(offsets: Mapping[int, int]) -> Iterator[int]:
+    """The ranks whose offset is known, also those that become known meanwhile."""
+    done = 0
+    while done < len(offsets):
+        yield list(offsets)[done]
+        done += 1
+
+
+def _offset(apart: Ints, certain: bool) -> tuple[int, float]:
+    """(the offset of a rank, how far 95 % of its ends still lie apart); both in ns.
+
+    apart: how much later a rank whose clock is known left each collective. certain: whether all are joint ones.
+    """
+    middle = int(np.median(apart))
+    spread = float(np.quantile(np.abs(apart - middle), 0.95))
+    offset = middle if abs(middle) > (spread if certain else OTHER_CLOCK) else 0
+    return offset, float(np.quantile(np.abs(apart - offset), 0.95))
 
 
 def _overlap(ranks: Sequence[RankTrace], joint: Sequence[Matched], offsets: Sequence[int]) -> float:

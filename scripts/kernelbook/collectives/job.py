@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
 from typing import Any
 
 from kernelbook.collectives.causes import Straggler, find_straggler
@@ -142,7 +141,7 @@ def _matched_rows(
     people = 2 if matched.operation == SEND_RECV else listed
     whole = len(members) == people
     transfer = members[last].duration_us if matched.operation in JOINT else shortest
-    others = {place: median(o.start_us for at, o in members.items() if at != place) for place in members}
+    others = medians_of_others({place: row.start_us for place, row in members.items()})
     late_at = {place: row.start_us - others[place] for place, row in members.items()}
     result = {}
     for place, row in members.items():
@@ -160,6 +159,16 @@ def _matched_rows(
             changes |= _rates(row, transfer, people) | {"link_gb_s": link_rate(ranks[place].device, people)}
         result[place, matched.members[place]] = replace(row, **changes)
     return result
+
+
+def medians_of_others(values: Mapping[int, float]) -> dict[int, float]:
+    """Of each key, the median of the values of all other keys; at least two are needed."""
+    keys = sorted(values, key=lambda key: values[key])
+    low, high = (len(keys) - 2) // 2, (len(keys) - 1) // 2  # places of the middle without the key's own value
+    ordered = [values[key] for key in keys]
+    return {
+        key: (ordered[low + (low >= place)] + ordered[high + (high >= place)]) / 2 for place, key in enumerate(keys)
+    }
 
 
 def _rates(row: Collective, transfer_us: float, people: int) -> dict[str, float | None]:

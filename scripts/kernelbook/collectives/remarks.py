@@ -272,7 +272,10 @@ def _serialised(job: JobReading, shared: Sequence[int]) -> Iterator[Remark]:
             "collectives-serialised", text, "Run collectives asynchronously, on a stream of their own.", shared[0]
         )
         return
-    queued = {rank: queued_us([row for row in job.collectives if row.rank == rank]) for rank in job.ranks}
+    by_rank: dict[int, list[Collective]] = {rank: [] for rank in job.ranks}
+    for row in job.collectives:
+        by_rank[row.rank].append(row)
+    queued = {rank: queued_us(own) for rank, own in by_rank.items()}
     rank = max(job.ranks, key=lambda each: queued[each])
     whole = job.of_rank(rank)
     if whole is None or not whole.span_us or queued[rank] < QUEUED_SHARE * whole.span_us:
