@@ -365,10 +365,11 @@ def test_an_output_folder_that_cannot_be_written(tmp_path, trace):
     assert "file" in found.stderr
 
 
-def test_a_closed_pipe_is_no_error(trace):
+@pytest.mark.parametrize("options", [["--json"], []])
+def test_a_closed_pipe_is_no_error(trace, options):
     read_end, write_end = os.pipe()
     os.close(read_end)
-    command = [sys.executable, COMMAND, trace, "--json"]
+    command = [sys.executable, COMMAND, trace, *options]
     found = subprocess.run(command, stdout=write_end, stderr=subprocess.PIPE, text=True, timeout=LONG)
     os.close(write_end)
     assert (found.returncode, found.stderr) == (0, "")

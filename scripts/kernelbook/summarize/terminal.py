@@ -27,10 +27,17 @@ _VARIES = "varies"
 _WIDTH_WITHOUT_TERMINAL = 160
 
 
+class _Output(Console):
+    """A console whose closed pipe is left to `kernelbook.command`, where it is no error; rich ends with status 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def output_console() -> Console:
     """Standard output; wide and without colours if it is not a terminal."""
     width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
-    return Console(width=width, highlight=False, no_color=None if sys.stdout.isatty() else True)
+    return _Output(width=width, highlight=False, no_color=None if sys.stdout.isatty() else True)
 
 
 def show(console: Console, summary: Summary) -> None:
