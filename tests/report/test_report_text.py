@@ -161,8 +161,10 @@ def test_every_script_of_the_page_is_on_disk():
 def test_hostile_names_are_harmless_in_markdown_and_csv(tmp_path):
     folder = made_edition.build(tmp_path / "edition", made_edition.HOSTILE, made_edition.HOSTILE_RUNS)
     render_report(folder, tmp_path / "report")
-    shown = MARKDOWN.render((tmp_path / "report" / "report.md").read_text(encoding="utf-8"))
+    files = ("summary.md", "report.md", "details.md")
+    shown = "".join(MARKDOWN.render((tmp_path / "report" / name).read_text(encoding="utf-8")) for name in files)
     allowed = {
+        "a",
         "table",
         "thead",
         "tbody",
@@ -183,6 +185,7 @@ def test_hostile_names_are_harmless_in_markdown_and_csv(tmp_path):
     }
     inert = re.sub(r"<details><summary>.*?</summary>|</details>", "", shown, flags=re.DOTALL)
     assert {name.lower() for name in re.findall(r"</?(\w+)", inert)} <= allowed
+    assert set(re.findall(r'<a href="([^"]*)"', inert)) == {"index.html", "summary.json", *files[1:]}
     assert set(re.findall(r'<img src="([^"]*)"', inert)) <= {
         f"figures/{path.name}" for path in (tmp_path / "report" / "figures").iterdir()
     }

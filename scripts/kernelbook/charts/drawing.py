@@ -89,11 +89,14 @@ class Chart:
     note: str = ""
 
 
-def stretched(parts: Iterable[str], label: str, **data: object) -> Markup:
-    """A drawing of these elements. `label` says in words what it shows; `data` become data- attributes."""
+def stretched(parts: Iterable[str], label: str, role: str = "img", **data: object) -> Markup:
+    """A drawing of these elements. `label` says in words what it shows; `data` become data- attributes.
+
+    role: group for a drawing with links in it.
+    """
     more = Markup("").join(Markup(' data-{}="{}"').format(name, value) for name, value in data.items())
-    head = Markup('<svg class="plot" viewBox="0 0 1000 100" preserveAspectRatio="none" role="img" aria-label="{}"{}>')
-    return head.format(visible(label), more) + Markup("".join(parts)) + Markup("</svg>")
+    head = Markup('<svg class="plot" viewBox="0 0 1000 100" preserveAspectRatio="none" role="{}" aria-label="{}"{}>')
+    return head.format(role, visible(label), more) + Markup("".join(parts)) + Markup("</svg>")
 
 
 def path(css: str, shape: str, title: str = "") -> str:

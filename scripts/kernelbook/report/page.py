@@ -12,7 +12,8 @@ from markupsafe import Markup
 from kernelbook.charts.drawing import Chart
 from kernelbook.charts.svg_file import HATCH
 from kernelbook.edition.model import Edition
-from kernelbook.report import findings_section, first_screen, listings, page_data, strips, table
+from kernelbook.report import findings_section, first_screen, listings, page_data, roofline, strips, table
+from kernelbook.report.case_views import CellView
 from kernelbook.report.strips import legend, percent
 from kernelbook.report.styles import ASSETS, compact, page_style
 from kernelbook.report.templating import BROKEN_CARDS, context, environment
@@ -78,6 +79,7 @@ def render(edition: Edition, created_utc: str, traces: Links) -> str:
         "render": table.html,
         "case_rows": listings.cases.case_rows(values["workloads"]),
         "headline_chart": _headline_chart(edition, values),
+        "rooflines": _rooflines(edition, cells),
         "legend": legend(strip for work in values["workloads"] for strip in work.strips),
         "broken_more": [line for case in values["broken_cases"][BROKEN_CARDS:] for line in case.lines],
         "weighed": weighed,
@@ -100,3 +102,10 @@ def _headline_chart(edition: Edition, values: dict[str, Any]) -> Chart | None:
         return None
     title = next(work.title for work in values["workloads"] if chosen in work.strips)
     return strips.headline_chart(edition, chosen.run.run, chosen.row.workload, title, values["anchors"])
+
+
+def _rooflines(edition: Edition, cells: list[CellView]) -> list[Chart]:
+    """The roofline of each run that has one."""
+    anchors = {cell.row.key: cell.anchor for cell in cells}
+    charts = (roofline.chart(edition, run.run, anchors) for run in edition.runs)
+    return [chart for chart in charts if chart]

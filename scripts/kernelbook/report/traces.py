@@ -17,7 +17,7 @@ from kernelbook.text.formatting import slug
 from kernelbook.text.scrubbing import Scrubber
 
 EACH_LIMIT = 96 * 1024  # bytes, compressed
-PAGE_LIMIT = 72 * 1024  # bytes of all embedded traces together, compressed
+PAGE_LIMIT = 56 * 1024  # bytes of all embedded traces together, compressed
 PIECE = 1 << 18  # bytes that are scrubbed at once
 GZIP = b"\x1f\x8b"
 

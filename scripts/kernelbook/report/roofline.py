@@ -1,0 +1,167 @@
+"""The roofline of a run: a dot for each kernel of known FLOPs and bytes under the ceilings of its device.
+
+Williams, Waterman, Patterson: Roofline: an insightful visual performance model (CACM 2009). Both axes are logarithmic.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from kernelbook.cases import CaseFacts
+from kernelbook.charts.drawing import HEIGHT, WIDTH, Chart, Label, Panel, Tick, path, stretched
+from kernelbook.edition.model import Edition
+from kernelbook.judge.cost_model import Ceiling, KernelCost
+from kernelbook.report.families import family_of
+from kernelbook.report.trust_section import CEILING_UNITS
+from kernelbook.text.formatting import clip, visible
+from kernelbook.text.units import duration, significant
+
+#: Diameters of the dots of the shortest and the longest kernel, px.
+LEAST, MOST = 5.0, 24.0
+NOTE = (
+    "Each dot is one kernel whose FLOPs and bytes are known, as large as its time; it leads to the kernel. Solid: "
+    "measured ceilings; dashed: those of the data sheet. A line joins the longest such kernel of a workload’s first "
+    "case, of that case compiled, and of the fastest case."
+)
+
+
+@dataclass(frozen=True)
+class Dot:
+    """intensity: FLOPs per byte, of measured bytes where there are any. rate: FLOP/s."""
+
+    row: CaseFacts
+    cost: KernelCost
+    intensity: float
+    rate: float
+
+
+@dataclass(frozen=True)
+class Plane:
+    """The powers of ten between which both axes run."""
+
+    x: tuple[int, int]
+    y: tuple[int, int]
+
+    def at(self, intensity: float, rate: float) -> tuple[float, float]:
+        """The place in units of a drawing."""
+        across = (math.log10(intensity) - self.x[0]) / (self.x[1] - self.x[0])
+        down = (self.y[1] - math.log10(rate)) / (self.y[1] - self.y[0])
+        return across * WIDTH, down * HEIGHT
+
+
+def dots_of(edition: Edition, run: str) -> tuple[Dot, ...]:
+    """The kernels of a run whose FLOPs, bytes and time are known, without those of its ceiling cases."""
+    dots = []
+    for row in edition.case_runs:
+        if row.run == run and not row.ceiling:
+            for cost in edition.kernel_costs.get(row.key, {}).values():
+                if cost.flops and cost.bytes and cost.time_us:
+                    intensity = cost.measured_intensity or cost.flops / cost.bytes
+                    dots.append(Dot(row, cost, intensity, cost.flops / cost.time_us * 1e6))
+    return tuple(dots)
+
+
+def chart(edition: Edition, run: str, anchors: Mapping[tuple[str, str], str]) -> Chart | None:
+    """The roofline of a run; None without dots or without a memory ceiling.
+
+    anchors: (run, case) -> anchor of its row.
+    """
+    dots = dots_of(edition, run)
+    ceilings = [ceiling for ceiling in edition.ceilings if ceiling.run == run and ceiling.quantity != "L2 cache"]
+    memory = [ceiling for ceiling in ceilings if ceiling.quantity == "memory"]
+    if not dots or not memory:
+        return None
+    rates = [dot.rate for dot in dots] + [
+        rate for each in ceilings if each.quantity == "compute" for rate in _rates(each)
+    ]
+    ridge = max(rates) / memory[0].per_s
+    plane = Plane(_decades([ridge, *(dot.intensity for dot in dots)]), _decades(rates))
+    parts = [path("roof" + (" dashed" if sheet else ""), shape) for shape, sheet in _roofs(ceilings, plane)]
+    parts += [path("journey", shape) for shape in _journeys(dots, plane)]
+    parts += [_dot(dot, plane, max(each.cost.time_us for each in dots), anchors) for dot in dots]
+    drawing = stretched(parts, f"Roofline of {len(dots)} kernels on {run}", role="group")
+    y_ticks = tuple(Tick(_part(power, plane.y, True), _rate(10.0**power)) for power in range(*plane.y))
+    x_ticks = tuple(Tick(_part(power, plane.x), f"{10.0**power:g}") for power in range(plane.x[0], plane.x[1] + 1))
+    panel = Panel(drawing, height=340, y_ticks=y_ticks, labels=tuple(_labels(ceilings, plane)))
+    return Chart(f"roofline-{run}", "roofline", f"Roofline of {run}, FLOP per byte", (panel,), x_ticks, (), NOTE)
+
+
+def _decades(values: Iterable[float]) -> tuple[int, int]:
+    powers = [math.log10(value) for value in values]
+    return math.floor(min(powers)), math.ceil(max(powers) + 0.05)
+
+
+def _part(power: float, ends: tuple[int, int], down: bool = False) -> float:
+    part = (power - ends[0]) / (ends[1] - ends[0])
+    return 1 - part if down else part
+
+
+def _rates(ceiling: Ceiling) -> list[float]:
+    """The ceiling itself and, if it has one, that of the data sheet."""
+    return [rate for rate in (ceiling.per_s, ceiling.data_sheet_per_s) if rate]
+
+
+def _roofs(ceilings: Iterable[Ceiling], plane: Plane) -> Iterable[tuple[str, bool]]:
+    """(shape, whether it is of the data sheet): slopes of memory, levels of compute."""
+    low, high = (10.0**power for power in plane.x)
+    top = 10.0 ** plane.y[1]
+    for ceiling in ceilings:
+        for place, rate in enumerate(_rates(ceiling)):
+            ends = [(low, rate * low), (min(high, top / rate), min(rate * high, top))]
+            if ceiling.quantity == "compute":
+                ends = [(low, rate), (high, rate)]
+            yield _line(ends, plane), place > 0 or ceiling.origin == "data sheet"
+
+
+def _line(points: Iterable[tuple[float, float]], plane: Plane) -> str:
+    return "M" + "L".join(f"{x:.4g} {y:.4g}" for x, y in (plane.at(*point) for point in points))
+
+
+def _journeys(dots: Iterable[Dot], plane: Plane) -> Iterable[str]:
+    """A line for each workload: first case, the same compiled, fastest case of the same element type and parameters."""
+    longest: dict[str, dict[str, Dot]] = {}
+    for dot in dots:
+        cases = longest.setdefault(dot.row.workload or "", {})
+        if dot.row.case not in cases or dot.cost.time_us > cases[dot.row.case].cost.time_us:
+            cases[dot.row.case] = dot
+    for cases in longest.values():
+        first = next(iter(cases.values()))
+        same = [dot for dot in cases.values() if dot.row.setting == first.row.setting]
+        compiled = (d for d in same if d.row.variant == first.row.variant and d.row.mode != first.row.mode)
+        fastest = min(same, key=lambda dot: dot.row.device_time_us or math.inf)
+        points = dict.fromkeys((dot.intensity, dot.rate) for dot in (first, *list(compiled)[:1], fastest))
+        if len(points) > 1:
+            yield _line(points, plane)
+
+
+def _dot(dot: Dot, plane: Plane, longest_us: float, anchors: Mapping[tuple[str, str], str]) -> Markup:
+    x, y = plane.at(dot.intensity, dot.rate)
+    size = LEAST + (MOST - LEAST) * math.sqrt(dot.cost.time_us / longest_us)
+    family = family_of("kernel", next((a.family for a in dot.row.activities if a.position == dot.cost.position), None))
+    title = visible(f"{dot.row.case}: {clip(dot.cost.label, 60)}, {duration(dot.cost.time_us)}, {_rate(dot.rate)}")
+    return Markup(
+        '<a href="#{}~k{}" aria-label="{}"><path class="kernel" style="stroke:var(--f-{});stroke-width:{:.1f}"'
+        ' d="M{:.4g} {:.4g}z"><title>{}</title></path></a>'
+    ).format(anchors.get(dot.row.key, ""), dot.cost.position, title, family.key, size, x, y, title)
+
+
+def _rate(per_s: float) -> str:
+    return f"{significant(per_s / 1e12)} TFLOP/s"
+
+
+def _labels(ceilings: Iterable[Ceiling], plane: Plane) -> Iterable[Label]:
+    for ceiling in ceilings:
+        size, unit = CEILING_UNITS[ceiling.quantity]
+        name = f"{ceiling.compute_type or ceiling.quantity} {significant(ceiling.per_s / size)} {unit}"
+        text = f"{name} ({ceiling.origin})"
+        if ceiling.quantity == "compute":
+            x, y = plane.at(10.0 ** plane.x[0], ceiling.per_s)
+            yield Label(0.86, y / HEIGHT, text, "soft")
+        else:
+            x, y = plane.at(10.0 ** (plane.x[0] + 0.55), ceiling.per_s * 10.0 ** (plane.x[0] + 0.55))
+            if 0 < y < HEIGHT:
+                yield Label(x / WIDTH + 0.16, y / HEIGHT + 0.05, text, "soft")

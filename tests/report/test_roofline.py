@@ -1,0 +1,88 @@
+"""The roofline: where dots stand, by hand; what is left out; where a dot leads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kernelbook.edition.read import read_edition
+from kernelbook.judge.cost_model import Ceiling, KernelCost
+from kernelbook.report import page, roofline
+from tests.report import made_edition
+
+CREATED = "2026-11-29T15:00:00Z"
+NAIVE, LINEAR = made_edition.CASES[0], made_edition.CASES[3]
+COMPUTE = Ceiling("h200", "compute", 8e14, "matmul", compute_type="16-bit", data_sheet_per_s=1e15)
+MEMORY = Ceiling("h200", "memory", 4e12, "copy")
+
+
+def cost(position: int, time_us: float, bytes_: int, flops: int | None, **more) -> KernelCost:
+    empty = dict.fromkeys(("op", "gb_per_s", "share_of_memory", "tflops", "compute_type", "share_of_roof", "roof"))
+    known = {
+        "position": position,
+        "label": "<b>k",
+        "time_us": time_us,
+        "bytes": bytes_,
+        "flops": flops,
+        "least_us": None,
+    }
+    return KernelCost(**(empty | known | more))
+
+
+@pytest.fixture
+def edition(tmp_path):
+    """One product of naive: 10 MFLOP in 1 µs over 1 MB; one of linear of a tenth of the rate; one without FLOPs."""
+    made = read_edition(made_edition.build(tmp_path / "edition", (NAIVE, LINEAR), made_edition.RUNS[:1]))
+    costs = {
+        ("h200", NAIVE.case): {1: cost(1, 1.0, 10**6, 10**7), 2: cost(2, 9.0, 10**6, None)},
+        ("h200", LINEAR.case): {0: cost(0, 4.0, 10**6, 4 * 10**6)},
+    }
+    return replace(made, kernel_costs=costs, ceilings=(COMPUTE, MEMORY))
+
+
+def test_a_dot_is_flops_per_byte_and_per_second(edition):
+    dots = roofline.dots_of(edition, "h200")
+    assert [(dot.row.case, dot.intensity, dot.rate) for dot in dots] == [
+        (NAIVE.case, 10.0, pytest.approx(1e13)),
+        (LINEAR.case, 4.0, pytest.approx(1e12)),
+    ]
+    measured = {("h200", NAIVE.case): {1: cost(1, 1.0, 10**6, 10**7, measured_intensity=20.0)}}
+    assert roofline.dots_of(replace(edition, kernel_costs=measured), "h200")[0].intensity == 20.0
+
+
+def test_both_axes_are_powers_of_ten():
+    plane = roofline.Plane((0, 2), (12, 15))
+    assert plane.at(10.0, 1e15) == (500.0, 0.0)
+    assert plane.at(100.0, 1e12) == (1000.0, 100.0)
+
+
+def test_without_flops_or_a_memory_ceiling_there_is_no_roofline(edition):
+    assert roofline.chart(edition, "h200", {}) is not None
+    assert roofline.chart(edition, "other", {}) is None
+    assert roofline.chart(replace(edition, ceilings=(COMPUTE,)), "h200", {}) is None
+    assert roofline.chart(replace(edition, kernel_costs={}), "h200", {}) is None
+
+
+def test_ceilings_are_solid_where_measured_and_dashed_where_of_the_data_sheet(edition):
+    chart = roofline.chart(edition, "h200", {})
+    drawing = str(chart.panels[0].drawing)
+    assert drawing.count('class="roof"') == 2
+    assert drawing.count('class="roof dashed"') == 1
+    assert [label.text for label in chart.panels[0].labels] == [
+        "16-bit 800 TFLOP/s (measured)",
+        "memory 4,000 GB/s (measured)",
+    ]
+
+
+@pytest.mark.browser
+def test_a_dot_leads_to_its_kernel(open_page, edition, tmp_path):
+    (tmp_path / "index.html").write_text(page.render(edition, CREATED, {}), encoding="utf-8")
+    opened = open_page(tmp_path)
+    dots = opened.locator("#roofline .kernel")
+    assert dots.count() == 2
+    widths = dots.evaluate_all("all => all.map(one => parseFloat(getComputedStyle(one).strokeWidth))")
+    assert widths == [14.5, 24.0]  # by hand: 5 + 19 * sqrt(1 / 4), and 5 + 19
+    opened.locator("#roofline svg a").first.dispatch_event("click")
+    assert opened.evaluate("location.hash") == f"#case-{NAIVE.case}~h200~k1"
+    assert opened.locator("tr.target").count() == 1
