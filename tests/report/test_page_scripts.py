@@ -143,6 +143,11 @@ def test_lanes_have_rows_for_each_thread(node):
     assert node(f"{model}.cpuCount", given) == 4
 
 
+def test_overhead_of_cupti_is_no_op_that_launches_nothing(node):
+    call = {"name": "Command Buffer Full", "category": "overhead", "position": 0, "start": 0, "duration": 1}
+    assert node("callItem(given, new Set(), new Set()).kind", call) == "note"
+
+
 def test_work_of_earlier_forwards_is_named(node):
     given = {"calls": [], "activities": [], "earlier": [[0, 1000], [1200, 1700]]}
     assert node("lanesModel(given).earlier", given) == [{"from": 0, "to": 1000}, {"from": 1200, "to": 1700}]

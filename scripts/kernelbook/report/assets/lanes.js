@@ -7,7 +7,7 @@ function callDetails(item, cell) {
     meta: "op that launches nothing",
     runtime: "runtime call",
     launch: "launch",
-    note: "annotation",
+    note: call.category === "overhead" ? "overhead that CUPTI reports" : "annotation",
   }[item.kind];
   return [
     h("h4", {}, call.name),

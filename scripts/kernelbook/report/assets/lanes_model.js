@@ -18,7 +18,7 @@ function callItem(call, leads, launched) {
       ? launch
         ? "launch"
         : "runtime"
-      : call.category === "annotation"
+      : call.category === "annotation" || call.category === "overhead"
         ? "note"
         : leads.has(call.position)
           ? "op"
