@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kernelbook.compare.session import Turns, ends
@@ -101,8 +101,3 @@ def exact_changes(comparison: Comparison) -> list[str]:
         OPS: bool(comparison.op_steps),
     }
     return [change for change, differs in found.items() if differs]
-
-
-def unknown_changes(names: Collection[str]) -> list[str]:
-    """Names that are no CHANGES."""
-    return [name for name in names if name not in CHANGES]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kernelbook.compare.measuring import Measured
@@ -87,16 +87,12 @@ def progress(turns: Turns, precision: Precision) -> str:
     """One line on how a case stands."""
     ratio = turns.ratio(precision)
     if turns.ended:
-        return f"{turns.case}: {_ends(turns.ended)}"
+        return f"{turns.case}: {'; '.join(ends(turns))}"
     if ratio is None:
         return f"{turns.case}: no round yet"
     if ratio.low is None or ratio.high is None:
         return f"{turns.case}: round {ratio.rounds}, B / A {ratio.ratio:.3f}, {precision.fewest_rounds} rounds at least"
     return f"{turns.case}: round {ratio.rounds}, B / A {ratio.ratio:.3f} ({ratio.low:.3f} to {ratio.high:.3f})"
-
-
-def _ends(ended: Mapping[str, Measured]) -> str:
-    return "; ".join(_end(side, each) for side, each in ended.items())
 
 
 def _end(side: str, each: Measured) -> str:

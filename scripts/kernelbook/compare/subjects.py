@@ -44,11 +44,6 @@ class Subject:
     kind: str
     commit: str | None = None
 
-    @property
-    def label(self) -> str:
-        """A short name: `A (torch-2.14.sif)`."""
-        return f"{self.side} ({self.text})"
-
 
 def subject_of(side: str, text: str, folder: Path) -> Subject:
     """What a text means. side: A or B. folder: the working folder. Raises SubjectError."""
