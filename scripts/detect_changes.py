@@ -14,11 +14,13 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from kernelbook.command import run
 from kernelbook.history.night_events import NightVerdict
+from kernelbook.history.rules import Rules, rules_of
 from kernelbook.history.store import Store, write_json
-from kernelbook.history.verdicts import Rules, judge, rules_of
+from kernelbook.history.verdicts import judge, without_confirmation
 from kernelbook.text.timestamps import utc_now
 
 
@@ -29,10 +31,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--night", help="the night to judge (default: the last one)")
     parser.add_argument("--rules", type=json.loads, default={}, help="JSON: keys of `history` in config.yaml")
     parser.add_argument("--output", type=Path, help="JSON file that gets the verdict as well")
+    parser.add_argument("--suspects", type=Path, help="only write what is to be measured again tonight: a JSON file")
     parser.add_argument("--exit-status", action="store_true", help="exit with 3, 4 or 5 as the nightly does")
     args = parser.parse_args(argv)
     store = Store(args.history)
-    verdict = judge_night(store, args.night, rules_of(args.rules))
+    verdict = judge_night(store, args.night, rules_of(args.rules), confirmed=not args.suspects)
+    if args.suspects:
+        write_json(args.suspects, to_confirm(verdict))
+        return 0
     judged = verdict.as_json(utc_now())
     store.write_events(verdict.edition, judged)
     if args.output:
@@ -41,16 +47,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     return verdict.exit_status if args.exit_status else 0
 
 
-def judge_night(store: Store, night: str | None, rules: Rules) -> NightVerdict:
+MOST_SUSPECTS = 20
+"""Cases that are measured again in a night, the ones that stand out most first."""
+
+
+def to_confirm(verdict: NightVerdict) -> list[dict[str, Any]]:
+    """Run and case of what is to be measured again before the night ends."""
+    suspects = sorted((item for item in verdict.suspects if item.z is not None), key=lambda item: -abs(item.z or 0))
+    return [{"run": item.run, "case": item.case} for item in suspects[:MOST_SUSPECTS]]
+
+
+def judge_night(store: Store, night: str | None, rules: Rules, *, confirmed: bool = True) -> NightVerdict:
     """Judge one night of the store; damaged files are set aside and named in what comes back.
 
-    Raises ValueError for a night that is not there.
+    confirmed: whether second measurements of this night are used. Raises ValueError for a night that is not there.
     """
     nights = store.nights()
     night = night or (nights[-1] if nights else "")
     if night not in nights:
         raise ValueError(f"{store.folder}: no night {night or 'at all'}: record it first with record_night.py")
     history = store.read(until=night)
+    if not confirmed:
+        history = without_confirmation(history, night)
     judged, damaged_events = store.read_events()
     store.set_aside((*history.damaged, *damaged_events))
     return judge(history, night, judged, store.names, rules, damaged_events)
@@ -67,6 +85,8 @@ def verdict_lines(verdict: NightVerdict) -> Iterator[str]:
             "  ", " "
         )
         yield from (f"    {cause}" for cause in event.reasons)
+        if event.members:
+            yield f"    cases: {', '.join(sorted({member.case or '' for member in event.members}))}"
     for suspect in verdict.suspects:
         yield f"suspect: {suspect.run} {suspect.case}: {suspect.text}"
     for item in verdict.failed:

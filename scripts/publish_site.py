@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from kernelbook.command import run
+from kernelbook.history.rules import rules_of
 from kernelbook.history.site.branch import commit_site
 from kernelbook.history.site.pages import Site, pages
 from kernelbook.history.site.publish import publish, report_sources
 from kernelbook.history.site.views import COLUMNS, Book
 from kernelbook.history.site.webhook import message, post
 from kernelbook.history.store import Store, write_json
-from kernelbook.history.verdicts import rules_of
 from kernelbook.text.timestamps import utc_now
 from kernelbook.text.units import plural
 

@@ -10,6 +10,8 @@ CORES = workflow.resource_settings.cores
 AT_ONCE = measurements_at_once(CORES, CONFIG.device, os.environ.get("CUDA_VISIBLE_DEVICES"))
 CODE = PLAN.digest_of_code()
 READING_CODE = PLAN.digest_of_code(without=("cli", "edition", "history", "judge", "reference", "report", "summarize"))
+CONFIRM = CONFIG.nights.get("schedule", {}).get("confirm", 10)
+AGAIN = range(CONFIG.repeats + 1, CONFIG.repeats + 1 + CONFIRM)  # numbers of the processes that measure suspects again
 HISTORY = CONFIG.nights.get("history", {}).get("folder", "history")
 
 
@@ -77,6 +79,12 @@ def gpus_of(case):
 def cores_of(case):
     """Cores that a measurement of a case takes: the machine's share of each of its GPUs."""
     return min(CORES or 1, (CORES or 1) // AT_ONCE * max(1, gpus_of(case)))
+
+
+def measurements_again(wildcards):
+    """The second measurements of the suspects of this night."""
+    suspects = json.loads(Path(checkpoints.find_suspects.get().output.suspects).read_text(encoding="utf-8"))
+    return [f"{RESULTS}/{s['run']}/{s['case']}/{process}/measurement.json" for s in suspects for process in AGAIN]
 
 
 def night_settings(section, key=None):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from kernelbook.cases import Activity
-from kernelbook.history.series import Series
+from kernelbook.history.series import CONDITIONS, Series
 from kernelbook.judge.alignment import Step, align_names, align_op_names
 from kernelbook.kernel_names import decode
 from kernelbook.text.formatting import clip
@@ -16,7 +16,7 @@ CLOCK_DROP = 0.02
 """Least relative difference of a clock that counts; boost clocks vary by less on their own."""
 STEADY = 0.01
 """Device time within this share is unchanged."""
-VERSIONS = ("torch", "cuda", "cudnn", "image_digest")
+VERSIONS = (*CONDITIONS, "torch", "torch_git", "cuda", "cudnn", "image_digest")
 _SHORT = 70
 
 
@@ -88,8 +88,15 @@ def count_changes(series: Series, position: int, names: Sequence[str]) -> list[s
 
 
 def version_changes(series: Series, position: int) -> list[str]:
-    """Versions and image digests that differ from the night before."""
+    """What differs from the night before: GPU, driver, parameters, versions and image."""
     return [_version(name, old, new) for name, old, new in _version_pairs(series, position) if old != new]
+
+
+def gpu_change(series: Series, position: int) -> list[str]:
+    """Another GPU of the same kind than the night before."""
+    gpus = series.facts.get("gpu_id")
+    old, new = gpus[position - 1 : position + 1] if gpus and position else (None, None)
+    return [f"another GPU of this kind: {old} → {new}"] if old and new and old != new else []
 
 
 def _versions_around(series: Series, position: int) -> list[str]:
@@ -97,20 +104,30 @@ def _versions_around(series: Series, position: int) -> list[str]:
     for offset, when in ((0, ""), (1, " (the night after)"), (-1, " (the night before)")):
         if 0 < position + offset < len(series.nights):
             changes = version_changes(series, position + offset)
+            changes += gpu_change(series, position) if offset == 0 else []
             if changes:
                 return [change + when for change in changes]
     return []
 
 
 def _version_pairs(series: Series, position: int) -> list[tuple[str, str, str]]:
-    facts = [(name, series.facts[name][position - 1], series.facts[name][position]) for name in VERSIONS]
-    return [(name, old, new) for name, old, new in facts if old and new]
+    facts = [(name, *series.facts[name][position - 1 : position + 1]) for name in VERSIONS if name in series.facts]
+    return [
+        (name, old, new) for name, old, new in facts if (old and new) or (name in CONDITIONS and position == series.own)
+    ]
 
 
 def _version(name: str, old: str, new: str) -> str:
     if name == "image_digest":
         return f"image {short_digest(old)} → {short_digest(new)}"
-    return f"{name} {old} → {new}"
+    if name == "torch_git":
+        return f"commits of PyTorch to look through: {old[:12]}...{new[:12]}"
+    return f"{name} {old or 'n/a'} → {new or 'n/a'}"
+
+
+def is_version(cause: str) -> bool:
+    """Whether a cause is one of `version_changes`, the same for all cases of a run."""
+    return cause.startswith(tuple(f"{name} " for name in (*VERSIONS, "image", "commits", "another GPU")))
 
 
 def short_digest(digest: str) -> str:
@@ -128,12 +145,22 @@ def level_step(series: Series, metric: str, position: int, around: int = 7) -> f
     return float(np.median(after) / np.median(before) - 1)
 
 
+def _clock_causes(series: Series, position: int) -> list[str]:
+    clock = level_step(series, "sm_clock_mhz", position)
+    if clock is None or abs(clock) < CLOCK_DROP:
+        return []
+    return [f"SM clock {'lower' if clock < 0 else 'higher'} by {percent(abs(clock))}"]
+
+
+def shared_causes(series: Series, position: int) -> tuple[str, ...]:
+    """Probable causes of a shift that all cases of a run share."""
+    causes = _versions_around(series, position) + _clock_causes(series, position)
+    return tuple(causes) or ("clock, driver or machine: nothing that is recorded differs",)
+
+
 def time_causes(series: Series, position: int) -> tuple[str, ...]:
     """Probable causes of a new level of time at a position, most certain first."""
-    causes = _versions_around(series, position)
-    clock = level_step(series, "sm_clock_mhz", position)
-    if clock is not None and abs(clock) >= CLOCK_DROP:
-        causes.append(f"SM clock {'lower' if clock < 0 else 'higher'} by {percent(abs(clock))}")
+    causes = _versions_around(series, position) + _clock_causes(series, position)
     if "shared_gpu" in (series.facts["warnings"][position] or ()):
         causes.append("other processes used the GPU")
     device, forward = (level_step(series, metric, position) for metric in ("device_time_us", "forward_time_us"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import date
@@ -22,13 +21,18 @@ Names = Callable[[str, str, str], dict[str, tuple[str, ...]]]
 """(edition, run, "kernels" or "ops") -> names by their id."""
 PASSING_WARNINGS = frozenset({"slow_first", "uneven", "several_kinds", "shared_gpu", "unlocked_gpu", "few_samples"})
 """Warnings that depend on other work on the machine and are not compared."""
-KEY_WORDS = ("device", "driver", "params", "dtype", "settings", "workload", "variant", "mode")
+EXACT = ("kernels_id", "launches", "ops_id", "graph_breaks", "recompiles", "warnings")
+"""Facts that are compared, most important first."""
+COUNTS = ("memcpys", "memsets", "launches", "graph_breaks", "recompiles")
 
 
 def identity_events(histories: Histories, names: Names, first: int, effect_nights: int) -> Iterator[NightEvent]:
-    """Changes of what a case runs, against the night before in its series, from night `first`; one event per night."""
-    for series in histories.series:
-        for at in range(1, len(series.nights)):
+    """Changes of what a case runs, against the night before, from night `first`; one event per series and night.
+
+    The first night of a series is compared with the series that it follows (another GPU, driver or parameter).
+    """
+    for series in histories.followed:
+        for at in range(max(1, series.own), len(series.nights)):
             if series.nights[at] >= first:
                 event = _identity_event(histories, series, at, names, effect_nights)
                 if event:
@@ -38,10 +42,10 @@ def identity_events(histories: Histories, names: Names, first: int, effect_night
 def _identity_event(
     histories: Histories, series: Series, at: int, names: Names, effect_nights: int
 ) -> NightEvent | None:
-    changed = [name for name in ("kernels_id", "launches", "ops_id", "warnings") if _differs(series, name, at)]
+    changed = [name for name in EXACT if name in series.facts and _differs(series, name, at)]
     if not changed:
         return None
-    kind = changed[0].removesuffix("_id")
+    kind, *also = (name.removesuffix("_id") for name in changed)
     why: list[str] = []
     brief: list[str] = []
     if "kernels_id" in changed:
@@ -51,7 +55,7 @@ def _identity_event(
     if "ops_id" in changed:
         lines = causes.op_changes(*_names_around(histories, series, at, names, "ops"))
         why, brief = why + lines, brief + lines
-    why += causes.count_changes(series, at, ("memcpys", "memsets", "launches")) if kind != "warnings" else []
+    why += causes.count_changes(series, at, COUNTS) if kind != "warnings" else []
     if "warnings" in changed:
         before = _last_recorded(series, "warnings", at)
         warned = set() if before is None else _lasting(series.facts["warnings"][before])
@@ -75,6 +79,7 @@ def _identity_event(
         before=usual,
         after=now if effect is not None else None,
         change=effect,
+        also=tuple(also),
     )
 
 
@@ -117,36 +122,59 @@ def _identity_text(why: Sequence[str], effect: float | None) -> str:
 
 
 def series_events(histories: Histories, first: int) -> list[NightEvent]:
-    """Series that began at night `first` or later for a case that had another: one event per run, night and
-    difference.
+    """Series that began at night `first` or later for a case that had another, and GPUs that a series had not seen.
+
+    One event per run, night and difference; the old and the new time stand side by side.
     """
-    groups: dict[tuple[str, int, tuple[str, ...]], list[Series]] = defaultdict(list)
-    for group in histories.by_subject.values():
-        for old, new in itertools.pairwise(group):
-            if new.nights[0] >= first:
-                groups[new.run, int(new.nights[0]), _key_changes(old, new)].append(new)
+    groups: dict[tuple[str, int, tuple[str, ...]], list[tuple[Series, int]]] = defaultdict(list)
+    for series in histories.followed:
+        if series.own and series.nights[series.own] >= first:
+            changes = tuple(causes.version_changes(series, series.own))
+            groups[series.run, int(series.nights[series.own]), changes].append((series, series.own))
+        for at in _new_gpus(series):
+            if series.nights[at] >= first and at > series.own:
+                groups[series.run, int(series.nights[at]), tuple(causes.gpu_change(series, at))].append((series, at))
     return [_series_event(histories, run, at, changes, group) for (run, at, changes), group in groups.items()]
 
 
-def _key_changes(old: Series, new: Series) -> tuple[str, ...]:
-    pairs = ((word, getattr(old, word), getattr(new, word)) for word in KEY_WORDS)
-    return tuple(f"{word} {a or 'n/a'} → {b or 'n/a'}" for word, a, b in pairs if a != b)
+def _new_gpus(series: Series) -> Iterator[int]:
+    """Positions at which a series ran on a GPU for the first time, the first GPU left out."""
+    seen: set[str] = set()
+    for at, gpu in enumerate(series.facts.get("gpu_id", ())):
+        if gpu and gpu not in seen:
+            if seen and series.facts["gpu_id"][at - 1]:
+                yield at
+            seen.add(gpu)
 
 
 def _series_event(
-    histories: Histories, run: str, at: int, changes: tuple[str, ...], group: Sequence[Series]
+    histories: Histories, run: str, at: int, changes: tuple[str, ...], group: Sequence[tuple[Series, int]]
 ) -> NightEvent:
-    case = group[0].case if len(group) == 1 else None
-    many = "its series starts" if case else f"{len(group)} series start"
-    return NightEvent(
-        kind="series",
-        night=histories.nights[at],
-        run=run,
-        case=case,
-        series=None,
-        text=f"{'; '.join(changes)}: {many} again, because times are compared only under the same conditions",
-        causes=changes,
-    )
+    members = [_side_by_side(histories, series, position, changes) for series, position in group]
+    if len(members) == 1:
+        return members[0]
+    ratios = [member.change for member in members if member.change is not None]
+    middle = f"; forward time {causes.percent(float(np.median(ratios)), '+')} in the middle" if ratios else ""
+    text = f"{'; '.join(changes)}: {len(members)} series {_goes_on(changes, 'start')}{middle}"
+    return NightEvent("series", histories.nights[at], run, None, None, text, changes, members=tuple(members))
+
+
+def _goes_on(changes: Sequence[str], starts: str) -> str:
+    """What a new series or a new GPU does to the level."""
+    return "measured on a GPU of its own level" if changes[0].startswith("another GPU") else f"{starts} again"
+
+
+def _side_by_side(histories: Histories, series: Series, at: int, changes: tuple[str, ...]) -> NightEvent:
+    """The forward time before and after a boundary."""
+    metric = "forward_time_us"
+    past, now = series.before(metric, at, 20), float(series.values[metric][at])
+    before = float(np.median(past)) if len(past) else None
+    after = now if np.isfinite(now) else None
+    change = after / before - 1 if before and after else None
+    times = "" if change is None else f"; forward time {before:.4g} → {after:.4g} µs ({causes.percent(change, '+')})"
+    text = f"{'; '.join(changes)}: its series {_goes_on(changes, 'starts')}{times}"
+    night = histories.nights[series.nights[at]]
+    return NightEvent("series", night, series.run, series.case, None, text, changes, metric, before, after, change)
 
 
 def failures(table: pa.Table, edition: str) -> tuple[Failed, ...]:

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from kernelbook.history.schema import short_id
 
 SCHEMA = 1
-KINDS = ("time", "kernels", "launches", "ops", "warnings", "series", "failure", "gap")
-ALERTS = ("time", "kernels", "launches", "ops")
+KINDS = (
+    "time", "shared", "drift", "kernels", "launches", "ops", "memory", "graph_breaks", "recompiles", "relative_error",
+    "first_call", "occupancy", "warnings", "series", "failure", "gap",
+)  # fmt: skip
+"""Most important first: that of a group is the first of its members'."""
+ALERTS = ("time", "shared", "drift", "kernels", "launches", "ops", "memory", "graph_breaks", "recompiles")
 """Kinds that set the exit status to 3 by default."""
 
 
 @dataclass(frozen=True)
 class NightEvent:
-    """One change. `night`: the first edition with the change; times in µs; `change`: relative (0.05: 5 % more time)."""
+    """One change. `night`: the first edition with the change; times in µs; `change`: relative (0.05: 5 % more time).
+
+    `also`: other kinds of change in the same event. `members`: the changes of the cases that one cause changed.
+    """
 
     kind: str
     night: str
@@ -30,11 +37,13 @@ class NightEvent:
     after: float | None = None
     change: float | None = None
     found: str = ""  # the night whose judging found it
+    also: tuple[str, ...] = ()
+    members: tuple[NightEvent, ...] = ()
 
     @property
     def id(self) -> str:
         """Equal for the same change, whichever night finds it."""
-        what = self.causes if self.kind == "series" else ()
+        what = [member.id for member in self.members] or (self.causes if self.kind == "series" else ())
         return short_id([self.kind, self.night, self.run, self.case, self.series, *what])
 
     @property
@@ -49,19 +58,32 @@ class NightEvent:
 
     def as_json(self) -> dict[str, Any]:
         """As stored in the events file and latest.json; strict JSON."""
-        return {"id": self.id, "direction": self.direction, **asdict(self), "causes": list(self.causes)}
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        lists = {"causes": list(self.causes), "also": list(self.also)}
+        members = [member.as_json() for member in self.members]
+        return {"id": self.id, "direction": self.direction, **fields, **lists, "members": members}
+
+    @property
+    def each(self) -> tuple[NightEvent, ...]:
+        """The changes of single cases: the members of a group, or the event itself."""
+        return tuple(replace(member, found=self.found) for member in self.members) or (self,)
 
 
 def event_of(record: Mapping[str, Any]) -> NightEvent:
     """An event from its JSON; unknown keys (of later versions) are ignored, missing ones are None."""
     fields: dict[str, Any] = dict.fromkeys(("kind", "night", "run", "case", "series", "text"))
     fields |= {name: value for name, value in record.items() if name in NightEvent.__dataclass_fields__}
-    return NightEvent(**fields | {"causes": tuple(fields.get("causes") or ())})
+    lists = {name: tuple(fields.get(name) or ()) for name in ("causes", "also")}
+    members = tuple(event_of(member) for member in fields.get("members") or ())
+    return NightEvent(**fields | lists | {"members": members})
 
 
 @dataclass(frozen=True)
 class Suspect:
-    """A value of a night that stands out. `z`: modified z-score; None if the suspect is not a single value."""
+    """A value of a night that stands out. `z`: standard errors; None if the suspect is not a single value.
+
+    `night`: since when, for a time that goes back and forth: its level is known from then on.
+    """
 
     run: str | None
     case: str | None
@@ -69,6 +91,7 @@ class Suspect:
     text: str
     change: float | None = None
     z: float | None = None
+    night: str | None = None
 
 
 @dataclass(frozen=True)
@@ -92,12 +115,12 @@ class NightVerdict:
     insufficient: int  # series of this night with too little history to judge time
     compared: int  # series of this night whose time was judged
     damaged: tuple[Mapping[str, str], ...] = ()
-    alert_kinds: tuple[str, ...] = field(default=ALERTS)
+    alert_kinds: frozenset[str] = field(default=frozenset(ALERTS))
 
     @property
     def alerts(self) -> tuple[NightEvent, ...]:
         """Events that set the exit status to changed."""
-        return tuple(event for event in self.events if event.kind in self.alert_kinds)
+        return tuple(event for event in self.events if not self.alert_kinds.isdisjoint({event.kind, *event.also}))
 
     @property
     def exit_status(self) -> int:
@@ -126,5 +149,9 @@ def exit_status(*, changed: bool, failed: bool) -> int:
 
 
 def remembered(judged: Mapping[str, Mapping[str, Any]], before: Sequence[str]) -> tuple[NightEvent, ...]:
-    """The events that the nights `before` reported."""
-    return tuple(event_of(item) for night in before if night in judged for item in judged[night]["events"])
+    """The changes of single cases that the nights `before` reported, and new levels that were suspects."""
+    nights = [judged[night] for night in before if night in judged]
+    events = (event_of(item) for night in nights for item in night["events"])
+    suspects = (item for night in nights for item in night.get("suspects", ()) if item.get("night"))
+    levels = (event_of({**item, "kind": "time"}) for item in suspects)
+    return (*(each for event in events for each in event.each), *levels)

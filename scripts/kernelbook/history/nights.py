@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Mapping, MutableMapping
 from datetime import UTC, datetime
@@ -79,7 +80,24 @@ def _is_counted(night: str, every: Any) -> bool:
     return datetime.strptime(night_date(night), "%Y-%m-%d").toordinal() % every == 0
 
 
+def read_judged(path: Path) -> dict[str, Any]:
+    """The events file of a night. Raises OSError or ValueError for one that is missing or damaged."""
+    judged = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(judged, dict) or not isinstance(judged.get("events"), list):
+        raise ValueError("no list of events in it")
+    if not all(isinstance(event, dict) and isinstance(event.get("night"), str) for event in judged["events"]):
+        raise ValueError("an event without a night in it")
+    return judged
+
+
 def finished(edition: str, history: Path, receipt: Path) -> bool:
-    """Whether a night was recorded, judged and published; also true if its results were deleted since."""
-    judged = (history / "events" / f"{edition}.json").is_file() and (history / "nights" / edition).is_dir()
-    return judged and (receipt.is_file() or not receipt.parent.parent.exists())
+    """Whether a night was recorded, judged and published; also true if its results were deleted since.
+
+    A night whose events file is damaged was not judged.
+    """
+    try:
+        read_judged(history / "events" / f"{edition}.json")
+    except (OSError, ValueError):
+        return False
+    recorded = next((history / "nights" / edition).glob("*.parquet"), None) is not None
+    return recorded and (receipt.is_file() or not receipt.parent.parent.exists())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ MEASURED = ("host", "container")
 """Kinds of runs that a night measures; recorded and published ones do not change."""
 Key = tuple[str, str, int]
 Names = Mapping[Key, tuple[str, ...]]
-TABLES = ("cases", "ranges", "activities", "calls")
+TABLES = ("cases", "ranges", "activities", "calls", "counters")
 
 
 class RecordError(ValueError):
@@ -34,13 +34,15 @@ class KeptEdition:
     """The parts of an edition that the history keeps. `about`: edition.json. `processes`: the table `cases`.
 
     `kernels`: kernel names of each process's representative forward, in order of launch. `ops`: op names in order of
-    call, of the representative forward of each case.
+    call, of the representative forward of each case. `occupancy`: achieved occupancy of each (run, case) in percent, by
+    duration over its kernels; of cases whose counters were measured.
     """
 
     about: Mapping[str, Any]
     processes: list[Process]
     kernels: Names
     ops: Names
+    occupancy: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
 
 def read_edition(folder: Path) -> KeptEdition:
@@ -51,7 +53,20 @@ def read_edition(folder: Path) -> KeptEdition:
     except (OSError, ValueError, LookupError, pa.ArrowException) as error:
         raise RecordError(f"{folder}: is no readable edition ({error}): make its report first") from error
     processes = [process for case in cases.values() for process in case.processes]
-    return KeptEdition(files.about, processes, dict(_kernels(cases.values())), dict(_ops(cases.values())))
+    occupancy = _occupancy(files.tables["counters"]) if "counters" in files.tables else {}
+    return KeptEdition(files.about, processes, dict(_kernels(cases.values())), dict(_ops(cases.values())), occupancy)
+
+
+def _occupancy(counters: pa.Table) -> dict[tuple[str, str], float]:
+    """Achieved occupancy of each (run, case) from the table `counters`, weighted by duration."""
+    weights: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    for row in counters.select(["run", "case", "occupancy_percent", "duration_us"]).to_pylist():
+        if row["occupancy_percent"] is not None and row["duration_us"]:
+            weights[row["run"], row["case"]].append((row["occupancy_percent"], row["duration_us"]))
+    return {
+        key: sum(percent * time for percent, time in pairs) / sum(time for _, time in pairs)
+        for key, pairs in weights.items()
+    }
 
 
 def _kernels(cases: Iterable[CaseFacts]) -> Iterator[tuple[Key, tuple[str, ...]]]:
@@ -97,6 +112,21 @@ def night_tables(edition: KeptEdition, lines: Mapping[str, str] | None = None) -
     return {run: table_of(run_rows) for run, run_rows in rows.items()}
 
 
+def confirmation_tables(
+    processes: Iterable[Process], edition: KeptEdition, lines: Mapping[str, str]
+) -> dict[str, pa.Table]:
+    """Run -> table of the second measurements of a night's suspects; processes that failed are left out."""
+    name = edition.about["edition"]
+    configured = {case["case"]: case for case in edition.about.get("cases", [])}
+    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for process in processes:
+        if process.status == "ok":
+            row = _row(process, edition, configured.get(process.case, {})) | {"confirmation": True}
+            row |= {"edition": name, "night": night_date(name), "line": lines.get(process.run, process.run)}
+            rows[process.run].append(row | {"series": series_id(row)})
+    return {run: table_of(run_rows) for run, run_rows in rows.items()}
+
+
 def _refuse_shared_series(rows: Iterable[Mapping[str, Any]]) -> None:
     cases: dict[str, str] = {}
     for row in rows:
@@ -116,6 +146,12 @@ def _row(process: Process, edition: KeptEdition, spec: Mapping[str, Any]) -> dic
     row["params"] = json.dumps(process.params, sort_keys=True)
     row["warnings"] = sorted({note.code for note in process.warnings})
     row["sm_clock_mhz"] = sm_clock(process.clocks)
+    row["torch_git"] = process.environment.torch_git if process.environment else None
+    row["occupancy_percent"] = edition.occupancy.get(process.key)
+    if process.dynamo:
+        breaks = process.dynamo.graph_breaks
+        row["graph_breaks"] = None if breaks is None else sum(breaks.values())
+        row["recompiles"] = process.dynamo.recompiles
     return row | _identity(row, edition.kernels.get(key), edition.ops.get(key))
 
 

@@ -1,10 +1,11 @@
-"""The columns of the history: one row a case and process of a night. Version 3.
+"""The columns of the history: one row a case and process of a night. Version 4.
 
 | version | what changed |
 | --- | --- |
 | 1 | the first |
 | 2 | `kernel_count`, `image_digest`, `sm_clock_mhz`, `ops`, `ops_id`, `warnings` added |
 | 3 | `settings` added; `series` takes in the case and its settings |
+| 4 | `confirmation`, `gpu_id`, `torch_git`, `graph_breaks`, `recompiles`, `relative_error`, `occupancy_percent` added |
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import pyarrow.compute as pc
 
 from kernelbook.config.loading import MEASURE_DEFAULTS, NO_FIGURE
 
-VERSION = 3
+VERSION = 4
 VERSION_KEY = b"kernelbook_history_schema"
 
 _NAMES = pa.list_(pa.string())
@@ -30,6 +31,7 @@ _COLUMNS: dict[str, pa.DataType] = {
     "line": pa.string(),  # the name under which the run's series go on
     "case": pa.string(),  # null: the whole run was left out
     "process": pa.int64(),
+    "confirmation": pa.bool_(),  # a second measurement of a suspect in the same night
     "workload": pa.string(),
     "variant": pa.string(),
     "mode": pa.string(),
@@ -42,7 +44,9 @@ _COLUMNS: dict[str, pa.DataType] = {
     "device": pa.string(),
     "device_type": pa.string(),
     "driver": pa.string(),
+    "gpu_id": pa.string(),  # which GPU of its kind
     "torch": pa.string(),
+    "torch_git": pa.string(),  # commit that torch was built from
     "cuda": pa.string(),
     "cudnn": pa.string(),
     "image": pa.string(),
@@ -63,6 +67,10 @@ _COLUMNS: dict[str, pa.DataType] = {
     "cpu_time_us": pa.float64(),  # per forward, profiled
     "first_call_us": pa.float64(),
     "peak_memory_bytes": pa.int64(),
+    "graph_breaks": pa.int64(),  # of torch.compile, in one process
+    "recompiles": pa.int64(),
+    "relative_error": pa.float64(),  # to a float64 reference
+    "occupancy_percent": pa.float64(),  # achieved occupancy, by device time over the kernels of one forward
     "sm_clock_mhz": pa.float64(),  # the higher of before and after
 }
 SCHEMA = pa.schema(list(_COLUMNS.items()), metadata={VERSION_KEY: str(VERSION).encode()})

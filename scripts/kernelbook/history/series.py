@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,9 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 METRICS = ("forward_time_us", "device_time_us")
-"""Metrics that are judged, most important first."""
-_MEDIANS = (*METRICS, "cpu_time_us", "sm_clock_mhz")
+"""Times that are judged, most important first."""
+WATCHED = ("peak_memory_bytes", "first_call_us", "relative_error", "occupancy_percent")
+"""Other figures that are judged."""
+_MEDIANS = (*METRICS, *WATCHED, "cpu_time_us", "sm_clock_mhz")
 _MODES = (
+    "gpu_id",
+    "torch_git",
+    "graph_breaks",
+    "recompiles",
     "kernels_id",
     "kernel_count",
     "memcpys",
@@ -27,7 +34,9 @@ _MODES = (
     "cudnn",
     "image_digest",
 )
-FIXED = ("run", "line", "case", "workload", "variant", "mode", "params", "settings", "dtype", "device", "driver")
+CONDITIONS = ("device", "driver", "params", "dtype", "settings", "workload", "variant", "mode")
+"""Where one of these differs, another series begins."""
+FIXED = ("run", "line", "case", *CONDITIONS)
 
 
 @dataclass(frozen=True)
@@ -35,7 +44,9 @@ class Series:
     """Comparable measurements: n nights of one case with one GPU, driver, line, settings and parameters.
 
     `nights` (n): positions in `Histories.nights`. `values`: arrays (n) in µs or MHz, NaN if missing, each the median
-    over the night's processes. `facts`: the value of most processes of the night. `processes` (n): their number.
+    over the night's processes. `confirmed`: the same of a second measurement of the night. `facts`: the value of most
+    processes of the night. `own`: the first position of the series itself; before it are the nights of the series that
+    it follows (`Histories.followed`).
     """
 
     id: str
@@ -53,7 +64,8 @@ class Series:
     nights: np.ndarray
     values: dict[str, np.ndarray]
     facts: dict[str, list[Any]]
-    processes: np.ndarray
+    confirmed: dict[str, np.ndarray] = field(default_factory=dict)
+    own: int = 0
 
     @property
     def subject(self) -> tuple[str, str]:
@@ -64,6 +76,18 @@ class Series:
         """Up to `nights` values of the metric before a position, without missing values and zeros."""
         values = self.values[metric][max(0, position - nights) : position]
         return values[values > 0]
+
+    def after(self, earlier: Series) -> Series:
+        """This series with the nights of an earlier one of the same case before its own."""
+        count = int(np.searchsorted(earlier.nights, self.nights[0]))
+        return replace(
+            self,
+            nights=np.r_[earlier.nights[:count], self.nights],
+            values={name: np.r_[earlier.values[name][:count], own] for name, own in self.values.items()},
+            confirmed={name: np.r_[earlier.confirmed[name][:count], own] for name, own in self.confirmed.items()},
+            facts={name: [*earlier.facts[name][:count], *own] for name, own in self.facts.items()},
+            own=count,
+        )
 
 
 @dataclass(frozen=True)
@@ -81,40 +105,99 @@ class Histories:
             groups.setdefault(series.subject, []).append(series)
         return groups
 
+    @cached_property
+    def followed(self) -> tuple[Series, ...]:
+        """Each series behind the one that it follows: that of its line and case with the last night before its first.
+
+        Where GPU, driver or parameters changed, this is what the new figures are compared with.
+        """
+        result = []
+        for group in self.by_subject.values():
+            chains: list[Series] = []
+            for series in group:
+                first = series.nights[0]
+                earlier = [chain for chain in chains if chain.nights[0] < first]
+                last = max(earlier, key=lambda chain: chain.nights[chain.nights < first][-1], default=None)
+                chains.append(series.after(last) if last is not None else series)
+            result += chains
+        return tuple(result)
+
 
 def make_series(table: pa.Table, nights: Sequence[str]) -> Histories:
     """Group the good rows of `table` into series; `nights` gives the order. Columns that were not read are left out."""
     good = table.filter(pc.and_kleene(pc.equal(table["status"], "ok"), pc.is_valid(table["series"])))
+    second = None
+    if "confirmation" in table.column_names:
+        again = pc.fill_null(good["confirmation"], False)
+        good, second = good.filter(pc.invert(again)), good.filter(again)
     if not len(good):
         return Histories(tuple(nights), ())
-    names = set(table.column_names)
-    night_of = pc.index_in(good["edition"], pa.array(nights, pa.string())).to_numpy()
-    series_codes = good["series"].combine_chunks().dictionary_encode()
-    code = series_codes.indices.to_numpy()
-    order = np.lexsort((night_of, code))
-    night_of, code = night_of[order], code[order]
-    starts = np.flatnonzero(np.r_[True, (np.diff(code) != 0) | (np.diff(night_of) != 0)])
-    medians = {name: _medians(good[name].to_numpy()[order], starts) for name in _MEDIANS if name in names}
-    modes = {name: _modes(good[name], order, starts) for name in _MODES if name in names}
-    if "warnings" in names:
-        modes["warnings"] = _common_warnings(good["warnings"], order, starts)
-    counts = np.diff(np.r_[starts, len(order)])
-    firsts = good.select(FIXED).take(pa.array(order[starts]))
-    bounds = np.flatnonzero(np.r_[True, np.diff(code[starts]) != 0, True])
+    groups = _Groups(good, nights)
+    medians = {name: groups.medians(good[name]) for name in _MEDIANS if name in good.column_names}
+    modes = {name: _modes(good[name], groups.order, groups.starts) for name in _MODES if name in good.column_names}
+    if "warnings" in good.column_names:
+        modes["warnings"] = _common_warnings(good["warnings"], groups.order, groups.starts)
+    confirmed = _confirmed(second, groups, nights) if second is not None else {}
+    firsts = good.select(FIXED).take(pa.array(groups.order[groups.starts]))
     made = []
-    for left, right in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+    for left, right in groups.spans():
         span = slice(left, right)
+        fixed = firsts.slice(right - 1, 1).to_pylist()[0]
+        facts = {name: values[span] for name, values in modes.items()}
+        facts |= {name: [fixed[name]] * (right - left) for name in CONDITIONS}
         made.append(
             Series(
-                id=series_codes.dictionary[int(code[starts[left]])].as_py(),
-                **firsts.slice(right - 1, 1).to_pylist()[0],
-                nights=night_of[starts[span]],
+                id=groups.series_of(left),
+                **fixed,
+                nights=groups.nights[span],
                 values={name: values[span] for name, values in medians.items()},
-                facts={name: values[span] for name, values in modes.items()},
-                processes=counts[span],
+                facts=facts,
+                confirmed={name: values[span] for name, values in confirmed.items()},
             )
         )
     return Histories(tuple(nights), tuple(sorted(made, key=lambda item: (item.line, item.case, item.id))))
+
+
+class _Groups:
+    """Rows of a table by series and night. `order`: rows sorted by both; `starts`: where each group begins in it."""
+
+    def __init__(self, table: pa.Table, nights: Sequence[str]) -> None:
+        night_of = pc.index_in(table["edition"], pa.array(nights, pa.string())).to_numpy()
+        self._names = table["series"].combine_chunks().dictionary_encode()
+        code = self._names.indices.to_numpy()
+        self.order = np.lexsort((night_of, code))
+        night_of, code = night_of[self.order], code[self.order]
+        self.starts = np.flatnonzero(np.r_[True, (np.diff(code) != 0) | (np.diff(night_of) != 0)])
+        self.nights, self._codes = night_of[self.starts], code[self.starts]
+
+    def medians(self, column: pa.ChunkedArray) -> np.ndarray:
+        return _medians(column.to_numpy()[self.order], self.starts)
+
+    def series_of(self, group: int) -> str:
+        return str(self._names.dictionary[int(self._codes[group])].as_py())
+
+    def spans(self) -> Iterator[tuple[int, int]]:
+        """First group and end of each series."""
+        bounds = np.flatnonzero(np.r_[True, np.diff(self._codes) != 0, True])
+        return itertools.pairwise(bounds.tolist())
+
+    def keys(self) -> list[tuple[str, int]]:
+        """(series, night) of each group."""
+        return [(self.series_of(at), int(night)) for at, night in enumerate(self.nights)]
+
+
+def _confirmed(second: pa.Table, groups: _Groups, nights: Sequence[str]) -> dict[str, np.ndarray]:
+    """Medians of the second measurements of each group of the first ones; NaN where there is none."""
+    values = {name: np.full(len(groups.starts), np.nan) for name in _MEDIANS if name in second.column_names}
+    if len(second):
+        again = _Groups(second, nights)
+        places = {key: at for at, key in enumerate(groups.keys())}
+        pairs = [(at, places[key]) for at, key in enumerate(again.keys()) if key in places]
+        if pairs:
+            source, target = np.array(pairs).T
+            for name, column in values.items():
+                column[target] = again.medians(second[name])[source]
+    return values
 
 
 def _medians(values: np.ndarray, starts: np.ndarray) -> np.ndarray:

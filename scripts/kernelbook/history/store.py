@@ -23,13 +23,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kernelbook.history.nights import is_night, night_order
+from kernelbook.history.nights import is_night, night_order, read_judged
 from kernelbook.history.schema import SCHEMA, VERSION_KEY, upgrade, with_series
 
-KEPT = ("night", "process", "device_type", "image", "started_utc", "first_call_us", "peak_memory_bytes")
+KEPT = ("night", "process", "device_type", "image", "started_utc")
 LISTS = ("forward_times_us", "kernels", "ops")
 JUDGED = tuple(name for name in SCHEMA.names if name not in (*KEPT, *LISTS))
 """Columns that judging needs."""
+CONFIRMATION = "+confirmation"
+"""Follows the run in the names of files with second measurements; no name of a run has a plus."""
 _RUN = re.compile(r"^[a-z][a-z0-9.-]*$")
 
 
@@ -110,6 +112,16 @@ class Store:
             finally:
                 shutil.rmtree(new, ignore_errors=True)
 
+    def add_confirmation(self, edition: str, tables: Mapping[str, pa.Table]) -> None:
+        """Add second measurements to a recorded night: a file per run beside those of the first ones."""
+        with self.writing():
+            folder = self.nights_folder / edition
+            for run, table in tables.items():
+                new = folder / f".new-{run}.parquet"
+                _write_parquet(table, new)
+                new.replace(folder / f"{run}{CONFIRMATION}.parquet")
+            _flush(folder)
+
     def _put(self, new: Path, target: Path) -> None:
         old = target.with_name(f".old-{target.name}")
         if target.exists():
@@ -127,10 +139,16 @@ class Store:
         paths = [path for night in nights for path in sorted((self.nights_folder / night).glob("[!._]*.parquet"))]
         results = [self._read_one(path, columns) for path in paths]
         tables = [item for item in results if isinstance(item, pa.Table)]
-        damaged = tuple(item for item in results if isinstance(item, Damaged))
+        damaged = (*(item for item in results if isinstance(item, Damaged)), *self._set_aside_before(until))
         empty = pa.schema([SCHEMA.field(name) for name in columns]).empty_table()
         table, renamed = with_series(pa.concat_tables([empty, *tables]).combine_chunks())
         return History(table, tuple(nights), damaged, renamed)
+
+    def _set_aside_before(self, edition: str | None) -> Iterator[Damaged]:
+        """Files of this night that were set aside when it was judged before, and not recorded again since."""
+        for path in sorted((self.folder / "damaged" / "nights" / (edition or "")).glob("*.parquet")):
+            if not (self.nights_folder / path.parent.name / path.name).exists():
+                yield Damaged(str(path.relative_to(self.folder)), "was damaged when it was read before")
 
     def _read_one(self, path: Path, columns: Sequence[str]) -> pa.Table | Damaged:
         try:
@@ -161,20 +179,13 @@ class Store:
         with self.writing():
             write_json(self.events_folder / f"{edition}.json", judged)
 
-    def judged(self, edition: str) -> bool:
-        """Whether the night was judged."""
-        return (self.events_folder / f"{edition}.json").is_file()
-
     def read_events(self) -> tuple[dict[str, dict[str, Any]], tuple[Damaged, ...]]:
         """(night -> its events file, oldest first; files that could not be read)."""
         by_night, damaged = {}, []
         paths = [path for path in self.events_folder.glob("*.json") if is_night(path.stem)]
         for path in sorted(paths, key=lambda path: night_order(path.stem)):
             try:
-                judged = json.loads(path.read_text(encoding="utf-8"))
-                if not isinstance(judged, dict) or not isinstance(judged.get("events"), list):
-                    raise ValueError("no list of events in it")
-                by_night[path.stem] = judged
+                by_night[path.stem] = read_judged(path)
             except (OSError, ValueError) as error:
                 damaged.append(Damaged(str(path.relative_to(self.folder)), _one_line(error)))
         return by_night, tuple(damaged)

@@ -2,44 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
+import pyarrow.compute as pc
 
 from kernelbook.history import exact
-from kernelbook.history.causes import percent, time_causes
-from kernelbook.history.detect import MIN_SEGMENT, LevelChange, level_changes, suspect_z
-from kernelbook.history.night_events import ALERTS, NightEvent, NightVerdict, Suspect, remembered
-from kernelbook.history.series import METRICS, Histories, Series, make_series
+from kernelbook.history.causes import is_version, percent
+from kernelbook.history.figures import judge_figures
+from kernelbook.history.night_events import KINDS, Failed, NightEvent, NightVerdict, Suspect, remembered
+from kernelbook.history.rules import Rules
+from kernelbook.history.series import Histories, make_series
 from kernelbook.history.store import Damaged, History
+from kernelbook.text.units import plural
 
-NAMES = {"forward_time_us": "forward time", "device_time_us": "device time"}
-FLAPPING = ("kernels", "launches", "ops", "warnings")
+FLAPPING = ("kernels", "launches", "ops", "warnings", "graph_breaks", "recompiles")
+UNGROUPED = ("failure", "gap")
+LISTED = 5
 WAVERING_NIGHTS = 30
+BRIEF = 2
+"""A level that was left again after so few nights is no change to report: its end is a suspect."""
 FLAPS = 2
 """So many alerts of one kind in a series within the window, and the next is a suspect: it goes back and forth."""
-
-
-@dataclass(frozen=True)
-class Rules:
-    """When something is a change; the keys of `history` in config.yaml."""
-
-    min_nights: int = 12
-    alert_window: int = 7
-    min_change: float = 0.03
-    penalty: float = 5.0
-    suspect_change: float = 0.05
-    suspect_z: float = 3.5
-    suspect_nights: int = 20
-    alert_on: tuple[str, ...] = field(default=ALERTS)
-
-
-def rules_of(config: Mapping[str, Any]) -> Rules:
-    """The rules among the keys of a `history` section; other keys are ignored, missing ones have their defaults."""
-    values = {key: value for key, value in config.items() if key in Rules.__dataclass_fields__}
-    return Rules(**values | {"alert_on": tuple(values.get("alert_on", ALERTS))})
 
 
 def judge(
@@ -65,25 +50,82 @@ def judge(
     first = max(0, len(nights) - rules.alert_window)
     reported = tuple(_with_present_series(event, history) for event in remembered(judged, nights[:-1]))
     reported_ids = {event.id for event in reported}
-    fresh = [event for event in _exact(history, histories, names, first, rules) if event.id not in reported_ids]
+    exact_events = _exact(history, histories, names, first, rules)
+    fresh = [event for event in exact_events if reported_ids.isdisjoint(each.id for each in event.each)]
     order = {night: at for at, night in enumerate(nights)}
     fresh, flapping = _without_flapping(fresh, reported, order, rules)
-    times, wavering = _without_wavering(
-        _time_events(histories, (*reported, *fresh), order, first, rules), reported, order, rules
-    )
-    fresh += times
-    tonight = [series for series in histories.series if series.nights[-1] == len(nights) - 1]
-    enough = [series for series in tonight if len(_positive(series, METRICS[0])[1]) >= rules.min_nights]
+    tonight = judge_figures(histories, (*reported, *fresh), rules)
+    figures, wavering = _without_wavering(tonight.events, reported, order, rules)
+    events = (replace(event, found=edition) for event in grouped([*fresh, *figures]))
+    damage = (*history.damaged, *damaged)
     return NightVerdict(
         edition=edition,
-        events=tuple(replace(event, found=edition) for event in sorted(fresh, key=_order)),
-        suspects=(*flapping, *wavering, *_suspects(tonight, rules)),
-        failed=exact.failures(history.table, edition),
-        insufficient=len(tonight) - len(enough),
-        compared=len(enough),
-        damaged=tuple({"file": item.file, "reason": item.reason} for item in (*history.damaged, *damaged)),
-        alert_kinds=tuple(rules.alert_on),
+        events=tuple(sorted(events, key=_order)),
+        suspects=(*flapping, *wavering, *tonight.suspects),
+        failed=(*exact.failures(history.table, edition), *_not_judged(history, edition)),
+        insufficient=tonight.insufficient,
+        compared=tonight.compared,
+        damaged=tuple({"file": item.file, "reason": item.reason} for item in damage),
+        alert_kinds=frozenset(rules.alert_on),
     )
+
+
+def _not_judged(history: History, edition: str) -> Iterator[Failed]:
+    """What of the night itself cannot be judged: damaged files, or no rows at all."""
+    tonight = f"nights/{edition}/"
+    damaged = [item for item in history.damaged if item.file.removeprefix("damaged/").startswith(tonight)]
+    for item in damaged:
+        run = item.file.rpartition("/")[2].removesuffix(".parquet")
+        yield Failed(run, None, f"{item.file} is damaged, so this run was not judged: record the night again", 0)
+    if not damaged and not pc.any(pc.equal(history.table["edition"], edition)).as_py():
+        yield Failed("night", None, f"{tonight} holds no rows, so nothing was judged: record the night again", 0)
+
+
+def grouped(events: Sequence[NightEvent]) -> list[NightEvent]:
+    """One event a cause: the changes of a run's cases in one night with one cause become one event with members."""
+    groups: dict[tuple[Any, ...], list[NightEvent]] = {}
+    for event in events:
+        versions = tuple(cause for cause in event.causes if is_version(cause))
+        same = versions or (event.kind, str(event.direction), *event.causes)
+        alone = event.id if event.kind in UNGROUPED or not event.causes else None
+        groups.setdefault((event.run, event.night, same, alone), []).append(event)
+    return [_group(members) if len(members) > 1 else members[0] for members in groups.values()]
+
+
+def _group(events: Sequence[NightEvent]) -> NightEvent:
+    members = tuple(each for event in events for each in event.each)
+    kinds = sorted({kind for event in events for kind in (event.kind, *event.also)}, key=KINDS.index)
+    main = min(events, key=lambda event: KINDS.index(event.kind))
+    cases = sorted({member.case for member in members if member.case})
+    if len(cases) == 1 or main.kind == "shared":
+        beside = tuple(member.text for member in members if member.kind != main.kind and member.case == main.case)
+        return replace(main, also=tuple(kinds[1:]), members=members, causes=(*main.causes, *beside))
+    causes = tuple(cause for cause in main.causes if is_version(cause)) or main.causes
+    parts = [part for kind in kinds if (part := _part(kind, members))]
+    listed = ", ".join(str(case) for case in cases[:LISTED])
+    listed += f" and {len(cases) - LISTED} more" if len(cases) > LISTED else ""
+    text = f"{'; '.join(causes[:2])}: {plural(len(cases), 'case')} changed: {', '.join(parts)}: {listed}"
+    return NightEvent(kinds[0], main.night, main.run, None, None, text, causes, also=tuple(kinds[1:]), members=members)
+
+
+def _part(kind: str, members: Sequence[NightEvent]) -> str:
+    """`time of 12 (+5.1 % to +60.3 %)`; empty for a kind without members."""
+    same = [member for member in members if member.kind == kind]
+    if not same:
+        return ""
+    changes = sorted(member.change for member in same if member.change is not None)
+    words = "old and new time" if kind == "series" else kind.replace("_", " ")
+    count = len({member.case for member in same})
+    if not changes:
+        return f"{words} of {count}"
+    low, high = (percent(change, "+") for change in (changes[0], changes[-1]))
+    return f"{words} of {count} ({low})" if low == high else f"{words} of {count} ({low} to {high})"
+
+
+def without_confirmation(history: History, edition: str) -> History:
+    """The history before the suspects of a night were measured again."""
+    again = pc.and_(pc.equal(history.table["edition"], edition), pc.fill_null(history.table["confirmation"], False))
+    return replace(history, table=history.table.filter(pc.invert(again)))
 
 
 def _with_present_series(event: NightEvent, history: History) -> NightEvent:
@@ -130,14 +172,15 @@ def _without_wavering(
     """Times that return to an earlier level alert twice a month, then become suspects; new levels alert."""
     kept, wavering = [], []
     for event in fresh:
-        key = "time", event.series, event.metric
-        same = [old for old in reported if (old.kind, old.series, old.metric) == key]
+        same = [old for old in reported if (old.kind, old.series) == (event.kind, event.series) and old.change]
         month = [
             old for old in same if 0 <= order[event.night] - order.get(old.night, -WAVERING_NIGHTS) < WAVERING_NIGHTS
         ]
-        returns = any(_near(event.after, old.before, rules.min_change) for old in month)
-        if len(month) >= FLAPS and returns:
-            wavering.append(_alternating(event, event.change))
+        change = event.change or 0.0
+        back = [old for old in month if abs((1 + change) * (1 + (old.change or 0.0)) - 1) < rules.min_change]
+        soon = any(0 < order[event.night] - order[old.night] <= BRIEF for old in back)
+        if soon or (back and len(month) >= FLAPS):
+            wavering.append(replace(_alternating(event, event.change), night=event.night))
         else:
             kept.append(event)
     return kept, tuple(wavering)
@@ -145,96 +188,3 @@ def _without_wavering(
 
 def _alternating(event: NightEvent, change: float | None) -> Suspect:
     return Suspect(event.run, event.case, event.series, f"goes back and forth: {event.text}", change)
-
-
-def _near(value: float | None, reference: float | None, limit: float) -> bool:
-    """Whether the relative difference is below the limit; False where a value is missing."""
-    return bool(value is not None and reference and abs(value / reference - 1) < limit)
-
-
-def _positive(series: Series, metric: str) -> tuple[np.ndarray, np.ndarray]:
-    """Positions (m,) and values (m,) where the metric is present and positive."""
-    at = np.flatnonzero(series.values[metric] > 0)
-    return at, series.values[metric][at]
-
-
-def metric_changes(series: Series, metric: str, rules: Rules) -> list[tuple[int, LevelChange]]:
-    """All level changes of one metric with their positions; empty with too little history."""
-    at, values = _positive(series, metric)
-    if len(values) < rules.min_nights:
-        return []
-    changes = level_changes(values, penalty=rules.penalty, min_change=rules.min_change)
-    return [(int(at[change.index]), change) for change in changes]
-
-
-def _time_events(
-    histories: Histories, reported: Sequence[NightEvent], order: Mapping[str, int], first: int, rules: Rules
-) -> list[NightEvent]:
-    by_series: dict[str, list[NightEvent]] = {}
-    for event in reported:
-        if event.series and event.case:
-            by_series.setdefault(event.series, []).append(event)
-    events = []
-    for series in histories.series:
-        if series.nights[-1] < first:
-            continue
-        mine = [event for event in by_series.get(series.id, ()) if event.night in order]
-        placed = [(int(np.searchsorted(series.nights, order[event.night])), event) for event in mine]
-        for metric in METRICS:
-            for at, change in metric_changes(series, metric, rules):
-                if series.nights[at] >= first and not any(
-                    _stands_for(event, metric, change, abs(position - at), rules) for position, event in placed
-                ):
-                    events.append(_time_event(histories, series, at, metric, change))
-                    placed.append((at, events[-1]))
-    return events
-
-
-def _stands_for(event: NightEvent, metric: str, change: LevelChange, distance: int, rules: Rules) -> bool:
-    """Whether a reported event is this step, in the other metric or placed `distance` nights off."""
-    if event.change is None or (event.change > 0) != (change.change > 0):
-        return False
-    slack = max(rules.min_change, abs(event.change) / 2)
-    if event.kind != "time":  # a change of kernels was reported with its cost
-        return distance <= 1 and abs(event.change - change.change) < slack
-    if event.metric != metric:
-        return distance <= 1 or (distance <= MIN_SEGMENT and abs(event.change - change.change) < slack)
-    if distance <= MIN_SEGMENT:
-        return _near(change.after, event.after, slack)
-    return distance <= rules.alert_window and _near(change.after, event.after, rules.min_change)
-
-
-def _time_event(histories: Histories, series: Series, at: int, metric: str, change: LevelChange) -> NightEvent:
-    way = "slower" if change.change > 0 else "faster"
-    return NightEvent(
-        kind="time",
-        night=histories.nights[series.nights[at]],
-        run=series.run,
-        case=series.case,
-        series=series.id,
-        text=f"{NAMES[metric]} {percent(abs(change.change))} {way}: {change.before:.4g} → {change.after:.4g} µs",
-        causes=time_causes(series, at),
-        metric=metric,
-        before=change.before,
-        after=change.after,
-        change=change.change,
-    )
-
-
-def _suspects(tonight: Sequence[Series], rules: Rules) -> list[Suspect]:
-    """Values of this night that stand out from the last ones; they never fail a night."""
-    suspects = []
-    for series in tonight:
-        for metric in METRICS:
-            _, values = _positive(series, metric)
-            if not len(values) or not series.values[metric][-1] > 0:
-                continue
-            z = suspect_z(values, nights=rules.suspect_nights, least=rules.min_nights - 1)
-            if z is None or abs(z) <= rules.suspect_z:
-                continue
-            change = float(values[-1] / np.median(values[:-1][-rules.suspect_nights :]) - 1)
-            if abs(change) >= rules.suspect_change:
-                text = f"{NAMES[metric]} {percent(change, '+')} against the last nights' median"
-                suspects.append(Suspect(series.run, series.case, series.id, text, change, z))
-                break
-    return suspects

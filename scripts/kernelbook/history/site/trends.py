@@ -16,7 +16,6 @@ from kernelbook.history.causes import shorten
 from kernelbook.history.night_events import NightEvent
 from kernelbook.history.series import METRICS, Series
 from kernelbook.history.site.views import VERSIONS, Book, against_last_nights, run_facts, signed, tone_of, trend_link
-from kernelbook.history.verdicts import metric_changes
 
 SPARK_NIGHTS = 90
 MONTH = 30
@@ -62,10 +61,14 @@ def trends(book: Book) -> Iterator[Trend]:
     """Every case of every line."""
     by_case: dict[tuple[str, str], list[NightEvent]] = defaultdict(list)
     for event in reversed(book.events):
-        by_case[event.run or "", event.case or ""].append(event)
+        for each in event.each:
+            by_case[each.run or "", each.case or ""].append(each)
     for group in book.histories.by_subject.values():
         last = group[-1]
-        events = [*by_case[last.run, last.case], *(event for event in by_case[last.run, ""] if event.kind == "series")]
+        events = [
+            *by_case[last.run, last.case],
+            *(event for event in by_case[last.run, ""] if event.kind in ("series", "shared")),
+        ]
         yield _trend(book, group, events)
 
 
@@ -80,7 +83,7 @@ def _trend(book: Book, group: Sequence[Series], events: Sequence[NightEvent]) ->
     axis = np.array([days[night] for night in nights])
     charts: list[Chart] = []
     for metric, title in TITLES.items():
-        lines = [_line(book, series, metric, axis) for series in group]
+        lines = [_line(series, metric, axis, _level_starts(book, series, events)) for series in group]
         charts += _chart(title, lines, marks, f"{title}, {last.case} on {last.line}")
     values = last.values[METRICS[0]]
     month = float(against_last_nights(values, MONTH)[-1])
@@ -117,9 +120,16 @@ def _chart(title: str, lines: Sequence[Curve], marks: Sequence[Mark], label: str
     return [Chart(title, "trend", title, (panel,), dates)]
 
 
-def _line(book: Book, series: Series, metric: str, axis: np.ndarray) -> Curve:
+def _level_starts(book: Book, series: Series, events: Sequence[NightEvent]) -> list[int]:
+    """Positions in the series at which a new level of time was reported."""
+    order = {night: at for at, night in enumerate(book.history.nights)}
+    nights = [order[e.night] for e in events if e.kind in ("time", "drift", "shared") and e.night in order]
+    return sorted({int(np.searchsorted(series.nights, night)) for night in nights} - {0, len(series.nights)})
+
+
+def _line(series: Series, metric: str, axis: np.ndarray, level_starts: Sequence[int]) -> Curve:
     values = series.values[metric]
-    starts = [0, *(at for at, _ in metric_changes(series, metric, book.rules)), len(values)]
+    starts = [0, *level_starts, len(values)]
     levels = [
         (a, b - 1, float(np.nanmedian(values[a:b])))
         for a, b in pairwise(starts)

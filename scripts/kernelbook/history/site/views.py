@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from kernelbook.history.causes import percent
 from kernelbook.history.night_events import NightEvent, event_of
+from kernelbook.history.rules import Rules
 from kernelbook.history.series import FIXED, METRICS, Histories, Series, make_series
 from kernelbook.history.store import History
-from kernelbook.history.verdicts import Rules
 from kernelbook.text.formatting import visible
 from kernelbook.text.units import plural
 
@@ -28,7 +28,18 @@ STATUS = {
 }
 NOTEWORTHY = 0.03
 VERSIONS = ("torch", "cuda", "cudnn")
-COLUMNS = ("edition", "status", "reason", "series", *FIXED, *METRICS, "kernel_count", *VERSIONS, "image_digest")
+COLUMNS = (
+    "edition",
+    "confirmation",
+    "status",
+    "reason",
+    "series",
+    *FIXED,
+    *METRICS,
+    "kernel_count",
+    *VERSIONS,
+    "image_digest",
+)
 """Columns of the history that the pages need."""
 Rows = dict[int, dict[str, list[tuple[Series, int, float]]]]  # night -> run -> (series, position, change)
 
@@ -131,13 +142,22 @@ class Book:
 
     def is_alert(self, event: NightEvent) -> bool:
         """Whether the event set its night's exit status."""
-        return event.id in self.judged.get(event.found, {}).get("alerts", ())
+        return event.id in self._alerts
+
+    @cached_property
+    def _alerts(self) -> frozenset[str]:
+        """Ids of all alerts, and of the members of those that are groups."""
+        reported: set[str] = set()
+        for event in self.events:
+            if event.id in self.judged.get(event.found, {}).get("alerts", ()):
+                reported |= {event.id, *(each.id for each in event.each)}
+        return frozenset(reported)
 
     def tone(self, event: NightEvent) -> str:
         """Class of an event: slower, faster, failure, change or note."""
         if event.kind == "failure":
             return "failure"
-        if event.kind == "time":
+        if event.kind in ("time", "drift", "shared") and not event.members:
             return event.direction or "change"
         return "change" if self.is_alert(event) else "note"
 

@@ -1,0 +1,217 @@
+"""Steps and drifts in nightly values: pure functions of arrays, one value a night, oldest first.
+
+All values are logarithms of ratios to a level, so that 0.05 is about 5 % more. A step is a mean of the last nights that
+leaves what the nights before can explain:
+
+- The scale is what nights really differ by: the winsorised standard deviation (Wilcox, "Introduction to Robust
+  Estimation and Hypothesis Testing", 2012, chapter 2), or the spread of the middle 80 % where that is larger.
+- Neighbouring nights are alike. The variance of a mean of k nights with lag-1 autocorrelation r is that of an AR(1)
+  process (Box, Jenkins, Reinsel, "Time Series Analysis", 2008, chapter 2); r is corrected for its bias, which is
+  -(1 + 3 r) / n (Kendall, "Note on bias in the estimation of autocorrelation", 1954).
+- A step leaves the band of all means of as many neighbouring nights before. This needs no assumption about the noise:
+  two clock states or a weekly rhythm widen the band.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+NOISE_FLOOR = 0.002
+"""Least noise assumed: timers tick, and a series without any noise would see a change in every tick."""
+LONGEST = 7
+"""Nights that a step is looked for in."""
+SCALE_NIGHTS = 90
+"""Nights from which the scale is taken."""
+SHORT = 3
+"""In a step of so few nights each has a quarter of its shift at least: two spikes do not make a step of three."""
+LASTING = 14
+"""Nights of a lasting level: two weeks, so that a weekly rhythm cancels."""
+STEP_Z = 4.2
+"""Standard errors of a step of several nights."""
+EARLY_Z = 6.0
+"""The same where the level before is not a week old: its first nights were chosen for being far away."""
+CONFIRMED_Z = 4.7
+"""The same for one night that was measured twice."""
+CONFIRMATION = 0.5
+"""Nights that a second measurement of a night counts for; less than 1, since both share the state of the machine."""
+BAND = 1.1
+"""Share of the band that a step has to exceed."""
+DRIFT_Z = 6.8
+"""Standard errors between two lasting levels; it is high because the best of many levels is compared."""
+TREND = 2
+"""Degree of the curve whose distance is the noise of a drift, so that the drift itself is none."""
+LEAST_DRIFT = 0.035
+OUTLIER_Z = 5.0
+LIMIT_OF_CEILINGS = 3.0
+"""Ceilings and other cases moved differently if they are apart by this many median deviations of the cases, which is
+about two standard deviations."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Standard deviation of a night, and the correlation of neighbouring nights."""
+
+    sigma: float
+    correlation: float
+
+    def variance_of_mean(self, nights: int) -> float:
+        """Variance of the mean of neighbouring nights."""
+        lags = np.arange(1, nights)
+        return self.sigma**2 / nights * (1 + 2 * float(np.sum((1 - lags / nights) * self.correlation**lags)))
+
+
+@dataclass(frozen=True)
+class Step:
+    """The last `nights` nights are `shift` away from the level before; `z`: in standard errors."""
+
+    nights: int
+    shift: float
+    z: float
+
+
+def scale_of(values: np.ndarray) -> Scale:
+    """Scale of centred values (n,), without missing ones."""
+    n = len(values)
+    low, high = np.quantile(values, (0.1, 0.9))
+    limit = 4.0 * max((high - low) / 2.563, NOISE_FLOOR)
+    clipped = np.clip(values, -limit, limit)
+    variance = float(np.mean(clipped**2)) * n / max(n - 1, 1)
+    sigma = max(math.sqrt(variance), float(high - low) / 2.563, NOISE_FLOOR)
+    if n < 3 or variance == 0:
+        return Scale(sigma, 0.0)
+    raw = float(np.mean(clipped[1:] * clipped[:-1])) / float(np.mean(clipped**2))
+    if raw < 2 / math.sqrt(n):  # not told from 0
+        return Scale(sigma, 0.0)
+    corrected = min((raw * n + 1) / max(n - 3, 1), 0.95)
+    # the level is estimated from the same nights, which takes its own variance out of theirs
+    lost = min((1 + corrected) / (1 - corrected) / n, 0.5)
+    return Scale(sigma / math.sqrt(1 - lost), corrected)
+
+
+def window_means(values: np.ndarray, nights: int, sigma: float) -> np.ndarray:
+    """Mean of each `nights` neighbouring values, (n - nights + 1,); lone outliers are brought near the others.
+
+    Values further than 3 sigma from the median of the window are brought there; of an even number the median is the
+    one nearer to 0, so that of two nights the milder one counts.
+    """
+    if len(values) < nights:
+        return np.empty(0)
+    windows = np.lib.stride_tricks.sliding_window_view(values, nights)
+    if nights == 1:
+        return windows[:, 0]
+    ordered = np.sort(windows, axis=1)
+    low, high = ordered[:, (nights - 1) // 2], ordered[:, nights // 2]
+    middle = np.where(np.abs(low) < np.abs(high), low, high)[:, None]
+    return np.asarray(np.clip(windows, middle - 3 * sigma, middle + 3 * sigma).mean(axis=1))
+
+
+def _past(n: int) -> slice:
+    """The nights from which the scale is taken: those before the last ones, which may hold a step."""
+    return slice(max(0, n - LONGEST - SCALE_NIGHTS), max(n - LONGEST, n // 2))
+
+
+def find_step(
+    values: np.ndarray,
+    begin: int,
+    *,
+    min_change: float,
+    confirmed: np.ndarray | None = None,
+    least: int = 2,
+    least_z: float = STEP_Z,
+    steady: int = SHORT,
+) -> Step | None:
+    """The step that the last nights took from the level before them, or None.
+
+    values (n,): earlier levels are aligned with the present one, which lasts since `begin`. confirmed (n,): nights that
+    were measured twice; where the last one was, one night is enough. least: nights that a step needs otherwise; one
+    more where lone nights stood out before. steady: in a step of so many nights each has a quarter of the shift.
+    """
+    n = len(values)
+    past, offset = values[_past(n)], _past(n).start
+    scale = scale_of(past)
+    twice = np.zeros(n, bool) if confirmed is None else confirmed
+    spiky = bool(np.abs(past).max(initial=0.0) > OUTLIER_Z * scale.sigma)
+    fewest = 1 if twice[-1] and not spiky else least + (spiky and least > 1)
+    recent = values[max(begin, n - LONGEST) :]
+    best, least_misfit = None, math.inf
+    for nights in range(fewest, LONGEST + 1):
+        before = values[begin : n - nights][-SCALE_NIGHTS:]
+        if not len(before):
+            break
+        level = float(np.median(before))
+        shift = float(window_means(values[n - nights :] - level, nights, scale.sigma)[0])
+        share = nights / (nights + CONFIRMATION * int(twice[n - nights :].sum()))
+        z = shift / math.sqrt(scale.variance_of_mean(nights) * share + scale.variance_of_mean(len(before)))
+        limit = CONFIRMED_Z if nights == 1 and least > 1 else least_z
+        if begin and len(before) < LONGEST:
+            limit = max(limit, EARLY_Z)
+        if abs(z) < limit or abs(math.expm1(shift)) < min_change:
+            continue
+        if nights <= steady and ((values[n - nights :] - level) / shift).min() < 0.25:
+            continue
+        kept = past - np.where(np.arange(len(past)) + offset < begin, 0.0, level)
+        band = (window_means(kept, nights, scale.sigma) * math.copysign(1, shift)).max(initial=0.0)
+        misfit = float(np.abs(recent - level - shift * (np.arange(len(recent), 0, -1) <= nights)).sum())
+        if abs(shift) > BAND * band and misfit < least_misfit:
+            best, least_misfit = Step(nights, shift, z), misfit
+    return best
+
+
+def suspicion(values: np.ndarray, begin: int) -> float:
+    """Standard errors by which the last value is away from the level since `begin`; 0 without one."""
+    before = values[begin:-1][-SCALE_NIGHTS:]
+    if not len(before):
+        return 0.0
+    scale = scale_of(values[_past(len(values))])
+    return float(values[-1] - np.median(before)) / math.sqrt(scale.sigma**2 + scale.variance_of_mean(len(before)))
+
+
+def combined(first: float, second: float, sigma: float) -> float:
+    """What two measurements of a night stand for: their mean, or the one nearer to 0 where they disagree."""
+    return (first + second) / 2 if abs(first - second) < OUTLIER_Z * sigma else min(first, second, key=abs)
+
+
+def find_drift(values: np.ndarray, begin: int) -> float | None:
+    """How far the present lasting level is above the best one since `begin`, where that is more than noise."""
+    since = values[begin:]
+    if len(since) < 2 * LASTING:
+        return None
+    recent = since[-SCALE_NIGHTS:]
+    nights = np.arange(len(recent))
+    scale = scale_of(recent - np.polyval(np.polyfit(nights, recent, TREND), nights))
+    levels = window_means(since, LASTING, scale.sigma)
+    rise = float(levels[-1] - levels.min())
+    limit = max(LEAST_DRIFT, DRIFT_Z * math.sqrt(scale.variance_of_mean(LASTING)))
+    return rise if rise > limit else None
+
+
+def shared_shift(residuals: np.ndarray, is_ceiling: np.ndarray, least: int = 4) -> np.ndarray:
+    """What a night did to the other cases of the run, for each case and night; 0 where too few others are there.
+
+    residuals (cases, nights): distance of each case from its level, NaN where missing. The median of the other cases
+    is taken. Ceilings change with the machine alone: where they moved less than the other cases, theirs is taken.
+    """
+    cases = len(residuals)
+    shift = np.zeros_like(residuals)
+    if cases <= least:
+        return shift
+    for case in range(cases):
+        others = np.arange(cases) != case
+        rest, ceilings = residuals[others], residuals[others & is_ceiling]
+        enough = np.isfinite(rest).sum(axis=0) >= least
+        if not enough.any():
+            continue
+        rest = rest[:, enough]
+        middle = np.nanmedian(rest, axis=0)
+        if len(ceilings):
+            spread = float(np.median(np.nanmedian(np.abs(rest - middle), axis=0)))
+            limit = max(LIMIT_OF_CEILINGS * spread, 0.01)
+            moved = np.nan_to_num(ceilings[:, enough], nan=np.inf)
+            least_moved = moved[np.argmin(np.abs(moved - middle), axis=0), np.arange(moved.shape[1])]
+            milder = np.abs(least_moved) + limit < np.abs(middle)
+            middle = np.where(milder, least_moved, middle)
+        shift[case, enough] = middle
+    return shift
