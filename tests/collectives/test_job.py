@@ -279,3 +279,13 @@ def test_ranks_that_share_no_collective_are_aligned_through_others(tmp_path):
     ]
     report = read({rank: write_rank(tmp_path, rank, own, 3) for rank, own in enumerate(events)})
     assert [(row.start_us, row.wait_us) for row in report.job.collectives] == [(0, 0), (0, 0), (200, 30), (230, 0)]
+
+
+def test_a_file_cut_before_its_first_collective_is_refused_and_blames_no_rank(tmp_path):
+    rank0, rank1 = late_pair()
+    files = write_pair(tmp_path, (rank0, rank1))
+    text = files[0].read_text(encoding="utf-8")
+    files[0].write_text(text[: text.index("nccl") - 60], encoding="utf-8")
+    report = read(files)
+    assert "rank 0 has no communication kernel in its trace: its file ends too early" in report.lead
+    assert not {"unequal-work", "straggler"} & set(rules(report))

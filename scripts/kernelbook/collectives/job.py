@@ -82,6 +82,10 @@ def _refusal(ranks: Sequence[RankTrace], clocks: Clocks) -> str | None:
         return "only one rank has a trace here: who came last, and who waited, needs the traces of the other ranks"
     if not any(rank.events for rank in ranks):
         return "no communication kernel is in these traces: nothing shows which rank waited for another"
+    silent = next((rank for rank in ranks if not rank.events), None)
+    if silent is not None:
+        why = ": its file ends too early" if silent.truncated else ": record all ranks in the same steps"
+        return f"rank {silent.rank} has no communication kernel in its trace{why}"
     if clocks.overlap is None:
         return "no collective of one rank matches one of another: record all ranks in the same steps"
     if not clocks.aligned:

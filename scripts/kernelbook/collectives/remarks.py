@@ -61,14 +61,16 @@ def report_job(traces: Sequence[RankTrace]) -> JobReport:
     job = read_job(traces)
     typical = {rank: each for rank in job.ranks if (each := typical_forward(job.forwards, rank)) is not None}
     shared = sorted(trace.rank for trace in traces if trace.shared_stream)
+    cut = {trace.rank for trace in traces if trace.truncated}  # what a cut file lacks is no property of the rank
+    work = {} if cut else {trace.rank: trace.kernels for trace in traces}
     return JobReport(
         job,
         (
             *_straggler(job, typical),
             *_wrong_order(job),
             *_exposed(job, typical),
-            *_host_bound(typical),
-            *_unequal_work(job, typical, {trace.rank: trace.kernels for trace in traces}),
+            *_host_bound({rank: row for rank, row in typical.items() if rank not in cut}),
+            *_unequal_work(job, typical, work),
             *_bubbles(typical),
             *_serialised(job, shared),
             *_small_messages(job),

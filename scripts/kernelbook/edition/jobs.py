@@ -78,12 +78,13 @@ def by_case(jobs: Sequence[CaseJob]) -> dict[Key, tuple[JobReport, ...]]:
 
 
 def job_tables(jobs: Sequence[CaseJob]) -> dict[str, pa.Table]:
-    """The tables `ranks` and `collectives`; without columns where there is no job."""
+    """The tables `ranks` and `collectives`; without rows where there is no job."""
     parts: dict[str, list[pa.Table]] = {"ranks": [], "collectives": []}
     for job in jobs:
         parts["ranks"].append(_table(job, job.report.job.forwards, RANKS))
         parts["collectives"].append(_table(job, job.report.job.collectives, COLLECTIVES))
-    return {name: pa.concat_tables(own) if own else pa.table({}) for name, own in parts.items()}
+    schemas = {"ranks": RANKS, "collectives": COLLECTIVES}
+    return {name: pa.concat_tables([schemas[name].empty_table(), *own]) for name, own in parts.items()}
 
 
 def _table(job: CaseJob, rows: Sequence[RankForward] | Sequence[Collective], schema: pa.Schema) -> pa.Table:
