@@ -222,6 +222,15 @@ def test_page_prints_on_white_without_its_controls(open_page, report):
         assert page.locator(meaning).first.evaluate("one => getComputedStyle(one).printColorAdjust") == "exact"
 
 
+def test_paper_has_what_is_folded_on_the_screen(open_page, report):
+    page = open_page(report)
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("details:not([open])").count() == 0
+    assert page.locator("#case-linear-eager .lanes").is_visible()
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator("details.case[open]").count() == 0
+
+
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 390)])
 def test_axe_finds_nothing_serious(browser, axe, two_runs, scheme, width):
     screen = {"width": width, "height": 900}

@@ -79,6 +79,22 @@ function permalink(heading, id) {
   heading.append(h("a", { class: "permalink", href: `#${id}`, "aria-label": "Link to this section" }, "#"));
 }
 
+// Paper has all that is folded on the screen.
+function startPrinting() {
+  let opened = [];
+  addEventListener("beforeprint", () => {
+    opened = $$("details:not([open])");
+    for (const details of opened) details.open = true;
+    for (const details of opened.filter((each) => each.matches(".case:not([data-built])"))) {
+      details.dataset.built = "yes";
+      buildLook(details);
+    }
+  });
+  addEventListener("afterprint", () => {
+    for (const details of opened) details.open = false;
+  });
+}
+
 function start() {
   $$(".strip-bar").forEach(enhanceStrip);
   $$(".spread .plot").forEach(enhanceSamples);
@@ -91,6 +107,7 @@ function start() {
   startCases();
   startCompare();
   startTheme();
+  startPrinting();
   startContents();
   addEventListener("hashchange", follow);
   addEventListener("scroll", hideTip, { passive: true });

@@ -114,5 +114,5 @@ def environment(runs: Sequence[Run], rows: Iterable[tuple[str, tuple[str, ...], 
         mark = Part("≠", "muted", "differs between runs") if differ else None
         return Line((cell(label, mark), *(cell(show(v) if v else None) for v in values)), "differ" if differ else "")
 
-    heads: list[TableColumn[Any]] = [TableColumn("", cell), *(TableColumn(run.run, cell) for run in runs)]
+    heads: list[TableColumn[Any]] = [TableColumn("fact", cell), *(TableColumn(run.run, cell) for run in runs)]
     return Table("environment", "Environment", tuple(heads), tuple(line(*row) for row in rows), "environment", True)
