@@ -21,8 +21,8 @@ from kernelbook.plan.plan_texts import plan_json
 from kernelbook.plan.planning import make_plan
 from kernelbook.reference.markdown import table
 
-RUNS = ("h200", "a100-series")
-CASES = ("mlp-eager", "mlp-compile", "attention-inplace-eager", "sdpa-math-eager", "ceiling-*")
+RUNS = ("h200", "two-h200", "a100-series")
+CASES = ("mlp-eager", "mlp-compile", "attention-inplace-eager", "sdpa-math-eager", "ceiling-*", "ddp-step")
 #: Tables whose columns are the fields of a dataclass that says what they mean.
 ROWS = {"cases": Process, "counters": KernelCounters}
 TYPES = {"string": "text", "int64": "whole number", "double": "number", "bool": "true or false"}
