@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelbook.command import run
+from kernelbook.history.figures import MOST_NIGHTS
 from kernelbook.history.night_events import NightVerdict
 from kernelbook.history.rules import Rules, rules_of
 from kernelbook.history.store import Store, write_json
@@ -66,7 +67,7 @@ def judge_night(store: Store, night: str | None, rules: Rules, *, confirmed: boo
     night = night or (nights[-1] if nights else "")
     if night not in nights:
         raise ValueError(f"{store.folder}: no night {night or 'at all'}: record it first with record_night.py")
-    history = store.read(until=night)
+    history = store.read(until=night, last=MOST_NIGHTS + 100)  # older ones are not looked back on
     if not confirmed:
         history = without_confirmation(history, night)
     judged, damaged_events = store.read_events()

@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from kernelbook.cases import Process, case_facts
+from kernelbook.cases import Process
+from kernelbook.cases.records import records_of
 from kernelbook.command import run
 from kernelbook.extraction.process_tables import Origin, tables_of
 from kernelbook.history.record import confirmation_tables, read_edition
@@ -53,8 +54,7 @@ def measured_again(results: Path, suspects: Sequence[dict[str, Any]], numbers: r
             measured = folder / suspect["case"] / str(number)
             spec = json.loads((measured / "case.json").read_text(encoding="utf-8"))
             origin = Origin(suspect["run"], suspect["case"], number, status)
-            for case in case_facts(tables_of(origin, spec, measured / "measurement.json")).values():
-                yield from case.processes
+            yield from records_of(Process, tables_of(origin, spec, measured / "measurement.json")["case"])
 
 
 if __name__ == "__main__":

@@ -86,3 +86,9 @@ def test_two_clusters_in_one_history_are_series_of_their_own(tmp_path: Path) -> 
 def verdict(store: Store, date: str) -> str:
     judge(store, date)
     return (store.events_folder / f"{date}.json").read_text()
+
+
+def test_the_last_nights_alone_can_be_read(store: Store) -> None:
+    assert store.read(until=DATES[2], last=2).nights == tuple(DATES[1:3])
+    assert store.read().nights == tuple(DATES)
+    assert len(store.read(until=DATES[2], last=2).table) == 2 * 2 * 5  # nights, runs, processes

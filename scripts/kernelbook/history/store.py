@@ -130,12 +130,13 @@ class Store:
         _flush(target.parent)
         shutil.rmtree(old, ignore_errors=True)
 
-    def read(self, *, until: str | None = None, columns: Sequence[str] = JUDGED) -> History:
-        """`columns` of all nights up to and including `until`; damaged files are listed in the result.
+    def read(self, *, until: str | None = None, last: int = 0, columns: Sequence[str] = JUDGED) -> History:
+        """`columns` of all nights, or of the last ones, up to and including `until`, with the files that are damaged.
 
         The columns include `SERIES_KEY`, `settings` and `series`, which older nights need to continue their series.
         """
         nights = [name for name in self.nights() if until is None or night_order(name) <= night_order(until)]
+        nights = nights[-last:]
         paths = [path for night in nights for path in sorted((self.nights_folder / night).glob("[!._]*.parquet"))]
         results = [self._read_one(path, columns) for path in paths]
         tables = [item for item in results if isinstance(item, pa.Table)]
