@@ -175,6 +175,26 @@ def test_the_longest_functions_are_profiled_first(tmp_path):
     assert "regex:^(a|c)$" in (tmp_path / "asked").read_text().splitlines()
 
 
+def test_a_range_is_no_kernel(tmp_path):
+    """torch gives a range a second row, of its time on the GPU: each function has more kernels than can be profiled."""
+    rows = [average("fwd", 10, 0.0, 500.0), average("fwd", 10, 9000.0), average("a", 1010, 8000.0)]
+    assert ncu.longest_functions(rows, 10, 100) is None
+    assert "more than 100 kernels" in measured(tmp_path, "", {"key_averages": rows})["counter_pass"]["reason"]
+
+
+@pytest.mark.parametrize("name", ["Memcpy DtoD (Device -> Device)", "Memcpy HtoD (Pinned -> Device)", "Memset (Device)"])
+def test_a_forward_of_copies_has_no_kernel_to_count(tmp_path, name):
+    """Rows as a torch 2.11 gives them for a copy inside the range fwd; ncu is not started for it."""
+    copies = [average("fwd", 10, 0.0, 635.0), average("aten::copy_", 10, 9000.0, 372.0), average("fwd", 10, 9000.0)]
+    copies += [average("cudaMemcpyAsync", 10, 0.0, 245.0), average(name, 10, 9000.0)]
+    found = measured(tmp_path, printing(tmp_path, PAGE), {"key_averages": copies})["counter_pass"]
+    assert found["status"] == "refused"
+    assert found["reason"].startswith("ncu counts kernels, and this forward runs none: it only copies or fills memory")
+    assert not (tmp_path / "asked").exists()
+    one_kernel = [*copies, average("gemm", 10, 1.0)]
+    assert measured(tmp_path, printing(tmp_path, PAGE), {"key_averages": one_kernel})["counter_pass"]["status"] == "ok"
+
+
 @pytest.mark.parametrize(
     ("kernel", "function"),
     [

@@ -69,7 +69,11 @@ def _profile(
     program = ncu.find_ncu(case.get("ncu"))
     if program is None:
         raise _Refused(ncu.missing(case.get("ncu")))
-    functions = ncu.longest_functions(record["key_averages"], record.get("profiled_forwards") or 1, MOST_KERNELS)
+    averages = record["key_averages"]
+    if ncu.runs_no_kernel(averages):
+        fact = "ncu counts kernels, and this forward runs none: it only copies or fills memory"
+        raise _Refused(Failure("refused", fact, "count a case that runs kernels"))
+    functions = ncu.longest_functions(averages, record.get("profiled_forwards") or 1, MOST_KERNELS)
     if functions is None:
         fact = f"each function has more than {MOST_KERNELS} kernels in a forward"
         raise _Refused(Failure("refused", fact, "count a smaller part of the forward"))

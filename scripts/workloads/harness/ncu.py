@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ METRICS = (
     *(f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio" for reason in STALLS),
 )
 ALWAYS = ("launch__", "sm__maximum_warps_per_active_cycle_pct")  # computed by ncu, in no list of the GPU's counters
+MEMORY = ("Memcpy", "Memset")  # how names of activities begin that are no kernels
 ROOT_ONLY = "NVreg_RestrictProfilingToAdminUsers=0"
 #: What ncu prints -> fact, remedy; the first that matches counts.
 REFUSALS = (
@@ -169,6 +170,18 @@ def function_name(kernel: str) -> str:
     return "".join(kept).split("::")[-1].split(" ")[-1]
 
 
+def runs_no_kernel(averages: list[dict[str, Any]]) -> bool:
+    """Whether the forwards ran memcpys or memsets and nothing else on the GPU. averages: rows of `key_averages`."""
+    names = [row["name"] for row in _device_rows(averages)]
+    return bool(names) and all(name.startswith(MEMORY) for name in names)
+
+
+def _device_rows(averages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Rows of what the GPU ran. Ops, runtime calls and ranges have CPU time; a range has a second row without."""
+    on_cpu = {row["name"] for row in averages if row.get("cpu_time_us")}
+    return (row for row in averages if row.get("self_device_time_us") and row["name"] not in on_cpu)
+
+
 def longest_functions(averages: list[dict[str, Any]], forwards: int, most: int) -> tuple[str, ...] | None:
     """Functions whose kernels take longest and are at most `most` in a forward; () where that is all of them.
 
@@ -176,13 +189,11 @@ def longest_functions(averages: list[dict[str, Any]], forwards: int, most: int) 
     """
     counts: dict[str, int] = {}
     times: dict[str, float] = {}
-    for row in averages:
-        device = row.get("self_device_time_us") or 0.0
-        if row.get("cpu_time_us") or not device or row["name"].startswith(("Memcpy", "Memset")):
-            continue
-        name = function_name(row["name"])
-        counts[name] = counts.get(name, 0) + row["count"]
-        times[name] = times.get(name, 0.0) + device
+    for row in _device_rows(averages):
+        if not row["name"].startswith(MEMORY):
+            name = function_name(row["name"])
+            counts[name] = counts.get(name, 0) + row["count"]
+            times[name] = times.get(name, 0.0) + row["self_device_time_us"]
     left, kept = most * max(forwards, 1), []
     if sum(counts.values()) <= left:
         return ()
