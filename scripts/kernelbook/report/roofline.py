@@ -22,21 +22,30 @@ from kernelbook.text.units import duration, significant
 
 #: Diameters of the dots of the shortest and the longest kernel, px.
 LEAST, MOST = 5.0, 24.0
+#: Part of a hollow dot's diameter that is paper.
+HOLE = 0.62
 NOTE = (
-    "Each dot is one kernel whose FLOPs and bytes are known, as large as its time; it leads to the kernel. Solid: "
-    "measured ceilings; dashed: those of the data sheet. A line joins the longest such kernel of a workload’s first "
-    "case, of that case compiled, and of the fastest case."
+    "Each circle is one kernel of known FLOPs and bytes, as large as its time; it links to the kernel. Hollow: FLOPs "
+    "over the modelled bytes. Filled: over the DRAM bytes that Nsight Compute measured, joined to its hollow circle. "
+    "Solid lines: measured ceilings; dashed: those of the data sheet. A thick line joins the longest such kernel of a "
+    "workload’s first case, of that case compiled, and of the fastest case."
 )
 
 
 @dataclass(frozen=True)
 class Dot:
-    """intensity: FLOPs per byte, of measured bytes where there are any. rate: FLOP/s."""
+    """intensity: FLOPs per modelled byte. measured: FLOPs per byte of DRAM by the counters, if known. rate: FLOP/s."""
 
     row: CaseFacts
     cost: KernelCost
     intensity: float
+    measured: float | None
     rate: float
+
+    @property
+    def best_intensity(self) -> float:
+        """The measured intensity, else the modelled one."""
+        return self.measured or self.intensity
 
 
 @dataclass(frozen=True)
@@ -60,8 +69,8 @@ def dots_of(edition: Edition, run: str) -> tuple[Dot, ...]:
         if row.run == run and not row.ceiling:
             for cost in edition.kernel_costs.get(row.key, {}).values():
                 if cost.flops and cost.bytes and cost.time_us:
-                    intensity = cost.measured_intensity or cost.flops / cost.bytes
-                    dots.append(Dot(row, cost, intensity, cost.flops / cost.time_us * 1e6))
+                    rate = cost.flops / cost.time_us * 1e6
+                    dots.append(Dot(row, cost, cost.flops / cost.bytes, cost.measured_intensity, rate))
     return tuple(dots)
 
 
@@ -79,7 +88,8 @@ def chart(edition: Edition, run: str, anchors: Mapping[tuple[str, str], str]) ->
         rate for each in ceilings if each.quantity == "compute" for rate in _rates(each)
     ]
     ridge = max(rates) / memory[0].per_s
-    plane = Plane(_decades([ridge, *(dot.intensity for dot in dots)]), _decades(rates))
+    intensities = [each for dot in dots for each in (dot.intensity, dot.best_intensity)]
+    plane = Plane(_decades([ridge, *intensities]), _decades(rates))
     parts = [path("roof" + (" dashed" if sheet else ""), shape) for shape, sheet in _roofs(ceilings, plane)]
     parts += [path("journey", shape) for shape in _journeys(dots, plane)]
     parts += [_dot(dot, plane, max(each.cost.time_us for each in dots), anchors) for dot in dots]
@@ -133,20 +143,34 @@ def _journeys(dots: Iterable[Dot], plane: Plane) -> Iterable[str]:
         same = [dot for dot in cases.values() if dot.row.setting == first.row.setting]
         compiled = (d for d in same if d.row.variant == first.row.variant and d.row.mode != first.row.mode)
         fastest = min(same, key=lambda dot: dot.row.device_time_us or math.inf)
-        points = dict.fromkeys((dot.intensity, dot.rate) for dot in (first, *list(compiled)[:1], fastest))
+        points = dict.fromkeys((dot.best_intensity, dot.rate) for dot in (first, *list(compiled)[:1], fastest))
         if len(points) > 1:
             yield _line(points, plane)
 
 
 def _dot(dot: Dot, plane: Plane, longest_us: float, anchors: Mapping[tuple[str, str], str]) -> Markup:
-    x, y = plane.at(dot.intensity, dot.rate)
     size = LEAST + (MOST - LEAST) * math.sqrt(dot.cost.time_us / longest_us)
     family = family_of("kernel", next((a.family for a in dot.row.activities if a.position == dot.cost.position), None))
-    title = visible(f"{dot.row.case}: {clip(dot.cost.label, 60)}, {duration(dot.cost.time_us)}, {_rate(dot.rate)}")
+    title = f"{dot.row.case}: {clip(dot.cost.label, 60)}, {duration(dot.cost.time_us)}, {_rate(dot.rate)}"
+    title += f", {significant(dot.intensity)} FLOP per modelled byte"
+    modelled = _line([(dot.intensity, dot.rate)], plane) + "z"
+    shapes = path("kernel", modelled) + f'<path class="hole" style="stroke-width:{size * HOLE:.1f}" d="{modelled}"/>'
+    if dot.measured:
+        title += f", {significant(dot.measured)} per measured byte"
+        ends = [(dot.intensity, dot.rate), (dot.measured, dot.rate)]
+        shapes = path("to-measured", _line(ends, plane)) + shapes
+        shapes += path("kernel measured", _line(ends[1:], plane) + "z")
     return Markup(
-        '<a href="#{}~k{}" aria-label="{}"><path class="kernel" style="stroke:var(--f-{});stroke-width:{:.1f}"'
-        ' d="M{:.4g} {:.4g}z"><title>{}</title></path></a>'
-    ).format(anchors.get(dot.row.key, ""), dot.cost.position, title, family.key, size, x, y, title)
+        '<a href="#{}~k{}" aria-label="{}" style="stroke:var(--f-{});stroke-width:{:.1f}"><title>{}</title>{}</a>'
+    ).format(
+        anchors.get(dot.row.key, ""),
+        dot.cost.position,
+        visible(title),
+        family.key,
+        size,
+        visible(title),
+        Markup(shapes),
+    )
 
 
 def _rate(per_s: float) -> str:
