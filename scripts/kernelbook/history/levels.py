@@ -29,7 +29,7 @@ SHORT = 3
 """In a step of so few nights each has a quarter of its shift at least: two spikes do not make a step of three."""
 LASTING = 14
 """Nights of a lasting level: two weeks, so that a weekly rhythm cancels."""
-STEP_Z = 4.2
+STEP_Z = 3.95
 """Standard errors of a step of several nights."""
 EARLY_Z = 6.0
 """The same where the level before is not a week old: its first nights were chosen for being far away."""
@@ -45,6 +45,8 @@ TREND = 2
 """Degree of the curve whose distance is the noise of a drift, so that the drift itself is none."""
 LEAST_DRIFT = 0.035
 OUTLIER_Z = 5.0
+SPIKY_Z = 4.0
+"""A series with a night so far out has heavy tails: a step needs one night and one standard error more."""
 LIMIT_OF_CEILINGS = 3.0
 """Ceilings and other cases moved differently if they are apart by this many median deviations of the cases, which is
 about two standard deviations."""
@@ -133,7 +135,7 @@ def find_step(
     past, offset = values[_past(n)], _past(n).start
     scale = scale_of(past)
     twice = np.zeros(n, bool) if confirmed is None else confirmed
-    spiky = bool(np.abs(past).max(initial=0.0) > OUTLIER_Z * scale.sigma)
+    spiky = bool(np.abs(past).max(initial=0.0) > SPIKY_Z * scale.sigma)
     fewest = 1 if twice[-1] and not spiky else least + (spiky and least > 1)
     recent = values[max(begin, n - LONGEST) :]
     best, least_misfit = None, math.inf
@@ -146,6 +148,7 @@ def find_step(
         share = nights / (nights + CONFIRMATION * int(twice[n - nights :].sum()))
         z = shift / math.sqrt(scale.variance_of_mean(nights) * share + scale.variance_of_mean(len(before)))
         limit = CONFIRMED_Z if nights == 1 and least > 1 else least_z
+        limit += spiky
         if begin and len(before) < LONGEST:
             limit = max(limit, EARLY_Z)
         if abs(z) < limit or abs(math.expm1(shift)) < min_change:
