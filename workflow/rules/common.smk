@@ -9,7 +9,9 @@ SCRIPTS = PLAN.ours("scripts")
 CORES = workflow.resource_settings.cores
 AT_ONCE = measurements_at_once(CORES, CONFIG.device, os.environ.get("CUDA_VISIBLE_DEVICES"))
 CODE = PLAN.digest_of_code()
-READING_CODE = PLAN.digest_of_code(without=("cli", "edition", "history", "judge", "reference", "report", "summarize"))
+READING_CODE = PLAN.digest_of_code(
+    without=("api", "cli", "compare", "diffs", "edition", "history", "judge", "reference", "report", "summarize")
+)
 CONFIRM = CONFIG.nights.get("schedule", {}).get("confirm", 10)
 AGAIN = range(CONFIG.repeats + 1, CONFIG.repeats + 1 + CONFIRM)  # numbers of the processes that measure suspects again
 HISTORY = CONFIG.nights.get("history", {}).get("folder", "history")

@@ -23,6 +23,8 @@ MOST_FOLDERS = 32  # in which the names of data files are looked up
 LONGEST_NAME = 255
 LARGEST_SOURCE = 4 << 20  # bytes; a larger .py file is not parsed
 PSEUDO_FILES = ("/proc/", "/sys/", "/dev/", "/run/")
+#: Conditions of blocks that only type checkers read.
+TYPES_ONLY = ("TYPE_CHECKING", "typing.TYPE_CHECKING")
 PATH_CALLS = frozenset({"Path", "join", "joinpath", "with_name", "with_suffix", "str", "fspath"})
 WRITING_CALLS = frozenset({"save", "savez", "write_text", "write_bytes", "touch", "mkdir", "makedirs", "unlink"})
 
@@ -33,15 +35,6 @@ class NamesInFile:
 
     modules: frozenset[str] = frozenset()
     texts: frozenset[str] = frozenset()
-
-
-def files_behind(start: Path, folders: Iterable[Path], in_functions: bool = True) -> tuple[Path, ...]:
-    """`start` and all files that it imports, directly or through other files, sorted.
-
-    folders: where modules are looked up, besides the folder of `start`. Modules elsewhere (torch, the standard
-    library) are left out. in_functions: also follow imports that run only when a function is called.
-    """
-    return tuple(sorted(_follow([start], (start.parent, *folders), in_functions)))
 
 
 def module_files(module: str, folders: Iterable[Path]) -> list[Path]:
@@ -59,7 +52,7 @@ def workload_files(starts: Iterable[Path], folders: Iterable[Path], own: Path, t
     texts: further names of files or folders, from the configuration; a folder stands for all files in it.
     """
     roots = tuple(folders)
-    files = _follow(starts, roots, in_functions=True, installed=True)
+    files = _follow(starts, roots)
     while True:
         sources = [file for file in files if file.suffix == ".py" and not file.is_relative_to(own)]
         named = {file for source in sources for file in _data_files(source, roots[1])}
@@ -67,19 +60,19 @@ def workload_files(starts: Iterable[Path], folders: Iterable[Path], own: Path, t
         files |= new
         if not any(file.suffix == ".py" for file in new):
             break
-        files |= _follow(files, roots, in_functions=True, installed=True)
+        files |= _follow(files, roots)
     for text in texts:
         files.update(_named_by_configuration(text, roots[:2], roots[1]))
     return sorted(files)
 
 
-def _follow(starts: Iterable[Path], roots: tuple[Path, ...], in_functions: bool, installed: bool = False) -> set[Path]:
+def _follow(starts: Iterable[Path], roots: tuple[Path, ...]) -> set[Path]:
     todo = list(starts)
     files = set(todo)
     while todo:
         file = todo.pop()
-        for name in source_of(file, in_functions).modules:
-            new = [path for path in _module_files(name, file, roots, installed) if path not in files]
+        for name in source_of(file).modules:
+            new = [path for path in _module_files(name, file, roots, installed=True) if path not in files]
             files.update(new)
             todo += new
     return files
@@ -133,10 +126,10 @@ def _installed(top: str) -> list[Path]:
     return [Path(place).parent for place in places if not os.path.realpath(place).startswith(libraries)]
 
 
-def source_of(file: Path, in_functions: bool = True) -> NamesInFile:
+def source_of(file: Path) -> NamesInFile:
     """The names in a Python file; empty for any other file."""
     module = parsed(file)
-    return _names_in(file, module[0], in_functions) if module else NamesInFile()
+    return _names_in(file, module[0]) if module else NamesInFile()
 
 
 def parsed(file: Path) -> tuple[str, ast.Module] | None:
@@ -161,7 +154,7 @@ def _tree(file: Path, stamp: str) -> ast.Module | None:
 
 
 @cache
-def _names_in(file: Path, stamp: str, in_functions: bool) -> NamesInFile:
+def _names_in(file: Path, stamp: str) -> NamesInFile:
     modules: set[str] = set()
     texts: set[str] = set()
     tree = _tree(file, stamp) or ast.Module([], [])
@@ -171,8 +164,10 @@ def _names_in(file: Path, stamp: str, in_functions: bool) -> NamesInFile:
         node = todo.pop()
         if _is_output(node, written):
             continue
-        if in_functions or not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            todo += ast.iter_child_nodes(node)
+        if isinstance(node, ast.If) and ast.unparse(node.test) in TYPES_ONLY:
+            todo += node.orelse
+            continue
+        todo += ast.iter_child_nodes(node)
         if isinstance(node, ast.Import):
             modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
