@@ -1,4 +1,4 @@
-"""Figures side by side, time by cause, and a boundary: expected values counted by hand."""
+"""Figures side by side, time by cause: expected values counted by hand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from kernelbook.cases import CaseFacts
 from kernelbook.judge.comparisons import compare
-from kernelbook.judge.side_by_side import crossing, figure_changes
+from kernelbook.judge.side_by_side import figure_changes
 from kernelbook.judge.time_split import time_split
 from tests.insight.insight_recorded import facts_of_folder
 from tests.insight.insight_traces import Trace
@@ -47,8 +47,9 @@ def test_figures_stand_side_by_side(pair: tuple[CaseFacts, CaseFacts]) -> None:
     assert not figures["memcpys"].differs
 
 
-def test_a_figure_that_one_side_lacks_is_not_zero() -> None:
-    (memory,) = figure_changes({"peak_memory_bytes": None}, {"peak_memory_bytes": 2048})
+def test_a_figure_that_one_side_lacks_is_not_zero(pair: tuple[CaseFacts, CaseFacts]) -> None:
+    a, b = (replace(side, peak_memory_bytes=size) for side, size in zip(pair, (None, 2048), strict=True))
+    (memory,) = (change for change in figure_changes(a, b) if change.name == "peak_memory_bytes")
     assert (memory.a, memory.ratio, memory.differs) == (None, None, False)
     assert memory.texts() == ("n/a", "2.00 KiB")
 
@@ -69,15 +70,3 @@ def test_no_causes_where_times_may_not_be_compared(pair: tuple[CaseFacts, CaseFa
     a, b = pair
     other = replace(b, device="NVIDIA A100")
     assert compare(a, other, time_split(a), time_split(other)).causes == ()
-
-
-def test_a_boundary_keeps_the_old_and_the_new_figure_and_its_cause() -> None:
-    found = crossing(
-        ["driver 580 → 590"], {"forward_time_us": 100.0}, {"forward_time_us": 160.0}, ([GEMM], [GEMM, RELU])
-    )
-    forward = found.figure("forward_time_us")
-    assert found.causes == ("driver 580 → 590",)
-    assert forward is not None
-    assert forward.ratio == pytest.approx(1.6)
-    assert [(step.kind, [each.name for each in step.b]) for step in found.steps] == [("added", [RELU])]
-    assert found.figure("kernels") is None

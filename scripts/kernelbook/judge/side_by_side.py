@@ -1,11 +1,10 @@
-"""Figures side by side: of two cases, of one case before and after a boundary, and of their time by cause."""
+"""Figures of two cases side by side, and their time by cause."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kernelbook.judge.alignment import Step, align_names
+from kernelbook.cases import CaseFacts
 from kernelbook.judge.time_line import DEVICE_KINDS, IDLE_KINDS
 from kernelbook.judge.time_split import TimeSplit
 from kernelbook.text.formatting import size
@@ -72,15 +71,10 @@ class FigureChange:
         return f"{value:,.0f}" if self.unit == COUNT else error(value)
 
 
-def figure_changes(a: object, b: object) -> tuple[FigureChange, ...]:
-    """The FIGURES that at least one side has. a, b: a case, or a mapping from the names of columns to values."""
-    changes = (FigureChange(name, _value(a, name), _value(b, name)) for name in FIGURES)
+def figure_changes(a: CaseFacts, b: CaseFacts) -> tuple[FigureChange, ...]:
+    """The FIGURES that at least one side has."""
+    changes = (FigureChange(name, getattr(a, name), getattr(b, name)) for name in FIGURES)
     return tuple(change for change in changes if change.a is not None or change.b is not None)
-
-
-def _value(side: object, name: str) -> float | None:
-    value = side.get(name) if isinstance(side, Mapping) else getattr(side, name, None)
-    return None if value is None or value != value else value
 
 
 @dataclass(frozen=True)
@@ -109,35 +103,3 @@ def cause_changes(a: TimeSplit | None, b: TimeSplit | None) -> tuple[CauseChange
     ]
     used = [change for change in changes if change.time_a_us or change.time_b_us]
     return tuple(sorted(used, key=lambda change: -abs(change.delta_us)))
-
-
-@dataclass(frozen=True)
-class Crossing:
-    """One case before and after a boundary: another driver, GPU, image or torch.
-
-    causes: what the boundary is, `driver 580.1 → 590.2`. figures: those of both sides. steps: the kernels, aligned by
-    their names; those of kind `same` left out.
-    """
-
-    causes: tuple[str, ...]
-    figures: tuple[FigureChange, ...]
-    steps: tuple[Step, ...]
-
-    def figure(self, name: str) -> FigureChange | None:
-        """The figure of that name; None where neither side has it."""
-        return next((figure for figure in self.figures if figure.name == name), None)
-
-
-def crossing(
-    causes: Sequence[str],
-    before: Mapping[str, float | None],
-    after: Mapping[str, float | None],
-    kernels: tuple[Sequence[str], Sequence[str]] = ((), ()),
-) -> Crossing:
-    """Figures of the last nights before a boundary against those after it, with the boundary as the cause.
-
-    before, after: name of a column of FIGURES -> value, as medians over nights. kernels: the names of the kernels of
-    one forward before and after, in the order of their start.
-    """
-    steps = tuple(step for step in align_names(*kernels) if step.kind != "same")
-    return Crossing(tuple(causes), figure_changes(before, after), steps)

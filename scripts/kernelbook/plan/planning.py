@@ -251,21 +251,15 @@ class Plan:
             "seen": seen,
         }
 
-    def code_of(self, case: str) -> list[str]:
+    def code_digest(self, case: str) -> str:
+        """Changes with the content of any of these files."""
+        return files_digest(self.code_of(case), self.root)
+
+    def code_of(self, case: str) -> tuple[Path, ...]:
         """The files whose change makes a measurement stale: the shared code, the workload, and the files behind it.
 
         Those are the modules that it imports and the data files that its source, its parameters or `files` name.
         """
-        return [
-            (path.relative_to(self.root) if path.is_relative_to(self.root) else path).as_posix()
-            for path in self._code(case)
-        ]
-
-    def code_digest(self, case: str) -> str:
-        """Changes with the content of any of these files."""
-        return files_digest(self._code(case), self.root)
-
-    def _code(self, case: str) -> tuple[Path, ...]:
         spec = self.config.case(case)
         values = [value for key in ("params", "cpu_params") for value in spec.measurement[key].values()]
         texts = frozenset(text for text in (*values, *spec.files) if isinstance(text, str))

@@ -252,8 +252,6 @@ def older_architecture(scene: Scene) -> Iterator[Finding]:
     yield note("older-architecture", each, remedy, text, positions(older), theme=remedy, subject=", ".join(kinds))
 
 
-#: Bytes of an operand's element.
-ELEMENT_SIZES = {"fp64": 8, "fp32": 4, "tf32": 4, "16-bit": 2, "fp8": 1}
 #: Kernels of FlashAttention 2, which is built for sm80; those of later versions have other names.
 FLASH_ATTENTION_2 = re.compile(r"\bflash_(fwd|bwd)_\w*kernel")
 #: Major compute capability -> FlashAttention for it, and the instructions that older kernels lack.
