@@ -54,12 +54,12 @@ def test_a_dot_is_flops_per_byte_and_per_second(edition):
 
 
 def test_measured_intensity_is_a_filled_circle_joined_to_the_hollow_one_of_the_model(edition):
-    """By hand: the axis runs from 1e-5 (10 FLOP over 1 MB) to 1e3 (ridge 250); 10 is six eighths along, 100 seven."""
+    """By hand: the least is 1e-5 (10 FLOP over 1 MB), the axis has nine decades from 1e-6; 10 is seven up, 100 eight."""
     made = {("h200", NAIVE.case): {1: cost(1, 1.0, 10**6, 10**7, measured_intensity=100.0), 2: cost(2, 2.0, 10**6, 10)}}
     chart = roofline.chart(replace(edition, kernel_costs=made), "h200", {})
     drawing = str(chart.panels[0].drawing)
     (line,) = re.findall(r'class="to-measured" d="M([\d.]+) ([\d.]+)L([\d.]+) ([\d.]+)"', drawing)
-    assert [float(part) for part in line[::2]] == pytest.approx([1000 * 6 / 8, 1000 * 7 / 8], abs=0.5)
+    assert [float(part) for part in line[::2]] == pytest.approx([1000 * 7 / 9, 1000 * 8 / 9], abs=0.5)
     assert line[1] == line[3]
     assert re.findall(r'class="kernel measured" d="M([\d.]+) ([\d.]+)z"', drawing) == [line[2:]]
     assert re.findall(r'class="hole"[^>]* d="M([\d.]+) ([\d.]+)z"', drawing)[0] == line[:2]

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from kernelbook.charts.drawing import Chart
 from kernelbook.charts.svg_file import HATCH
 from kernelbook.edition.model import Edition
-from kernelbook.report import findings_section, first_screen, listings, page_data, roofline, strips, table
+from kernelbook.report import findings_section, first_screen, listings, page_data, roofline, strips, table, versions
 from kernelbook.report.case_views import CellView
 from kernelbook.report.strips import legend, percent
 from kernelbook.report.styles import ASSETS, compact, page_style
@@ -80,6 +80,8 @@ def render(edition: Edition, created_utc: str, traces: Links) -> str:
         "case_rows": listings.cases.case_rows(values["workloads"]),
         "headline_chart": _headline_chart(edition, values),
         "rooflines": _rooflines(edition, cells),
+        "lineages": versions.lineages(edition),
+        "lineage_chart": versions.chart,
         "legend": legend(strip for work in values["workloads"] for strip in work.strips),
         "broken_more": [line for case in values["broken_cases"][BROKEN_CARDS:] for line in case.lines],
         "weighed": weighed,

@@ -102,7 +102,7 @@ def chart(edition: Edition, run: str, anchors: Mapping[tuple[str, str], str]) ->
 
 def _decades(values: Iterable[float]) -> tuple[int, int]:
     powers = [math.log10(value) for value in values]
-    return math.floor(min(powers)), math.ceil(max(powers) + 0.05)
+    return math.floor(min(powers) - 0.05), math.ceil(max(powers) + 0.05)
 
 
 def _part(power: float, ends: tuple[int, int], down: bool = False) -> float:
@@ -184,7 +184,7 @@ def _labels(ceilings: Iterable[Ceiling], plane: Plane) -> Iterable[Label]:
         text = f"{name} ({ceiling.origin})"
         if ceiling.quantity == "compute":
             x, y = plane.at(10.0 ** plane.x[0], ceiling.per_s)
-            yield Label(0.86, y / HEIGHT, text, "soft")
+            yield Label(0.86, y / HEIGHT + 0.06, text, "soft")
         else:
             x, y = plane.at(10.0 ** (plane.x[0] + 0.55), ceiling.per_s * 10.0 ** (plane.x[0] + 0.55))
             if 0 < y < HEIGHT:

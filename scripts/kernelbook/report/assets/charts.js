@@ -109,7 +109,7 @@ function chartTools(figure) {
   const save = (label, action) =>
     button(label, action, { class: "quiet", "aria-label": `Download ${what} as ${label}` });
   const tools = $(".fig-tools", figure);
-  if (figure.matches(".strips") && $$(".strip-bar", figure).length > 1) tools.append(ownScale(figure));
+  if (figure.matches(".strips:not(.versions)") && $$(".strip-bar", figure).length > 1) tools.append(ownScale(figure));
   tools.append(save("SVG", picture));
   if (cellsIn(figure).length)
     tools.append(save("CSV", () => offer(`${fileName(name)}.csv`, "text/csv", toCsv(lines()))));
