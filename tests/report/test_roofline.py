@@ -54,7 +54,7 @@ def test_a_dot_is_flops_per_byte_and_per_second(edition):
 
 
 def test_measured_intensity_is_a_filled_circle_joined_to_the_hollow_one_of_the_model(edition):
-    """By hand: the least is 1e-5 (10 FLOP over 1 MB), the axis has nine decades from 1e-6; 10 is seven up, 100 eight."""
+    """By hand: the least is 1e-5 (10 FLOP, 1 MB), so the axis has nine decades from 1e-6; 10 is seven up, 100 eight."""
     made = {("h200", NAIVE.case): {1: cost(1, 1.0, 10**6, 10**7, measured_intensity=100.0), 2: cost(2, 2.0, 10**6, 10)}}
     chart = roofline.chart(replace(edition, kernel_costs=made), "h200", {})
     drawing = str(chart.panels[0].drawing)
