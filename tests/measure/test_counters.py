@@ -182,7 +182,9 @@ def test_a_range_is_no_kernel(tmp_path):
     assert "more than 100 kernels" in measured(tmp_path, "", {"key_averages": rows})["counter_pass"]["reason"]
 
 
-@pytest.mark.parametrize("name", ["Memcpy DtoD (Device -> Device)", "Memcpy HtoD (Pinned -> Device)", "Memset (Device)"])
+@pytest.mark.parametrize(
+    "name", ["Memcpy DtoD (Device -> Device)", "Memcpy HtoD (Pinned -> Device)", "Memset (Device)"]
+)
 def test_a_forward_of_copies_has_no_kernel_to_count(tmp_path, name):
     """Rows as a torch 2.11 gives them for a copy inside the range fwd; ncu is not started for it."""
     copies = [average("fwd", 10, 0.0, 635.0), average("aten::copy_", 10, 9000.0, 372.0), average("fwd", 10, 9000.0)]

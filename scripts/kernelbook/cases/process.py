@@ -15,7 +15,8 @@ import pyarrow as pa
 from msgspec import Meta
 
 from kernelbook.cases.comparability import Setting
-from kernelbook.cases.records import doc, schema_of
+from kernelbook.cases.records import schema_of
+from kernelbook.text.meaning import doc
 from kernelbook.trace.types import Totals
 
 #: Bounds for what measurement.json may hold: a sum of several counts still fits a column of 64 bits.

@@ -27,11 +27,6 @@ SCALARS = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float6
 T = TypeVar("T")
 
 
-def doc(meaning: str) -> msgspec.Meta:
-    """What a column means, for use in `Annotated[type, doc("...")]`."""
-    return msgspec.Meta(description=meaning)
-
-
 def schema_of(kind: type, *without: str) -> pa.Schema:
     """The columns of a dataclass, without the fields that are named."""
     return pa.schema([(name, _arrow(hint)) for name, hint in _layout(kind).hints.items() if name not in without])

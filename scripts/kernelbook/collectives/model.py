@@ -8,78 +8,103 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from kernelbook.text.meaning import doc
 
 
 @dataclass(frozen=True, slots=True)
 class RankForward:
-    """One forward of one rank, or its whole file, of which `index` is None. Every time is a union of intervals.
-
-    span_us: from the first to the last device activity. It is compute_us + exposed_us + copies_us + idle_us.
-    compute_us: kernels other than communication ran. communication_us: a communication kernel ran.
-    hidden_us, exposed_us: the parts of it with and without a compute kernel beside it.
-    copies_us: only memcpys or memsets ran. idle_us: nothing ran.
-    device_time_us: sum of all activities. waiting_us: sum of what its communication kernels waited for other ranks.
-    bubble_us: of a pipeline stage, the part of the span without any work: idle, or only sending and receiving.
-    clock_us: what is added to times of the trace, which begin with its earliest event, for those of the job.
-    launch_delay_us: median time from the launch of a kernel other than communication to its start.
-    cpu_time_us: length of the forward's range on the CPU.
-    """
+    """One forward of one rank, or its whole file, of which `index` is None. Times are unions of intervals."""
 
     rank: int
-    index: int | None
-    start_us: float | None
-    cpu_time_us: float | None
-    span_us: float
-    compute_us: float
-    communication_us: float
-    hidden_us: float
-    exposed_us: float
-    copies_us: float
-    idle_us: float
-    device_time_us: float
-    communication_kernels: int
-    communication_time_us: float
-    launch_delay_us: float | None
-    bubble_us: float | None = None
-    waiting_us: float | None = None
-    clock_us: float | None = None
+    index: Annotated[int | None, doc("Which forward, from 0; empty for the whole file.")]
+    start_us: Annotated[
+        float | None,
+        doc("Start of the forward's range on the CPU, of a file its first device activity; on the clock of the job."),
+    ]
+    cpu_time_us: Annotated[float | None, doc("Length of the forward's range on the CPU.")]
+    span_us: Annotated[float, doc("From the first to the last device activity.")]
+    compute_us: Annotated[float, doc("A kernel other than communication ran.")]
+    communication_us: Annotated[float, doc("A communication kernel ran.")]
+    hidden_us: Annotated[float, doc("Part of communication_us with a compute kernel beside it.")]
+    exposed_us: Annotated[float, doc("Part of communication_us without one.")]
+    copies_us: Annotated[float, doc("Only memcpys or memsets ran.")]
+    idle_us: Annotated[float, doc("Nothing ran.")]
+    device_time_us: Annotated[float, doc("Sum of all activities.")]
+    communication_kernels: Annotated[int, doc("Number of communication kernels.")]
+    communication_time_us: Annotated[float, doc("Sum of their lengths.")]
+    launch_delay_us: Annotated[float | None, doc("Median time from launch to start of the other kernels.")]
+    bubble_us: Annotated[
+        float | None, doc("Of a pipeline stage, the part of the span that was idle, or only sent and received.")
+    ] = None
+    waiting_us: Annotated[
+        float | None,
+        doc("Sum of what its communication kernels waited for other ranks; empty where ranks cannot be compared."),
+    ] = None
+    clock_us: Annotated[
+        float | None,
+        doc(
+            "What is added to start_us of this rank's activities for the clock of the job, on which lanes of all "
+            "ranks have one time axis."
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """One communication kernel of one rank.
-
-    operation: all_reduce, all_gather ... group: the process group, by torch's name or else by its streams.
-    sequence: number of the collective in its group; the same on every rank; None if it was not matched.
-    ranks: size of the group. bytes: NCCL's size of the operation: of an all_gather what a rank has afterwards, of a
-    reduce_scatter what it has before.
-    last_rank: the rank that entered last. wait_us: how long this rank waited for it. late_us: how much later than the
-    median of the others this rank entered. transfer_us: how long the last rank's kernel took, without any wait.
-    unqueued_us: how much of the wait the last rank had not launched its kernel yet.
-    algorithm_gb_s, bus_gb_s: by transfer_us, in NCCL's convention. link_gb_s: NVLink's rate in one direction.
-    measured_gb_s: the bus bandwidth that a sweep of the operation reached on as many ranks in the same run.
-    """
+    """One communication kernel of one rank."""
 
     rank: int
-    index: int | None
-    operation: str
-    group: str
-    sequence: int | None
-    stream: int | None
-    start_us: float
-    duration_us: float
-    ranks: int | None = None
-    bytes: int | None = None
-    launch_us: float | None = None
-    last_rank: int | None = None
-    wait_us: float | None = None
-    late_us: float | None = None
-    unqueued_us: float | None = None
-    transfer_us: float | None = None
-    algorithm_gb_s: float | None = None
-    bus_gb_s: float | None = None
-    link_gb_s: float | None = None
-    measured_gb_s: float | None = None
+    index: Annotated[int | None, doc("Which forward, from 0; empty outside of forwards.")]
+    operation: Annotated[
+        str,
+        doc("all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, send ...; communication if unknown."),
+    ]
+    group: Annotated[
+        str,
+        doc("The process group by torch's name, with its ranks; without torch's record, a number of its stream."),
+    ]
+    sequence: Annotated[
+        int | None,
+        doc("Number of the collective in its group, equal on all ranks; empty if no other rank has a counterpart."),
+    ]
+    stream: Annotated[int | None, doc("Number of the stream.")]
+    start_us: Annotated[float, doc("Start on the clock of the job, which begins with its first device activity.")]
+    duration_us: Annotated[float, doc("Length.")]
+    ranks: Annotated[int | None, doc("Ranks that take part.")] = None
+    bytes: Annotated[
+        int | None,
+        doc(
+            "Size of the operation as NCCL counts it; of an all-gather what a rank has afterwards, of a "
+            "reduce-scatter what it has before."
+        ),
+    ] = None
+    launch_us: Annotated[float | None, doc("Start of the call that queued it.")] = None
+    last_rank: Annotated[int | None, doc("The rank that entered last; empty if all entered together.")] = None
+    wait_us: Annotated[float | None, doc("How long this rank waited for the last one.")] = None
+    late_us: Annotated[
+        float | None, doc("How much later than the median of the others this rank entered; negative if earlier.")
+    ] = None
+    unqueued_us: Annotated[
+        float | None, doc("Of the last rank, how much of that its CPU had not launched the kernel yet.")
+    ] = None
+    transfer_us: Annotated[
+        float | None,
+        doc("Time without waiting, of the last rank's kernel; empty if a rank of the group has no trace."),
+    ] = None
+    algorithm_gb_s: Annotated[float | None, doc("bytes over transfer_us.")] = None
+    bus_gb_s: Annotated[
+        float | None, doc("That times NCCL's factor for the operation (nccl-tests, doc/PERFORMANCE.md).")
+    ] = None
+    link_gb_s: Annotated[float | None, doc("Rate of NVLink in one direction, by the data sheet.")] = None
+    measured_gb_s: Annotated[
+        float | None,
+        doc(
+            "Bus bandwidth that a case of the workload `collective` reached with this operation on as many ranks "
+            "in the same run."
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,18 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from kernelbook.text.meaning import doc
 
 JOINED: Literal["joined"] = "joined"
 NOT_JOINED: Literal["not joined"] = "not joined"
 REFUSED: Literal["refused"] = "refused"
 #: Durations under ncu and in the trace that differ by more than this share get a note.
 APART_FROM = 0.1
-
-
-def doc(meaning: str) -> Meta:
-    """What a column means; `cases.records.doc`, which lies above this package, says the same."""
-    return Meta(description=meaning)
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Annotated
 
 from kernelbook.cases import CaseFacts, Forward, median_of_processes
+from kernelbook.text.meaning import doc
 from kernelbook.text.units import duration
 
 #: Relative difference above which two times disagree: busy and unprofiled, profiled and unprofiled.
@@ -14,26 +16,26 @@ DISAGREE_FROM = 0.1
 
 @dataclass(frozen=True)
 class Clock:
-    """Times of a case: medians over the forwards of a process, then over processes.
-
-    ``launch_delay_us``: from the start of a launch to the start of the activity that it launched. ``device_gaps_us``:
-    idle time between the first and the last activity of a forward. ``device_idle_us``: unprofiled forward time minus
-    busy time. ``profiled_forward_us``: see `profiled_forward_us`. ``overhead_share``: relative slowdown under the
-    profiler. ``text`` explains the difference between the two.
-    """
+    """Times of a case in µs: medians over the forwards of a process, then over processes."""
 
     run: str
     case: str
-    cpu_time_us: float | None
-    launch_delay_us: float | None
-    device_busy_us: float | None
-    device_gaps_us: float | None
-    device_idle_us: float | None
-    forward_time_us: float | None
-    profiled_forward_us: float | None
-    overhead_share: float | None
-    bound: str
-    text: str
+    cpu_time_us: Annotated[float | None, doc("Length of the forward's range on the CPU, profiled.")]
+    launch_delay_us: Annotated[float | None, doc("From the start of a launch to the start of what it launched.")]
+    device_busy_us: Annotated[float | None, doc("Time in which at least one activity ran.")]
+    device_gaps_us: Annotated[float | None, doc("Idle time between the first and the last activity of a forward.")]
+    device_idle_us: Annotated[float | None, doc("Unprofiled forward time less busy time.")]
+    forward_time_us: Annotated[float | None, doc("Unprofiled forward time.")]
+    profiled_forward_us: Annotated[
+        float | None,
+        doc(
+            "On a GPU from the end of one forward's activities to the end of the next one's; on a CPU the length "
+            "of the range."
+        ),
+    ]
+    overhead_share: Annotated[float | None, doc("How much longer that is than unprofiled.")]
+    bound: Annotated[str, doc("launches, gpu, unclear or unknown.")]
+    text: Annotated[str, doc("How the two agree.")]
 
 
 def bound_of(facts: CaseFacts) -> tuple[str, str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import pyarrow as pa
 
 from kernelbook.cases import CaseFacts, Process
 from kernelbook.cases.records import schema_of, table_of
+from kernelbook.text.meaning import doc
 
 #: Order of the inputs in a text; others follow by name.
 ORDER = ("batch", "heads", "seq", "head_dim")
@@ -17,18 +19,15 @@ Inputs = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Answer:
-    """Whether one backend of one run accepts inputs; ``inputs`` and ``cases`` list all with the same answer.
-
-    ``reason``: torch's message; None if there is none.
-    """
+    """Whether one backend of one run accepts inputs; ``inputs`` and ``cases`` list all with the same answer."""
 
     run: str
-    workload: str | None
-    backend: str
-    usable: bool
-    reason: str | None = None
-    inputs: str = ""
-    cases: tuple[str, ...] = ()
+    workload: Annotated[str | None, doc("The workload of the cases.")]
+    backend: Annotated[str, doc("math, efficient, flash or cudnn.")]
+    usable: Annotated[bool, doc("Whether it takes these inputs.")]
+    reason: Annotated[str | None, doc("What torch says against it.")] = None
+    inputs: Annotated[str, doc("The inputs, in words.")] = ""
+    cases: Annotated[tuple[str, ...], doc("The cases that have these inputs.")] = ()
 
 
 SCHEMA = schema_of(Answer)

@@ -9,30 +9,37 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from kernelbook.cases import CaseFacts
 from kernelbook.judge.cost_model import KernelCost
 from kernelbook.judge.cost_model.roof import L2, MEMORY
 from kernelbook.judge.time_line import EARLIER, IDLE_KINDS, PROFILER, UNEXPLAINED, WORK, Stretch, TimeLine, Wait
+from kernelbook.text.meaning import doc
 
 UNPROFILED, TRACE = "unprofiled forward", "trace"
 
 
 @dataclass(frozen=True)
 class Cause:
-    """One part of a forward's time.
+    """One part of a forward's time. ``positions``: the device activities."""
 
-    kind: one of DEVICE_KINDS or IDLE_KINDS. name: the kernel, CPU event or call. op: the innermost op around it, None
-    where there is none. count: activities, or stretches of idle time. least_us: what the work must take at the
-    ceilings, None where its traffic is unknown. positions: the device activities.
-    """
-
-    kind: str
-    name: str
-    op: str | None
-    time_us: float
-    count: int
-    least_us: float | None = None
+    kind: Annotated[
+        str,
+        doc(
+            "Device busy: compute or memory (the ceiling that bounds the kernel), device work (neither is known),"
+            " copy, collective. Device idle: synchronization, allocation, blocking copy, kernel loading, "
+            "torch.compile, data loading, optimizer, launch, CUDA API, op on the CPU, Python, launch latency (the"
+            " launch has returned, the device starts it), earlier forwards, unexplained."
+        ),
+    ]
+    name: Annotated[str, doc("The kernel, or what the CPU runs meanwhile.")]
+    op: Annotated[str | None, doc("The innermost op around it.")]
+    time_us: Annotated[float, doc("Its time in one forward.")]
+    count: Annotated[int, doc("Activities, or stretches of idle time.")]
+    least_us: Annotated[
+        float | None, doc("Least time that the ceilings allow for this work; empty where its traffic is unknown.")
+    ] = None
     positions: tuple[int, ...] = ()
 
     @property

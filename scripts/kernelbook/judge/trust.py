@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import pyarrow as pa
 
@@ -17,6 +17,7 @@ from kernelbook.cases.process import IDLE
 from kernelbook.cases.records import schema_of, table_of
 from kernelbook.judge.clock import Clock, bounds_by_process
 from kernelbook.judge.measured import trust_columns
+from kernelbook.text.meaning import doc
 from kernelbook.text.units import quantile
 
 Key = tuple[str, str]
@@ -30,55 +31,94 @@ CPU_WITHIN = 0.2
 class Trust:
     """Reliability of one case of one run.
 
-    ``processes``: those that ended well on the same kind of machine as the case; ``gpus``: the GPUs that they ran on. A
-    spread is the largest of their medians over the smallest, minus 1. ``busy_ratio``: unprofiled forward time over
-    device busy time. ``bound``: see `clock.bound_of`; ``bound_processes``: in how many processes it holds.
-    ``overhead_share``: relative slowdown of a forward under the profiler. ``falling_processes``: how many of the
-    ``checked_processes`` had first timed forwards slower than later ones; ``rising_processes``: the reverse.
-    ``restless``: see `cases.is_restless`. Clocks are the lowest of all processes. First calls are medians over the
-    processes with the same state of the compile cache; in the state unknown the cache was not empty, but hits were not
-    counted. Lists are
-    empty if a list was recorded and is empty, None if none was recorded. ``counted_kernels`` to ``limiters_agree``: see
-    `measured.trust_columns`.
+    A spread is over the medians of its processes. ``bound``: see `clock.bound_of`. ``restless``: see
+    `cases.is_restless`. First calls are medians over the processes with the same state of the compile cache.
     """
 
     run: str
     case: str
-    processes: int = 0
-    failed_processes: int = 0
-    elsewhere_processes: int = 0
-    retried_processes: int | None = None
-    gpus: tuple[str, ...] | None = None
-    device_spread: float | None = None
-    forward_spread: float | None = None
-    cpu_spread: float | None = None
-    forward_time_us: float | None = None
-    device_busy_us: float | None = None
-    busy_ratio: float | None = None
-    restless: bool | None = None
-    bound: str = "unknown"
-    bound_processes: int | None = None
-    overhead_share: float | None = None
-    warmup: int | None = None
-    checked_processes: int = 0
-    falling_processes: int | None = None
-    rising_processes: int | None = None
-    sm_before_mhz: float | None = None
-    sm_after_mhz: float | None = None
-    max_sm_mhz: float | None = None
-    clock_reasons: tuple[str, ...] | None = None
-    throttled_processes: int | None = None
-    other_gpu_processes: tuple[str, ...] | None = None
-    first_call_us: float | None = None
-    first_call_cold_us: float | None = None
-    first_call_shared_us: float | None = None
-    first_call_unknown_us: float | None = None
-    flush_l2: bool | None = None
-    forward_timer: str | None = None
-    counted_kernels: int | None = None
-    bytes_ratio: float | None = None
-    limiters_compared: int | None = None
-    limiters_agree: int | None = None
+    processes: Annotated[int, doc("Processes that ended well on one machine; the figures come from these.")] = 0
+    failed_processes: Annotated[int, doc("Processes that did not end well.")] = 0
+    elsewhere_processes: Annotated[int, doc("Processes that ended well on another machine than the first one.")] = 0
+    retried_processes: Annotated[int | None, doc("Processes that took more than one attempt.")] = None
+    gpus: Annotated[
+        tuple[str, ...] | None,
+        doc("Which GPUs of one kind the processes ran on, `gpu_id` of the cases; null where unknown."),
+    ] = None
+    device_spread: Annotated[
+        float | None, doc("Largest over smallest median device time of the processes, less one.")
+    ] = None
+    forward_spread: Annotated[float | None, doc("The same of unprofiled forward times.")] = None
+    cpu_spread: Annotated[float | None, doc("The same of CPU times, which are profiled.")] = None
+    forward_time_us: Annotated[float | None, doc("Unprofiled forward time.")] = None
+    device_busy_us: Annotated[float | None, doc("Time of a forward in which at least one activity ran, profiled.")] = (
+        None
+    )
+    busy_ratio: Annotated[float | None, doc("Unprofiled forward time over device busy time.")] = None
+    restless: Annotated[
+        bool | None,
+        doc(
+            "Whether the 95th percentile of all unprofiled forward times is above 5 times the 5th, as where other"
+            " work takes turns with them."
+        ),
+    ] = None
+    bound: Annotated[str, doc("What bounds a forward, as in the table clock. gpu, launches, unclear or unknown.")] = (
+        "unknown"
+    )
+    bound_processes: Annotated[
+        int | None,
+        doc("In how many of the processes that is so by their own medians; empty where it is known of none."),
+    ] = None
+    overhead_share: Annotated[float | None, doc("How much longer a forward takes under the profiler.")] = None
+    warmup: Annotated[int | None, doc("Calls made before anything was measured; 0 for a cold case.")] = None
+    checked_processes: Annotated[
+        int, doc("Processes whose warm-up could be checked, with 20 timed forwards or more.")
+    ] = 0
+    falling_processes: Annotated[
+        int | None, doc("Those whose first timed forwards took more than 1.1 times as long as the later ones.")
+    ] = None
+    rising_processes: Annotated[
+        int | None, doc("Those whose later timed forwards took more than 1.1 times as long as the first ones.")
+    ] = None
+    sm_before_mhz: Annotated[
+        float | None, doc("Clock of the multiprocessors before the timing, the lowest of all processes.")
+    ] = None
+    sm_after_mhz: Annotated[float | None, doc("The same after it.")] = None
+    max_sm_mhz: Annotated[float | None, doc("The highest clock that the GPU has.")] = None
+    clock_reasons: Annotated[tuple[str, ...] | None, doc("What held the clocks down, as nvidia-smi names it.")] = None
+    throttled_processes: Annotated[
+        int | None,
+        doc(
+            "Processes in which one of these was a limit of power or heat, not a clock that someone set, or whose"
+            " clock lay below 80 % of the highest while no reason was given."
+        ),
+    ] = None
+    other_gpu_processes: Annotated[tuple[str, ...] | None, doc("Names of other processes on the GPU.")] = None
+    first_call_us: Annotated[float | None, doc("First call without a compile cache, eager.")] = None
+    first_call_cold_us: Annotated[
+        float | None, doc("First call that found the compile cache empty; never compared with the next.")
+    ] = None
+    first_call_shared_us: Annotated[float | None, doc("First call that found its own kernels in it.")] = None
+    first_call_unknown_us: Annotated[
+        float | None,
+        doc("First call that found something in it, of which nobody knows whether it were its own kernels."),
+    ] = None
+    flush_l2: Annotated[bool | None, doc("Whether the GPU's L2 cache was emptied before each timed forward.")] = None
+    forward_timer: Annotated[str | None, doc("What timed the unprofiled forwards, cuda_events or wall.")] = None
+    counted_kernels: Annotated[
+        int | None, doc("Kernels of the forward whose counters were joined; null where none were asked for.")
+    ] = None
+    bytes_ratio: Annotated[
+        float | None,
+        doc(
+            "Median over its kernels of 5 µs or more of modelled bytes over the DRAM bytes that Nsight Compute "
+            "measured."
+        ),
+    ] = None
+    limiters_compared: Annotated[
+        int | None, doc("Kernels whose modelled roof and measured limiter are both compute or memory.")
+    ] = None
+    limiters_agree: Annotated[int | None, doc("In how many of these they are the same.")] = None
 
 
 SCHEMA = schema_of(Trust)

@@ -13,18 +13,39 @@ import yaml
 
 from kernelbook.cases import Process
 from kernelbook.cases.records import meanings
+from kernelbook.collectives.model import Collective, RankForward
 from kernelbook.config.loading import load_config
 from kernelbook.counters import KernelCounters
 from kernelbook.edition.collect import collect
 from kernelbook.extraction.process_tables import Origin, tables_of, write_tables
+from kernelbook.judge.clock import Clock
+from kernelbook.judge.cost_model import Ceiling, ForwardCost, GemmCost, KernelCost
+from kernelbook.judge.expectations import Judgement
+from kernelbook.judge.findings import Finding
+from kernelbook.judge.sdpa_backends import Answer
+from kernelbook.judge.time_split import Cause
+from kernelbook.judge.trust import Trust
 from kernelbook.plan.plan_texts import plan_json
 from kernelbook.plan.planning import make_plan
 from kernelbook.reference.markdown import table
 
 RUNS = ("h200", "two-h200", "a100-series")
 CASES = ("mlp-eager", "mlp-compile", "attention-inplace-eager", "sdpa-math-eager", "ceiling-*", "ddp-step")
-#: Tables whose columns are the fields of a dataclass that says what they mean.
-ROWS = {"cases": Process, "counters": KernelCounters}
+#: Tables whose columns are fields of these dataclasses, which say what they mean.
+ROWS: Mapping[str, tuple[type, ...]] = {
+    "cases": (Process,),
+    "ranks": (RankForward,),
+    "collectives": (Collective,),
+    "expectations": (Judgement,),
+    "findings": (Finding,),
+    "costs": (ForwardCost, KernelCost, GemmCost),
+    "ceilings": (Ceiling,),
+    "time_split": (Cause,),
+    "clock": (Clock,),
+    "counters": (KernelCounters,),
+    "trust": (Trust,),
+    "sdpa_backends": (Answer,),
+}
 TYPES = {"string": "text", "int64": "whole number", "double": "number", "bool": "true or false"}
 INTRO = """# Tables
 
@@ -64,8 +85,9 @@ def tables_page(home: Path) -> str:
 def described() -> Mapping[str, Any]:
     """What is written about each table and column: in columns.yaml, and at the fields of the dataclasses in `ROWS`."""
     texts: Mapping[str, Any] = yaml.safe_load((Path(__file__).parent / "columns.yaml").read_text(encoding="utf-8"))
-    for name, kind in ROWS.items():
-        texts["tables"][name].setdefault("columns", {}).update(meanings(kind))
+    for name, kinds in ROWS.items():
+        for kind in kinds:
+            texts["tables"][name].setdefault("columns", {}).update(meanings(kind))
     return texts
 
 

@@ -4,40 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from kernelbook.cases import CaseFacts
 from kernelbook.judge.cost_model.data_sheets import DATA_SHEETS, RECORDED
 from kernelbook.judge.cost_model.gemm import compulsory_bytes, dense_flops, forward_type, gemm_costs, product_types
 from kernelbook.judge.cost_model.kernel_costs import kernel_costs
 from kernelbook.judge.cost_model.roof import COMPUTE, COMPUTE_TYPES, L2, MEMORY, Ceilings, per_second
+from kernelbook.text.meaning import doc
 
-#: Origin of a ceiling, best first.
-ORIGINS = MEASURED, OTHER_RUN, RECORDED_RUN, DATA_SHEET = ("measured", "other run", "recorded run", "data sheet")
+#: Origins of a ceiling, best first.
+MEASURED, OTHER_RUN, RECORDED_RUN, DATA_SHEET = ("measured", "other run", "recorded run", "data sheet")
 
 
 @dataclass(frozen=True)
 class Ceiling:
-    """One ceiling of a run and its origin.
-
-    ``quantity``: compute, in FLOP/s of products of ``compute_type``; memory or L2 cache, in bytes/s. ``case``: the one
-    that measured it, None if none did; ``kernel``: its product, None if it is the rate of the whole forward; ``dtype``:
-    of the inputs. ``data_sheet_per_s``: the rate in the data sheet of the device, None if it has none. ``source``: that
-    data sheet, or the run that measured the ceiling. ``origin``: one of ORIGINS. ``largest_bytes``: of the L2 cache,
-    the largest working set to which the rate applies.
-    """
+    """One ceiling of a run and its origin. ``case``: the one that measured it, None if none did."""
 
     run: str
-    quantity: str
-    per_s: float
+    quantity: Annotated[str, doc("compute, memory or L2 cache.")]
+    per_s: Annotated[float, doc("Operations or bytes per second.")]
     case: str | None
-    kernel: str | None = None
-    dtype: str | None = None
-    data_sheet_per_s: float | None = None
-    share_of_data_sheet: float | None = None
-    source: str | None = None
-    compute_type: str | None = None
-    origin: str = MEASURED
-    largest_bytes: int | None = None
+    kernel: Annotated[
+        str | None, doc("The product of the case with this rate; empty if it is the rate of the whole forward.")
+    ] = None
+    dtype: Annotated[str | None, doc("Element type of the inputs of the case.")] = None
+    data_sheet_per_s: Annotated[
+        float | None, doc("Rate in the data sheet, without sparsity; empty for an unknown device or type.")
+    ] = None
+    share_of_data_sheet: Annotated[float | None, doc("The rate over that of the data sheet.")] = None
+    source: Annotated[str | None, doc("The data sheet, or the run that measured the rate.")] = None
+    compute_type: Annotated[
+        str | None,
+        doc("Type of the products, fp64, fp32 (CUDA cores), tf32, 16-bit or fp8; empty for memory and L2 cache."),
+    ] = None
+    origin: Annotated[
+        str,
+        doc(
+            "measured in this run, other run (of this edition, on a GPU of the same name), recorded run (that "
+            "ships with the project) or data sheet."
+        ),
+    ] = MEASURED
+    largest_bytes: Annotated[
+        int | None, doc("Of the L2 cache, the largest working set to which the rate applies; else empty.")
+    ] = None
 
     @property
     def key(self) -> tuple[str, str | None]:

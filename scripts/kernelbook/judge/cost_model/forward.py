@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from kernelbook.cases import Activity, CaseFacts
 from kernelbook.judge.clock import bound_of, bounds_by_process
@@ -12,6 +13,7 @@ from kernelbook.judge.cost_model.gemm import MULTIPLIES, compulsory_bytes, forwa
 from kernelbook.judge.cost_model.kernel_costs import KernelCost, kernel_costs
 from kernelbook.judge.cost_model.roof import L2, LEAST_ROOF_US, MOST_SHARE, Ceilings, per_second, time_at
 from kernelbook.kernel_names import UNKNOWN, same_type
+from kernelbook.text.meaning import doc
 from kernelbook.text.units import duration, error
 
 #: Ratios of error and memory closer to 1 than this count as equal.
@@ -106,51 +108,85 @@ NEAR = 0.5
 
 @dataclass(frozen=True)
 class ForwardCost:
-    """One forward against its floor.
+    """One forward against its floor. The masked half of causal attention counts in no figure of operations.
 
-    ``flops``, ``tflops``, ``intensity`` and ``share_of_compute`` exclude the masked half of causal attention.
-    ``compulsory_bytes``: inputs, weights and output once each; ``compulsory_gb_per_s``: those per second.
-    ``traffic_bytes``: bytes that its kernels moved, see KernelCost; None unless known for every kernel;
-    ``times_compulsory``: those over the compulsory bytes.
-
-    ``compute_type``: see `gemm.forward_type`. ``share_of_compute``: FLOP/s over its ceiling. ``share_of_memory``:
-    compulsory bytes per second over the memory ceiling; None above it, because bytes then came from the L2 cache.
-    ``floor_us``: the larger of FLOPs over the compute ceiling and compulsory bytes over the memory ceiling, or over
-    that of the L2 cache if bytes came from there; without an L2 ceiling the former alone; None below LEAST_ROOF_US.
-
-    ``limiter``: overhead if the device waits for the CPU; compute or memory if the device time is within twice the
-    floor. Above that, two factors lead from the floor to the device time: from the floor to the least time for the
-    traffic and FLOPs of its kernels, and from there to the device time. The larger one is the limiter: excess traffic
-    or work, or kernel efficiency. latency if the floor is below LEAST_ROOF_US, otherwise unknown.
-    ``limiter_processes``: number of the ``processes`` that agree on whether the limiter is overhead.
-
-    ``trade_off``: see `trade_off`; set by the caller that has the peers.
-
-    ``measured_bytes``: DRAM bytes of all its kernels by Nsight Compute, None unless all were joined;
-    ``measured_intensity``: ``flops`` over those.
+    ``compute_type``: see `gemm.forward_type`. ``trade_off``: see the function; set by the caller that has the peers.
+    ``floor_us``: where bytes came from the L2 cache, its ceiling takes the place of the memory ceiling.
     """
 
     run: str
     case: str
-    flops: int | None
-    compulsory_bytes: int | None
-    traffic_bytes: int | None
-    times_compulsory: float | None
-    intensity: float | None
-    tflops: float | None
-    compulsory_gb_per_s: float | None
-    share_of_compute: float | None
-    share_of_memory: float | None
-    limiter: str
-    limiter_processes: int | None
-    processes: int | None
-    floor_us: float | None
-    times_floor: float | None
-    times_floor_wall: float | None
-    compute_type: str | None = None
-    trade_off: str | None = None
-    measured_bytes: float | None = None
-    measured_intensity: float | None = None
+    flops: Annotated[
+        int | None,
+        doc(
+            "Floating-point operations; of a forward of causal attention the masked half is left out, of its "
+            "products it is counted, since they compute it."
+        ),
+    ]
+    compulsory_bytes: Annotated[int | None, doc("Of a forward, inputs, weights and output, once each.")]
+    traffic_bytes: Annotated[
+        int | None, doc("Of a forward, the bytes of all its kernels; empty unless known of every one.")
+    ]
+    times_compulsory: Annotated[float | None, doc("Those over the compulsory bytes.")]
+    intensity: Annotated[float | None, doc("Operations a byte, of a forward a compulsory one.")]
+    tflops: Annotated[float | None, doc("Achieved, 10^12 operations a second.")]
+    compulsory_gb_per_s: Annotated[float | None, doc("Of a forward, 10^9 compulsory bytes a second.")]
+    share_of_compute: Annotated[
+        float | None,
+        doc(
+            "Operations per second over the compute ceiling of the type; empty above 1.05, where the ceiling "
+            "cannot apply."
+        ),
+    ]
+    share_of_memory: Annotated[
+        float | None,
+        doc(
+            "Bytes a second over the memory ceiling, which is that of ceiling-copy. Of a forward the compulsory "
+            "ones, empty above the ceiling, where they came from the L2 cache; of a kernel its own, empty above "
+            "1.05 for the same reason, and where they would take less than 1 µs."
+        ),
+    ]
+    limiter: Annotated[
+        str,
+        doc(
+            "overhead (the device waits for the CPU), compute or memory (within twice the floor), excess traffic "
+            "or work, or kernel efficiency (farther away; the larger of two factors, from the floor to the least "
+            "time for what the kernels themselves move and compute, and from there to the device time), latency "
+            "(the floor is below 1 µs, about what a kernel takes to start and end) or unknown."
+        ),
+    ]
+    limiter_processes: Annotated[
+        int | None, doc("In how many of these processes it is overhead, or something else, as in the case.")
+    ]
+    processes: Annotated[int | None, doc("Processes of which that can be told by their own medians.")]
+    floor_us: Annotated[
+        float | None,
+        doc(
+            "Least time that the ceilings allow for the operations and the compulsory bytes; above the memory "
+            "ceiling that of the operations alone; empty below 1 µs, about what a kernel takes to start and end."
+        ),
+    ]
+    times_floor: Annotated[float | None, doc("Device time over the floor.")]
+    times_floor_wall: Annotated[float | None, doc("Unprofiled forward time over the floor.")]
+    compute_type: Annotated[
+        str | None,
+        doc(
+            "Type whose ceiling applies, of a product or kernel by its name and operands, of a forward the faster "
+            "of the type of its inputs and the type of its products; fp64, fp32 (CUDA cores), tf32, 16-bit or "
+            "fp8."
+        ),
+    ] = None
+    trade_off: Annotated[str | None, doc("What the case buys or pays against the fastest of its peers.")] = None
+    measured_bytes: Annotated[
+        float | None,
+        doc(
+            "Of a forward, the DRAM bytes of all its kernels and the sizes of its memsets; empty unless all were "
+            "measured, or with a memcpy."
+        ),
+    ] = None
+    measured_intensity: Annotated[float | None, doc("Operations a measured DRAM byte, of a kernel or a forward.")] = (
+        None
+    )
 
     @property
     def limited_by(self) -> str:

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 from kernelbook.cases import Activity, CaseFacts, label
 from kernelbook.judge.cost_model.roof import COMPUTE_TYPES, Ceilings, compute_type, per_second, roof_of
 from kernelbook.judge.cost_model.shapes import Launched, launched
 from kernelbook.judge.cost_model.traffic import FACTORS, sizes, traffic_of
 from kernelbook.judge.occupancy import waves_of
+from kernelbook.text.meaning import doc
 
 #: Families of kernels that multiply matrices.
 MULTIPLIES = ("GEMM", "attention")
@@ -23,22 +25,17 @@ COLUMN_MAJOR = {"cuBLAS", "CUTLASS"}
 
 @dataclass(frozen=True)
 class GemmCost:
-    """One product of a forward, (batch x) m x k times k x n, and its achieved rates.
-
-    ``bytes``, ``share_of_roof`` and ``roof``: as in KernelCost. ``tiles``: number of tiles of the output. ``blocks``:
-    thread blocks of the grid; ``waves``: blocks over the blocks that the device holds at once. ``tiles_per_block``:
-    above 1 for a persistent kernel, whose blocks compute several tiles.
-    """
+    """One product of a forward, (batch x) m x k times k x n, and its achieved rates. Other fields: as in KernelCost."""
 
     run: str
     case: str
     position: int
-    kernel: str
+    kernel: Annotated[str, doc("Of a product, the kernel's whole name.")]
     label: str
-    m: int
-    n: int
-    k: int
-    batch: int
+    m: Annotated[int, doc("Rows of the product.")]
+    n: Annotated[int, doc("Columns of the product.")]
+    k: Annotated[int, doc("Length of the sums.")]
+    batch: Annotated[int, doc("Products of this size.")]
     flops: int
     bytes: int
     time_us: float
@@ -47,11 +44,15 @@ class GemmCost:
     compute_type: str | None
     share_of_roof: float | None
     roof: str | None
-    tile: str | None
-    tiles: int | None
-    blocks: int | None
-    waves: float | None
-    tiles_per_block: float | None
+    tile: Annotated[str | None, doc("Tile of the kernel, by its name.")]
+    tiles: Annotated[int | None, doc("Blocks of the output that the tile makes.")]
+    blocks: Annotated[int | None, doc("Thread blocks of the grid.")]
+    waves: Annotated[
+        float | None, doc("Those over what the device holds at once by registers, shared memory and block size.")
+    ]
+    tiles_per_block: Annotated[
+        float | None, doc("Above 1 where the kernel is persistent, each block computing tile after tile.")
+    ]
 
     def unaligned(self, sides: str, elements: int) -> dict[str, int]:
         """Those of the sides (``mnk``) that are no multiple of so many elements, with their sizes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
 from kernelbook.cases import Activity, CaseFacts
 from kernelbook.judge.cost_model.fused import fused_traffic
@@ -11,35 +12,47 @@ from kernelbook.judge.cost_model.gemm import compulsory_bytes, useful_flops
 from kernelbook.judge.cost_model.roof import Ceilings, compute_type, per_second, roof_of, share_of, time_at
 from kernelbook.judge.cost_model.shapes import Launched, launched
 from kernelbook.judge.cost_model.traffic import Traffic, traffic_of
+from kernelbook.text.meaning import doc
 
 
 @dataclass(frozen=True)
 class KernelCost:
-    """One kernel or memcpy of the representative forward whose traffic is known from recorded shapes.
+    """One kernel or memcpy of the representative forward whose traffic is known from recorded shapes."""
 
-    ``time_us``: the median over all forwards. ``bytes``: whole tensors, each input read once, each output written
-    once; of a memcpy read and written. ``share_of_memory``: bytes a second over the memory ceiling. ``share_of_roof``:
-    what it achieved over the lesser of the compute ceiling and intensity x the ceiling of its traffic: that of memory,
-    or of the L2 cache for bytes that fit there and moved faster than memory can. Both are None above 1.05, and where
-    the roof is below what any kernel takes; share_of_roof also for a product in a type without a compute ceiling.
-    ``roof``: one of `roof.SIDES`, the lowest one. ``least_us``: the time at that ceiling. ``dram_bytes``: what Nsight
-    Compute measured of the kernel; ``measured_intensity``: FLOPs over those.
-    """
-
-    position: int
-    label: str
-    op: str | None
-    time_us: float
-    bytes: int
-    gb_per_s: float | None
+    position: Annotated[int, doc("The kernel's place in the forward.")]
+    label: Annotated[str, doc("The kernel's name, short.")]
+    op: Annotated[str | None, doc("The op that launched it.")]
+    time_us: Annotated[float, doc("Its time, the median over all forwards.")]
+    bytes: Annotated[
+        int,
+        doc(
+            "Whole tensors, each input read once and each output written once, in the types recorded; of a memcpy"
+            " read and written."
+        ),
+    ]
+    gb_per_s: Annotated[float | None, doc("Achieved, 10^9 of these a second.")]
     share_of_memory: float | None
     flops: int | None
     tflops: float | None
     compute_type: str | None
-    share_of_roof: float | None
-    roof: str | None
-    least_us: float | None
-    dram_bytes: float | None = None
+    share_of_roof: Annotated[
+        float | None,
+        doc(
+            "Achieved over the lesser of the compute ceiling and intensity times memory ceiling; 1 up to 5 % "
+            "above it; empty as share_of_memory, and without a ceiling for the compute type."
+        ),
+    ]
+    roof: Annotated[
+        str | None,
+        doc(
+            "The side of the roof that is lowest, compute, memory or L2 cache (for bytes that fit there and moved"
+            " faster than memory can)."
+        ),
+    ]
+    least_us: Annotated[float | None, doc("Least time that the ceilings allow for its operations and bytes.")]
+    dram_bytes: Annotated[
+        float | None, doc("Of a kernel, the DRAM bytes that Nsight Compute measured, read and written.")
+    ] = None
     measured_intensity: float | None = None
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 from kernelbook.cases import CaseFacts
 from kernelbook.config.spans import as_span, is_ends
 from kernelbook.judge.cost_model import Ceilings
+from kernelbook.text.meaning import doc
 from kernelbook.text.suggestions import near_miss
 
 CONFIRMED, BROKEN, NOT_APPLICABLE = "confirmed", "broken", "not applicable"
@@ -23,15 +24,15 @@ DEVICE_KEYS = ("cuda", "cpu", *(f"sm{capability}" for capability in CAPABILITIES
 
 @dataclass(frozen=True)
 class Judgement:
-    """One word of a guess, judged in one case of one run. ``evidence``: the facts behind the verdict."""
+    """One word of a guess, judged in one case of one run."""
 
     run: str
     case: str
-    word: str
-    expected: str
-    observed: str
-    verdict: str
-    evidence: str = ""
+    word: Annotated[str, doc("The word under `expect:`.")]
+    expected: Annotated[str, doc("What was guessed.")]
+    observed: Annotated[str, doc("What was seen; where it could not be judged, why not in a few words.")]
+    verdict: Annotated[str, doc("confirmed, broken or not applicable.")]
+    evidence: Annotated[str, doc("What the verdict rests on.")] = ""
 
     @property
     def broken(self) -> bool:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Annotated
 
 from kernelbook.cases import Activity, Call, CaseFacts
 from kernelbook.cases.comparability import refusal
 from kernelbook.judge.cost_model import Ceilings, ceilings_of, kernel_costs
 from kernelbook.judge.inductor_code import source_ops
 from kernelbook.judge.time_split import TimeSplit, time_split
+from kernelbook.text.meaning import doc
 from kernelbook.text.units import duration
 
 SEVERITIES = ("high", "medium", "low", "info")
@@ -27,31 +29,39 @@ FindingKey = tuple[str, str, str, str]
 class Finding:
     """A problem or fact found by a rule in one case, or in several cases of one run.
 
-    ``time_us``: its cost per forward, None if unknown. ``of``: which time that is: device, "CPU, profiled" or forward;
-    None without ``time_us``. ``share``: part of the forward's whole time of that kind. ``text``: the fact. ``remedy``:
-    what to do. ``positions``: the device activities of the representative forward concerned. ``kind``: recoverable (the
-    remedy could save that time), spent (that time went there) or note (no time). ``time_low_us``, ``time_high_us``:
-    range over the processes, if the time is known for each. ``cases``: all cases concerned, if there are several.
-
+    ``of``: None without ``time_us``. ``positions``: the device activities of the representative forward concerned.
     ``theme``: findings of one rule and theme are merged by `together`; None for a finding that is never merged.
     ``subject``: short text used when findings are merged. ``run`` and ``case`` are set by `find`.
     """
 
     run: str = field(default="", kw_only=True)
     case: str = field(default="", kw_only=True)
-    rule: str
-    severity: str
-    time_us: float | None
-    share: float | None
-    evidence: str
-    remedy: str
-    text: str
+    rule: Annotated[str, doc("Which rule found it.")]
+    severity: Annotated[str, doc("high, medium, low or info.")]
+    time_us: Annotated[float | None, doc("What it costs a forward; empty where that cannot be said.")]
+    share: Annotated[float | None, doc("Of the forward's whole time of that kind.")]
+    evidence: Annotated[str, doc("What it rests on.")]
+    remedy: Annotated[str, doc("What to do about it.")]
+    text: Annotated[str, doc("The finding in a sentence.")]
     positions: tuple[int, ...] = ()
-    of: str | None = None
-    kind: str = NOTE
-    time_low_us: float | None = None
-    time_high_us: float | None = None
-    cases: tuple[str, ...] = ()
+    of: Annotated[
+        str | None,
+        doc('Which time that is. device, "CPU, profiled" (which the profiler lengthens) or forward (unprofiled).'),
+    ] = None
+    kind: Annotated[
+        str,
+        doc("recoverable (the remedy could save that time), spent (time went there) or note (no claim about time)."),
+    ] = NOTE
+    time_low_us: Annotated[
+        float | None, doc("The least of the case's processes; empty where the time was not taken of each.")
+    ] = None
+    time_high_us: Annotated[float | None, doc("The most of the case's processes.")] = None
+    cases: Annotated[
+        tuple[str, ...],
+        doc(
+            "All cases it was found in, where they are several; `case` is then the dearest of them. Empty for one case."
+        ),
+    ] = ()
     theme: str | None = None
     subject: str = ""
 
