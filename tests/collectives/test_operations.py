@@ -118,3 +118,48 @@ def test_sends_are_matched_with_their_receives(tmp_path):
     receive = next(row for row in rows if row.rank == 1 and row.operation == "recv")
     # it takes 60, the send of rank 0 takes 20 from 130 on: 40 of the 60 are the wait
     assert (receive.duration_us, receive.last_rank, receive.wait_us, receive.transfer_us) == (60, 0, 40, 20)
+
+
+def two_groups(swapped, groups=("tp", "dp")):
+    """Two steps with an all-reduce of each group, on a stream a group, launched 5 µs apart; swapped: the second first.
+
+    By hand, in a step that begins at 0: what is launched first starts at 100, what is launched second at 200, and
+    neither ends before both ranks have entered it.
+    """
+    events = []
+    for step in range(2):
+        base = 1000 * (step + 1)
+        for number, group in enumerate(groups):
+            second = (number == 1) != swapped
+            args = message("allreduce", 2**19, (0, 1), group=group)
+            start = base + (200 if second else 100)
+            events += collective(
+                base + 5 * second, start, base + 260 - start, 10 * step + number, args, stream=20 + number
+            )
+    return events
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_groups_whose_collectives_are_launched_in_opposite_order_are_reported(tmp_path, swapped):
+    files = {rank: write_rank(tmp_path, rank, two_groups(swapped and rank == 1), 2) for rank in (0, 1)}
+    report = read(files)
+    texts = [remark.text for remark in report.remarks if remark.rule == "collective-order"]
+    expected = (
+        "rank 1 launches collectives of two groups in another order than rank 0: all_reduce 1 of group dp (ranks 0, 1) "
+        "before all_reduce 1 of group tp (ranks 0, 1)."
+    )
+    assert texts == ([expected] if swapped else [])
+    assert report.job.refused is None
+
+
+def test_the_order_of_groups_that_share_one_rank_alone_is_free(tmp_path):
+    """Rank 1 is in both pairs; nobody else is, so that nobody can have them in another order."""
+    files = {}
+    for rank in range(3):
+        events = []
+        for number, pair in enumerate([(0, 1), (1, 2)]):
+            if rank in pair:
+                args = message("allreduce", 1024, pair, group=f"pair {number}")
+                events += collective(1 + number, 100 + 100 * number, 50, 1 + number, args, stream=20 + number)
+        files[rank] = write_rank(tmp_path, rank, events, 3)
+    assert [remark for remark in read(files).remarks if remark.rule == "collective-order"] == []

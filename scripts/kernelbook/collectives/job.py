@@ -10,7 +10,7 @@ from typing import Any
 from kernelbook.collectives.causes import Straggler, find_straggler
 from kernelbook.collectives.clocks import MOST_APART, Clocks, align
 from kernelbook.collectives.links import link_rate
-from kernelbook.collectives.matching import Disorder, Matched, label, match
+from kernelbook.collectives.matching import Disorder, GroupDisorder, Matched, label, match
 from kernelbook.collectives.model import Collective, Event, RankForward, RankTrace
 from kernelbook.collectives.names import JOINT, SEND_RECV, bus_factor
 from kernelbook.text.units import duration, plural
@@ -26,7 +26,8 @@ class JobReading:
     ranks: numbers of the ranks that are here. world_size: how many the job has.
     clock_error_us: how far apart ranks still leave one collective, for 95 % of them; None if the clocks are not
     aligned. refused: why figures across ranks are missing; None if they are there.
-    disorders: collectives that a rank runs in another order than the first rank.
+    disorders: collectives that a rank runs in another order than the first rank; group_disorders: collectives of two
+    groups that a rank launches in another order.
     """
 
     ranks: tuple[int, ...]
@@ -37,6 +38,7 @@ class JobReading:
     refused: str | None
     straggler: Straggler | None
     disorders: tuple[Disorder, ...]
+    group_disorders: tuple[GroupDisorder, ...]
     warnings: tuple[TraceWarning, ...]
 
     @property
@@ -72,6 +74,7 @@ def read_job(traces: Sequence[RankTrace]) -> JobReading:
         refused=refused,
         straggler=None if refused else find_straggler(ranks, rows, error),
         disorders=matching.disorders,
+        group_disorders=matching.group_disorders,
         warnings=tuple(_warnings(ranks, rows, numbers, size, clocks, refused)),
     )
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations, pairwise
 from statistics import median
 
 from kernelbook.collectives.model import Event, RankTrace
@@ -37,9 +38,23 @@ class Disorder:
 
 
 @dataclass(frozen=True)
+class GroupDisorder:
+    """Two collectives of different groups that two ranks launch in opposite order.
+
+    `earlier` comes before `later` on `rank`, and after it on `other`; both are numbers of ranks.
+    """
+
+    rank: int
+    other: int
+    earlier: Matched
+    later: Matched
+
+
+@dataclass(frozen=True)
 class Matching:
     collectives: tuple[Matched, ...]
     disorders: tuple[Disorder, ...]
+    group_disorders: tuple[GroupDisorder, ...]
 
 
 @dataclass(frozen=True, order=True)
@@ -73,7 +88,44 @@ def match(ranks: Sequence[RankTrace]) -> Matching:
                 operation = _word(ranks[place].events[position])
                 collectives.append(Matched(group, sequence[group], operation, members))
                 sequence[group] += 1
-    return Matching(tuple(collectives), tuple(disorders))
+    return Matching(tuple(collectives), tuple(disorders), tuple(_group_disorders(ranks, collectives)))
+
+
+def _group_disorders(ranks: Sequence[RankTrace], collectives: Sequence[Matched]) -> Iterator[GroupDisorder]:
+    """For each two groups and each rank, the first two collectives launched in another order than the first rank does.
+
+    The order is that of the launches on the CPU, since groups have streams of their own. A send and a receive that
+    torch batches are one call, in which their order is free, so they do not count.
+    """
+    by_group: dict[str, list[Matched]] = {}
+    for each in collectives:
+        if each.operation not in POINT_TO_POINT:
+            by_group.setdefault(each.group, []).append(each)
+    for first, second in combinations(by_group.values(), 2):
+        shared = {place for each in first for place in each.members} & {
+            place for each in second for place in each.members
+        }
+        places = sorted(shared)
+        for place in places[1:]:
+            if (pair := _opposite(ranks, [*first, *second], places[0], place)) is not None:
+                yield GroupDisorder(ranks[place].rank, ranks[places[0]].rank, *pair)
+
+
+def _opposite(
+    ranks: Sequence[RankTrace], collectives: Sequence[Matched], reference: int, place: int
+) -> tuple[Matched, Matched] | None:
+    """(earlier, later) on the rank at `place`, of the first two that the reference launches the other way round."""
+    launches: list[tuple[int, int, Matched]] = []
+    for each in collectives:
+        if reference in each.members and place in each.members:
+            own, other = (ranks[at].events[each.members[at]].launch for at in (reference, place))
+            if own is not None and other is not None:
+                launches.append((own, other, each))
+    launches.sort(key=lambda launch: launch[:2])
+    for (_, before, one), (_, after, two) in pairwise(launches):
+        if after < before and one.group != two.group:
+            return two, one
+    return None
 
 
 def _key(event: Event) -> _Key:

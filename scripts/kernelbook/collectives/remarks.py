@@ -217,6 +217,21 @@ def _wrong_order(job: JobReading) -> Iterator[Remark]:
         )
         remedy = "Call collectives of a group in the same order on all ranks; another order hangs or mixes up data."
         yield Remark("collective-order", text, remedy, each.rank)
+    for pair in job.group_disorders[:1]:
+        earlier, later = (
+            f"{each.operation} {each.sequence + 1} of group {each.group}" for each in (pair.earlier, pair.later)
+        )
+        ranks = len({each.rank for each in job.group_disorders})
+        more = f" ({ranks} ranks differ from rank {pair.other})" if ranks > 1 else ""
+        text = (
+            f"rank {pair.rank} launches collectives of two groups in another order than rank {pair.other}{more}: "
+            f"{earlier} before {later}."
+        )
+        remedy = (
+            "Launch the collectives of all groups in one order on every rank: in another order, each of two ranks can "
+            "wait for the other for ever."
+        )
+        yield Remark("collective-order", text, remedy, pair.rank)
 
 
 def _described(operation: str, size: int | None) -> str:

@@ -11,7 +11,7 @@ from kernelbook.judge.findings.rules import FORWARD, NOTE, SPENT, Finding, Scene
 
 CONDITIONS = {
     "straggler": "one rank comes last to most collectives, by more than the clocks of the ranks are apart",
-    "collective-order": "a rank runs the collectives of a group in another order than the others",
+    "collective-order": "a rank runs the collectives of a group, or launches those of two groups, in another order",
     "exposed-communication": "communication without compute beside it takes over 10 % of a forward of the slowest rank",
     "host-bound-rank": "a rank's device is idle for over 20 % of a forward, and kernels start soon after their launch",
     "unequal-work": "a rank runs kernels that others do not run, or computes for a quarter longer",
