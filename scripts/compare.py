@@ -18,9 +18,9 @@ as `kernelbook diff` does.
 Results: OUTPUT/compare.json, OUTPUT/compare.md, and the measurements in OUTPUT/A and OUTPUT/B.
 
 Examples:
-  %(prog)s old.py:block new.py:block --budget 120
-  %(prog)s .venv ../torch-2.14/.venv --cases 'mlp-*'
-  %(prog)s main . --cases my-block --fail-on slower
+  python scripts/compare.py old.py:block new.py:block --budget 120
+  python scripts/compare.py .venv ../torch-2.14/.venv --cases 'mlp-*'
+  python scripts/compare.py main . --cases my-block --fail-on slower
 
 Exit status: 0 no change was shown; 3 a change of --fail-on; 4 a case failed; 5 both; 2 A or B cannot be measured, a
 mistake in the configuration, or bad arguments.

@@ -58,8 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args, rest = parser.parse_known_args(argv)
     settings = read_settings(Path("config.yaml"))
     lock, earlier = take_lock(settings.history)
-    named = [item.partition("=")[2] for item in args.config if item.startswith("edition=")]
-    night = args.night or (named and named[-1]) or choose_night(settings, args.suffix, earlier)
+    editions = [item.partition("=")[2] for item in args.config if item.startswith("edition=")]
+    night = args.night or (editions and editions[-1]) or choose_night(settings, args.suffix, earlier)
     if not is_night(night):
         sys.exit(f"nightly: {night!r} is no name of a night: give its date, with a suffix or without")
     if settings.finished(night):

@@ -20,14 +20,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, nargs="*", metavar="RUN_JSON", help="run.json of the container runs")
     args = parser.parse_args(argv)
-    found = [json.loads(file.read_text(encoding="utf-8")) for file in args.runs]
-    if not found:
+    statuses = [json.loads(file.read_text(encoding="utf-8")) for file in args.runs]
+    if not statuses:
         print("no run of the configuration names a container")
-    for status in found:
+    for status in statuses:
         print(f"{status['run']}: {status['where']}")
         for line in _told(status):
             print(f"  {line}")
-    return int(any(status["status"] == "lost" for status in found))
+    return int(any(status["status"] == "lost" for status in statuses))
 
 
 def _told(status: Mapping[str, Any]) -> Iterator[str]:

@@ -78,7 +78,8 @@ def test_every_recorded_activity_is_as_long_as_its_raw_events_say(recorded_facts
 
 def test_the_table_has_medians_in_the_representative_forward_alone(recorded_h200: Path) -> None:
     rows = edition_tables(recorded_h200.parents[2])["activities"].to_pylist()
-    assert all((row["median_duration_us"] is not None) == row["representative"] for row in rows)
+    assert all((row["median_duration_us"] is not None) == bool(row["representative"]) for row in rows)
+    rows = [row for row in rows if row["run"] == "h200"]
     assert len({row["case"] for row in rows}) == 6
     for case in {row["case"] for row in rows}:
         mine = sorted((r for r in rows if r["case"] == case and r["representative"]), key=lambda row: row["position"])

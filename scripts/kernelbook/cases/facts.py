@@ -280,12 +280,12 @@ class CaseFacts(CaseColumns):
     @cached_property
     def usual_self_us(self) -> Mapping[tuple[str, str], float]:
         """(category, name) -> self time of one call of it: the median over forwards, and of that over processes."""
-        found: dict[tuple[str, str], list[tuple[int, float]]] = {}
+        by_op: dict[tuple[str, str], list[tuple[int, float]]] = {}
         unusual = {(forward.process, forward.index) for forward in self.forwards if forward.kind}
         for total in self.call_totals:
             if (total.process, total.index) not in unusual:
-                found.setdefault((total.category, total.name), []).append((total.process, total.self_us / total.count))
-        return {key: median_of_processes(values) or 0.0 for key, values in found.items()}
+                by_op.setdefault((total.category, total.name), []).append((total.process, total.self_us / total.count))
+        return {key: median_of_processes(values) or 0.0 for key, values in by_op.items()}
 
     def note(self, code: str) -> Note | None:
         """The warning of that code, if there was one."""

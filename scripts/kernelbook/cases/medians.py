@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 def median(values: Iterable[float | None]) -> float | None:
     """The median of those that are there; None of none."""
-    known = [value for value in values if value is not None]
-    return statistics.median(known) if known else None
+    present = [value for value in values if value is not None]
+    return statistics.median(present) if present else None
 
 
 def medians_by_process(values: Iterable[tuple[int, float | None]]) -> dict[int, float | None]:
@@ -34,8 +34,8 @@ def median_of_processes(values: Iterable[tuple[int, float | None]]) -> float | N
 
 def spread(values: Iterable[float | None]) -> float | None:
     """Largest over smallest, less one; None of fewer than two."""
-    known = [value for value in values if value]
-    return max(known) / min(known) - 1 if len(known) > 1 else None
+    positive = [value for value in values if value]
+    return max(positive) / min(positive) - 1 if len(positive) > 1 else None
 
 
 def median_durations_us(chosen: Forward, forwards: Sequence[Forward]) -> tuple[float, ...]:

@@ -142,8 +142,13 @@ def _elsewhere(good: Sequence[Process], first: Process) -> list[Note]:
     notes = []
     for process in good:
         if process.setting.machine != first.setting.machine:
-            there, here = (" with ".join(part or "unknown" for part in p.setting.machine) for p in (process, first))
-            text = f"process {process.process} ran on {there}, the first on {here}: it is in no figure of the case"
+            machine, first_machine = (
+                " with ".join(part or "unknown" for part in p.setting.machine) for p in (process, first)
+            )
+            text = (
+                f"process {process.process} ran on {machine}, the first on {first_machine}: "
+                "it is in no figure of the case"
+            )
             notes.append(Note("other_machine", 1, text))
     return notes
 

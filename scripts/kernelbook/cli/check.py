@@ -118,8 +118,8 @@ def _config_json(check: ConfigCheck) -> str:
 def _config_text(check: ConfigCheck) -> str:
     from kernelbook.text.formatting import plural, visible
 
-    found = plural(len(check.mistakes), "mistake") if check.mistakes else "no mistake"
-    lines = [f"{check.source}: {found}", *(f"  {line}" for line in (*check.mistakes, *check.plan))]
+    count = plural(len(check.mistakes), "mistake") if check.mistakes else "no mistake"
+    lines = [f"{check.source}: {count}", *(f"  {line}" for line in (*check.mistakes, *check.plan))]
     return "\n".join(map(visible, lines))
 
 

@@ -55,19 +55,19 @@ def run(args: argparse.Namespace) -> int:
     from kernelbook.trace import TraceError
 
     try:
-        found = diff(args.a, args.b, args.annotation)
+        result = diff(args.a, args.b, args.annotation)
     except (EditionError, SideError, TraceError) as error:
         print_error(str(error))
         return 2
     if args.output:
         from kernelbook.diffs.pages import write
 
-        write(found, args.output)
+        write(result, args.output)
     if args.json:
-        print(json.dumps(as_json(found), allow_nan=False))
+        print(json.dumps(as_json(result), allow_nan=False))
     else:
         from kernelbook.diffs.terminal import show
         from kernelbook.summarize.terminal import output_console
 
-        show(output_console(), found)
-    return DIFFERENT if args.exit_status and not found.equal else 0
+        show(output_console(), result)
+    return DIFFERENT if args.exit_status and not result.equal else 0

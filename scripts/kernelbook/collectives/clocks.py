@@ -44,11 +44,11 @@ def align(ranks: Sequence[RankTrace], collectives: Sequence[Matched]) -> Clocks:
             ends[place][number] = ranks[place].events[position].end
     offsets: dict[int, int] = {0: 0} if ranks else {}
     errors: list[float] = []
-    for known in _in_turn(offsets):
+    for anchor in _in_turn(offsets):
         for other in (place for place in range(len(ranks)) if place not in offsets):
-            shared = sorted(ends[known].keys() & ends[other].keys())
+            shared = sorted(ends[anchor].keys() & ends[other].keys())
             if shared:
-                apart = np.array([ends[known][n] + offsets[known] - ends[other][n] for n in shared], dtype=np.int64)
+                apart = np.array([ends[anchor][n] + offsets[anchor] - ends[other][n] for n in shared], dtype=np.int64)
                 offsets[other], left = _offset(apart, certain=bool(joint))
                 errors.append(left)
     aligned = len(offsets) == len(ranks)

@@ -63,7 +63,7 @@ def read_job(traces: Sequence[RankTrace]) -> JobReading:
         clocks = Clocks((0,) * len(ranks), None, False, clocks.overlap)
     origin = min((t.origin + o for t, o in zip(ranks, clocks.offsets, strict=True) if t.origin is not None), default=0)
     rows = _collective_rows(ranks, () if refused else matching.collectives, clocks, origin, size)
-    forwards = tuple(_forward_rows(ranks, rows, clocks, origin, known=not refused))
+    forwards = tuple(_forward_rows(ranks, rows, clocks, origin, comparable=not refused))
     error = None if clocks.error is None else clocks.error / 1000
     return JobReading(
         ranks=numbers,
@@ -107,13 +107,13 @@ def _collective_rows(
     ranks: Sequence[RankTrace], matched: Sequence[Matched], clocks: Clocks, origin: int, size: int
 ) -> list[Collective]:
     """A row for each communication kernel, by rank and start."""
-    found: dict[tuple[int, int], Collective] = {}
+    matched_rows: dict[tuple[int, int], Collective] = {}
     for each in matched:
-        found |= _matched_rows(ranks, each, clocks.offsets, origin, size)
+        matched_rows |= _matched_rows(ranks, each, clocks.offsets, origin, size)
     rows = []
     for place, rank in enumerate(ranks):
         for position, event in enumerate(rank.events):
-            row = found.get((place, position))
+            row = matched_rows.get((place, position))
             rows.append(row or _row(rank.rank, event, label(event), clocks.offsets[place] - origin))
     return rows
 
@@ -187,9 +187,9 @@ def _rates(row: Collective, transfer_us: float, people: int) -> dict[str, float 
 
 
 def _forward_rows(
-    ranks: Sequence[RankTrace], rows: Sequence[Collective], clocks: Clocks, origin: int, known: bool
+    ranks: Sequence[RankTrace], rows: Sequence[Collective], clocks: Clocks, origin: int, comparable: bool
 ) -> Iterator[RankForward]:
-    """The forwards on the clock of the job, with what their collectives waited. known: whether waits are known."""
+    """The forwards on the clock of the job, with what their collectives waited. comparable: whether waits are known."""
     waits: defaultdict[tuple[int, int | None], float] = defaultdict(float)
     for row in rows:
         for index in {None, row.index}:
@@ -199,7 +199,7 @@ def _forward_rows(
             shift = ((rank.origin or 0) + offset - origin) / 1000
             start = None if forward.start_us is None else forward.start_us + shift
             clock = (rank.file_start + offset - origin) / 1000
-            waiting = waits[rank.rank, forward.index] if known else None
+            waiting = waits[rank.rank, forward.index] if comparable else None
             yield replace(forward, start_us=start, waiting_us=waiting, clock_us=clock)
 
 

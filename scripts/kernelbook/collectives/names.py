@@ -51,9 +51,9 @@ def operation(torch_name: str | None, kernel: str) -> str:
     """The operation: by torch's name of the collective or, where that states none, by the kernel's."""
     for name in (torch_name or "", kernel):
         plain = name.lower()
-        found = next((word for pattern, word in _WORDS if pattern.search(plain)), None)
-        if found is not None:
-            return found
+        word = next((word for pattern, word in _WORDS if pattern.search(plain)), None)
+        if word is not None:
+            return word
     return OTHER
 
 

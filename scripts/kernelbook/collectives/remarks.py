@@ -93,8 +93,8 @@ def typical_forward(forwards: Sequence[RankForward], rank: int) -> RankForward |
 def slowest(forwards: Sequence[RankForward]) -> int | None:
     """The rank whose forwards take longest: by their span on the device, or else by their range on the CPU."""
     typical = {rank: typical_forward(forwards, rank) for rank in dict.fromkeys(row.rank for row in forwards)}
-    known = {rank: max(each.span_us, each.cpu_time_us or 0.0) for rank, each in typical.items() if each}
-    return max(known, key=lambda rank: (known[rank], -rank), default=None)
+    times = {rank: max(each.span_us, each.cpu_time_us or 0.0) for rank, each in typical.items() if each}
+    return max(times, key=lambda rank: (times[rank], -rank), default=None)
 
 
 # --- the straggler ----------------------------------------------------------------------------------------------------

@@ -95,9 +95,9 @@ def _result(turns: Turns, comparison: Comparison | None, precision: Precision) -
 def exact_changes(comparison: Comparison) -> list[str]:
     """Which of kernels, memory and ops differ; kernels stand for all device activities."""
     memory = next((each for each in comparison.figures if each.name == "peak_memory_bytes"), None)
-    found = {
+    changes = {
         KERNELS: comparison.same_work is False,
         MEMORY: memory is not None and memory.ratio is not None and abs(memory.ratio - 1) >= MEMORY_FROM,
         OPS: bool(comparison.op_steps),
     }
-    return [change for change, differs in found.items() if differs]
+    return [change for change, differs in changes.items() if differs]

@@ -119,11 +119,11 @@ def _type(it: _Violation) -> list[str]:
 
 
 def _unknown_keys(it: _Violation) -> list[str]:
-    known = it.schema.get("properties", {})
-    extras = [key for key in it.value if key not in known]
+    allowed = it.schema.get("properties", {})
+    extras = [key for key in it.value if key not in allowed]
     if isinstance(it.demand, Mapping) or not extras:
         return [it.message]
-    return [f"unknown key {str(key)!r}: {near_miss(key, known)}" for key in extras]
+    return [f"unknown key {str(key)!r}: {near_miss(key, allowed)}" for key in extras]
 
 
 def _enum(it: _Violation) -> list[str]:

@@ -184,18 +184,18 @@ def _recorded_names(settings: Mapping[str, Any], places: Places | None) -> list[
     runs = settings.get("runs")
     if places is None or not isinstance(runs, Mapping):
         return []
-    named = [spec.get("recorded") for spec in runs.values() if isinstance(spec, Mapping)]
-    folders = [places.root / places.locate(folder) for folder in named if isinstance(folder, str)]
+    sources = [spec.get("recorded") for spec in runs.values() if isinstance(spec, Mapping)]
+    folders = [places.root / places.locate(folder) for folder in sources if isinstance(folder, str)]
     return [name for folder in folders if os.path.isdir(folder) for name in recorded_cases(folder)]
 
 
 def _typed(settings: Mapping[str, Any]) -> Config:
     base = {**MEASURE_DEFAULTS, **settings.get("measure", {})}
     runs = tuple(_run(name, spec) for name, spec in settings["runs"].items())
-    named = settings.get("cases", {}).items()
+    entries = settings.get("cases", {}).items()
     only_runs = settings.get("only_runs", [])
     only = tuple(settings.get("only_cases", []))
-    cases = tuple(case for name, spec in named for case in _swept(_case(name, spec, base), spec))
+    cases = tuple(case for name, spec in entries for case in _swept(_case(name, spec, base), spec))
     return Config(
         edition=settings.get("edition", "latest"),
         repeats=settings.get("repeats", 1),

@@ -131,10 +131,10 @@ def _unknown_names(settings: Mapping[str, Any], recorded: Sequence[str]) -> list
     ]
     references.append(("report.headline", "case", cases, report.get("headline")))
     return [
-        f"{where}: names no {kind}: {pattern!r}: {near_miss(pattern, known)}"
-        for where, kind, known, patterns in references
+        f"{where}: names no {kind}: {pattern!r}: {near_miss(pattern, choices)}"
+        for where, kind, choices, patterns in references
         for pattern in (patterns if isinstance(patterns, list) else [])
-        if isinstance(pattern, str) and not _matching(pattern, [str(name) for name in known], where)
+        if isinstance(pattern, str) and not _matching(pattern, [str(name) for name in choices], where)
     ]
 
 

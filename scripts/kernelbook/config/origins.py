@@ -29,14 +29,14 @@ class ConfigSource(NamedTuple):
 
 
 def read_sources(
-    own: Path, named: Iterable[Path], words: Mapping[str, Any], arguments: Iterable[str] = ()
+    own: Path, others: Iterable[Path], words: Mapping[str, Any], arguments: Iterable[str] = ()
 ) -> list[ConfigSource]:
     """The sources, later ones overriding earlier ones. Files that hold no mapping are left out.
 
-    own: config.yaml of the working folder, which may be missing. named: files of --configfile.
+    own: config.yaml of the working folder, which may be missing. others: files of --configfile.
     words: of --config. arguments: these words as they were written, such as `edition=2.10`.
     """
-    files = [ConfigSource(_display(path), *_settings(path)) for path in (own, *named)]
+    files = [ConfigSource(_display(path), *_settings(path)) for path in (own, *others)]
     pairs = (argument.partition("=")[::2] for argument in arguments)
     written = {key: _as_written(value.strip("'\"")) for key, value in pairs}
     return [source for source in (*files, ConfigSource(WORDS, words, written)) if source.settings]

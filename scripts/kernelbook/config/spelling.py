@@ -59,12 +59,12 @@ def _selection(selection: str, valid: dict[str, Any], names: Any, sources: Seque
     words = _words(value)
     if not words and value not in ("", []):
         yield f"{selection}: names nothing, got {value!r}: name some, or leave it out to take all that are on"
-    known = [name for name in names if isinstance(name, str)] if isinstance(names, Mapping) else []
+    choices = [name for name in names if isinstance(name, str)] if isinstance(names, Mapping) else []
     for place, word in enumerate(words):
         if not _is_text(word):
             path = (selection, place) if isinstance(value, list) else (selection,)
             written = written_value(sources, *path) or _plain(word)
-            remedy = f"write [{written}]" if written in known else near_miss(written, known)
+            remedy = f"write [{written}]" if written in choices else near_miss(written, choices)
             yield f"{selection}: {written} arrives as {_kind(word)}, and a name is text: {remedy}"
     if all(_is_text(word) for word in words):
         valid[selection] = words

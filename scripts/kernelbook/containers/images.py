@@ -130,12 +130,12 @@ def stamp_of(file: Path, python: str = "python3") -> str:
     python: the run's Python, which says where in a folder its packages may lie.
     """
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError:
         return "absent"
     if file.is_dir():
         return folder_stamp(file, python)
-    return f"{found.st_size}-{found.st_mtime_ns}"
+    return f"{status.st_size}-{status.st_mtime_ns}"
 
 
 def runtime() -> str:
@@ -193,15 +193,15 @@ def _fetched(image: Image, key: str) -> Identity:
 
 def _run_and_log(command: Sequence[str]) -> tuple[int, list[str]]:
     """Run a command and copy its output to stderr; returns its exit status and the lines that are not empty."""
-    known = passwords_in(command[-1])
-    print(without_secrets(f"{' '.join(command[:2])}: {command[-1]}", known), file=sys.stderr, flush=True)
+    secrets = passwords_in(command[-1])
+    print(without_secrets(f"{' '.join(command[:2])}: {command[-1]}", secrets), file=sys.stderr, flush=True)
     try:
         done = subprocess.run(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PULL_LIMIT_S, check=False
         )
     except subprocess.TimeoutExpired:
         return 1, [f"stopped after {PULL_LIMIT_S // 3600} hours"]
-    text = without_secrets(re.sub(r"\x1b\[[0-9;]*m", "", done.stdout.decode("utf-8", "replace")), known)
+    text = without_secrets(re.sub(r"\x1b\[[0-9;]*m", "", done.stdout.decode("utf-8", "replace")), secrets)
     print(text, file=sys.stderr, flush=True)
     return done.returncode, [line.strip() for line in re.split(r"[\r\n]+", text) if line.strip()]
 
@@ -209,9 +209,9 @@ def _run_and_log(command: Sequence[str]) -> tuple[int, list[str]]:
 def _why(image: Image, key: str, lines: Sequence[str]) -> str:
     last = last_words(lines)
     if image.kind == "definition":
-        said = next((line for line in reversed(lines[:-1]) if not line.startswith(("INFO", "WARNING", "+ "))), "")
-        said = f" after {said!r}" if said else ""
-        return f"{image.where} cannot be built ({last}{said}): correct the definition file; the log has all it said"
+        message = next((line for line in reversed(lines[:-1]) if not line.startswith(("INFO", "WARNING", "+ "))), "")
+        message = f" after {message!r}" if message else ""
+        return f"{image.where} cannot be built ({last}{message}): correct the definition file; the log has all it said"
     text = "\n".join(lines)
     for pattern, fact, remedy in PULL_FAILURES:
         if re.search(pattern, text, re.IGNORECASE):

@@ -134,9 +134,9 @@ def thread_limits(threads: int, reaching: Mapping[str, str] | None = None) -> st
     threads: as configured; 0 leaves what the user has set. reaching: the user's variables that reach the measurement.
     What Snakemake sets itself is lifted either way.
     """
-    found = {name: str(threads) if threads else (reaching or {}).get(name) for name in THREAD_LIMITS}
-    unset = [word for name, value in found.items() if value is None for word in ("-u", name)]
-    return shlex.join(["env", *unset, *(f"{name}={value}" for name, value in found.items() if value is not None)])
+    limits = {name: str(threads) if threads else (reaching or {}).get(name) for name in THREAD_LIMITS}
+    unset = [word for name, value in limits.items() if value is None for word in ("-u", name)]
+    return shlex.join(["env", *unset, *(f"{name}={value}" for name, value in limits.items() if value is not None)])
 
 
 def start_command(ours: Sequence[str], users: str) -> str:
@@ -165,39 +165,39 @@ def look_inside(image: Path, python: str, arguments: Sequence[str], where: str, 
     answers = [line for line in done.stdout.split("\n") if line.startswith(MARK)]
     if not answers:
         raise ImageError(_why_not(done.stderr, where, python, run))
-    found = json.loads(answers[-1].removeprefix(MARK))
-    if _version(found["python"]) < OLDEST_PYTHON:
+    report = json.loads(answers[-1].removeprefix(MARK))
+    if _version(report["python"]) < OLDEST_PYTHON:
         needed = ".".join(map(str, OLDEST_PYTHON))
         raise ImageError(
-            f"{where}: {python} in it is Python {found['python']}, and measuring needs {needed} or later: "
+            f"{where}: {python} in it is Python {report['python']}, and measuring needs {needed} or later: "
             f"name a newer Python of the image in {run}.python, or choose another image"
         )
     if len(answers) == 1:
         ended = f"status {done.returncode}, {last_words(_lines(done.stderr))}"
         raise ImageError(f"{where}: the import of its torch ended Python ({ended}): rebuild it")
-    if found["error"]:
-        missing = "No module named 'torch'" in found["error"]
+    if report["error"]:
+        missing = "No module named 'torch'" in report["error"]
         remedy = f"install torch in it, or name the Python that has it in {run}.python" if missing else "rebuild it"
-        fact = f"{python} in it has no torch" if missing else f"its torch cannot be imported ({found['error']})"
+        fact = f"{python} in it has no torch" if missing else f"its torch cannot be imported ({report['error']})"
         raise ImageError(f"{where}: {fact}: {remedy}")
-    if found["foreign"]:
+    if report["foreign"]:
         raise ImageError(
-            f"{where}: its torch is not the image's own but {found['foreign']} of this machine: "
+            f"{where}: its torch is not the image's own but {report['foreign']} of this machine: "
             "bind no Python environment into the container (APPTAINER_BIND)"
         )
-    return {key: found[key] for key in ("python", "torch", "cuda", "cudnn")}
+    return {key: report[key] for key in ("python", "torch", "cuda", "cudnn")}
 
 
 def _version(text: str) -> tuple[int, ...]:
     return tuple(int(number) for number in text.split("."))
 
 
-def _lines(said: str) -> list[str]:
-    return [line.strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", said).splitlines() if line.strip()]
+def _lines(output: str) -> list[str]:
+    return [line.strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", output).splitlines() if line.strip()]
 
 
-def _why_not(said: str, where: str, python: str, run: str) -> str:
-    lines = _lines(said)
+def _why_not(output: str, where: str, python: str, run: str) -> str:
+    lines = _lines(output)
     last = last_words(lines)
     for pattern, fact, remedy in START_FAILURES:
         if re.search(pattern, "\n".join(lines), re.IGNORECASE):
@@ -212,13 +212,13 @@ def refusal(status: Mapping[str, Any], environment: Mapping[str, Any] | None) ->
     """
     if status.get("kind") != "container" or not environment:
         return None
-    for what, expected, found in (
+    for what, expected, measured in (
         ("in the container", status.get("image_name"), environment.get("container")),
         ("with torch", status.get("torch"), environment.get("torch")),
     ):
-        if expected != found:
+        if expected != measured:
             return (
-                f"refused: measured {what} {found or 'none'}, but the run's image {status.get('where')} is {expected}: "
-                "measure it again: --use-singularity --config retry_failed=true"
+                f"refused: measured {what} {measured or 'none'}, but the run's image {status.get('where')} is "
+                f"{expected}: measure it again: --use-singularity --config retry_failed=true"
             )
     return None

@@ -25,12 +25,12 @@ def probe(spec: Mapping[str, Any], root: Path) -> dict[str, Any]:
     spec: run, kind, where, description, and retry_of where an earlier look failed; of a container run also `container`
     (see Plan.run_json), whose image is pulled or built, linked into the results and started once.
     """
-    told = {key: value for key, value in spec.items() if key != "container"}
-    found = {"schema": SCHEMA, **told, "probed_utc": utc_now(), "image_digest": None}
+    entry = {key: value for key, value in spec.items() if key != "container"}
+    status = {"schema": SCHEMA, **entry, "probed_utc": utc_now(), "image_digest": None}
     try:
-        return found | {"status": "ok", "reason": None} | _LOOKS[spec["kind"]](root, spec)
+        return status | {"status": "ok", "reason": None} | _LOOKS[spec["kind"]](root, spec)
     except (Lost, ImageError, OSError) as obstacle:
-        return found | {"status": "lost", "reason": str(obstacle)}
+        return status | {"status": "lost", "reason": str(obstacle)}
 
 
 def _nothing_to_check(root: Path, spec: Mapping[str, Any]) -> dict[str, Any]:

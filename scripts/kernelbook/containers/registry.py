@@ -77,10 +77,10 @@ def _asked(host: str, path: str, tag: str) -> str | None:
 
 def _token(challenge: str) -> str:
     """An anonymous token from the place that the challenge names; raises ValueError if it names none, else OSError."""
-    said = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
-    realm = said.pop("realm", "")
+    query = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
+    realm = query.pop("realm", "")
     if not realm.startswith("https://"):
         raise ValueError(f"no token service named in {challenge!r}")
-    with urllib.request.urlopen(f"{realm}?{urllib.parse.urlencode(said)}", timeout=TIMEOUT_S) as answer:
-        found = json.load(answer)
-    return found.get("token") or found.get("access_token") or ""
+    with urllib.request.urlopen(f"{realm}?{urllib.parse.urlencode(query)}", timeout=TIMEOUT_S) as answer:
+        reply = json.load(answer)
+    return reply.get("token") or reply.get("access_token") or ""

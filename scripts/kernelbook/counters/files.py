@@ -29,12 +29,12 @@ def counters_beside(trace: Path) -> Path | None:
     """
     stem = next((trace.name.removesuffix(ending) for ending in TRACE_ENDINGS if trace.name.endswith(ending)), None)
     own = [trace.with_name(stem + ending) for ending in ENDINGS] if stem else []
-    found = next((file for file in own if file.is_file()), None)
-    if found is None and _is_alone(trace):
+    report = next((file for file in own if file.is_file()), None)
+    if report is None and _is_alone(trace):
         reports = sorted(trace.parent.glob("*.ncu-rep"))
         candidates = [*(trace.with_name(name) for name in PLAIN), *(reports if len(reports) == 1 else [])]
-        found = next((file for file in candidates if file.is_file()), None)
-    return found
+        report = next((file for file in candidates if file.is_file()), None)
+    return report
 
 
 def _is_alone(trace: Path) -> bool:

@@ -80,8 +80,8 @@ def _difference(kernel: Kernel, partner: Profiled, all_kernels: Sequence[Kernel]
     if not same_kernel(kernel.name, partner.name):
         elsewhere = any(same_kernel(other.name, partner.name) for other in all_kernels)
         what = "kernels ran in another order" if elsewhere else "another kernel was chosen, as autotuning may"
-        seen = function_name(partner.name) or partner.name
-        return f"under ncu {what}: {seen[:120]} stands in this place: {MEASURE_AGAIN}"
+        name = function_name(partner.name) or partner.name
+        return f"under ncu {what}: {name[:120]} stands in this place: {MEASURE_AGAIN}"
     for what, mine, theirs in (("grid", kernel.grid, partner.grid), ("block", kernel.block, partner.block)):
         if not mine or not theirs:
             return f"the {what} of the kernel is not known in both: {MEASURE_AGAIN}"

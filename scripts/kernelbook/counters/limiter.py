@@ -101,11 +101,11 @@ def _pipe(figures: Figures) -> str:
         "fp64": figures.fp64_percent,
         "ALU": figures.alu_percent,
     }
-    known = {name: share for name, share in pipes.items() if share is not None and share >= BUSY}
-    if not known:
+    busy = {name: share for name, share in pipes.items() if share is not None and share >= BUSY}
+    if not busy:
         return ""
-    name = max(known, key=lambda name: known[name])
-    return f" The busiest pipe is {name} ({known[name]:.0f} % of active cycles)."
+    name = max(busy, key=lambda name: busy[name])
+    return f" The busiest pipe is {name} ({busy[name]:.0f} % of active cycles)."
 
 
 def _waits(figures: Figures) -> str:

@@ -66,14 +66,14 @@ SCALES = {
 
 def figures(values: Mapping[str, float]) -> dict[str, Any]:
     """The fields of `Figures` from the metrics of one kernel, scaled to µs and bytes."""
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         field: next((values[name] for name in names if name in values), None) for field, names in SINGLE.items()
     }
-    if found["memory_percent"] is None:  # a report without the summary: the busiest of its parts
-        parts = [found[name] for name in ("dram_percent", "l2_percent", "l1_percent") if found[name] is not None]
-        found["memory_percent"] = max(parts, default=None)
+    if result["memory_percent"] is None:  # a report without the summary: the busiest of its parts
+        parts = [result[name] for name in ("dram_percent", "l2_percent", "l1_percent") if result[name] is not None]
+        result["memory_percent"] = max(parts, default=None)
     registers = values.get("launch__registers_per_thread")
-    return found | {
+    return result | {
         "tensor_percent": _tensor(values),
         "local_bytes": sum(values[name] for name in LOCAL) if all(name in values for name in LOCAL) else None,
         "registers_per_thread": None if registers is None else int(registers),

@@ -38,14 +38,14 @@ def words(name: str) -> tuple[str, ...]:
     text = LAMBDA.sub(r"lambda<\1>", CALL.sub("operator_call", CAST.sub("", text)))
     while (shorter := ARGUMENTS.sub("~", text)) != text:
         text = shorter
-    found = []
+    parts = []
     for match in WORD.finditer(text):
         word, namespace, number = match.groups()
         if number is not None:
-            found.append(number)
+            parts.append(number)
         elif namespace is None and not SILENT.fullmatch(word):
-            found.append(VALUES.get(word, word))
-    return tuple(found)
+            parts.append(VALUES.get(word, word))
+    return tuple(parts)
 
 
 def function_name(kernel: str) -> str:

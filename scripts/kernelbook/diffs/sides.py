@@ -88,14 +88,14 @@ def _measured(folder: Path) -> list[tuple[str, str, int, Path]]:
         if levels and not any(folder.glob(inside)):
             continue
         cases = recorded_cases(root) if levels or any(folder.glob(inside)) else {}
-        found = [
+        sides = [
             (root.name, case, number, root / each.files[0])
             for case, processes in cases.items()
             for number, each in processes.items()
             if not each.bare and (root / each.files[0]).is_relative_to(folder)
         ]
-        if found:
-            return found
+        if sides:
+            return sides
     return []
 
 

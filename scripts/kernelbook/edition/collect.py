@@ -60,7 +60,7 @@ def collect(plan: Mapping[str, Any], results: Path) -> EditionFiles:
     rows = [row for run, figures in published.items() for row in case_rows(run, figures)]
     cases = pa.concat_tables([cases, table_of(_of_plan(rows, plan), CASE_COLUMNS)])
     processes = records_of(Process, cases)
-    figures = [row for run, found in published.items() for row in figure_rows(run, found)]
+    figures = [row for run, figures_of_run in published.items() for row in figure_rows(run, figures_of_run)]
     facts = {
         "schema": SCHEMA,
         "edition": plan["edition"],
@@ -113,10 +113,10 @@ def _counted(cases: Mapping[Key, CaseFacts], profiled: pa.Table) -> dict[Key, Ca
     return {**cases, **counted}
 
 
-def _insight(plan: Mapping[str, Any], known: Mapping[tuple[str, str], CaseFacts]) -> Insight:
+def _insight(plan: Mapping[str, Any], cases: Mapping[tuple[str, str], CaseFacts]) -> Insight:
     """What is said of the edition beyond its figures."""
     return judge_edition(
-        known,
+        cases,
         {case["case"]: case["expect"] for case in plan["cases"]},
         headline=plan["report"]["headline"],
         baseline_run=plan["report"]["baseline_run"],

@@ -284,8 +284,12 @@ def _complete(row: Process, forwards: Sequence[Mapping[str, Any]], begun: int) -
         counts = Counter(forward[name] for forward in usual)
         figures[name], most = counts.most_common(1)[0]
         if len(counts) > 1:
-            seen = ", ".join(f"{times} x {count}" for count, times in sorted(counts.items(), key=lambda item: -item[1]))
-            notes.append(Note("uneven", len(usual) - most, f"forwards differ in their number of {name}: {seen}"))
+            distribution = ", ".join(
+                f"{times} x {count}" for count, times in sorted(counts.items(), key=lambda item: -item[1])
+            )
+            notes.append(
+                Note("uneven", len(usual) - most, f"forwards differ in their number of {name}: {distribution}")
+            )
     figures |= {name: median(forward[name] for forward in usual) for name in RANGE_TIMES}
     if len(usual) < len(forwards):
         notes.append(Note("several_kinds", len(forwards) - len(usual), _kinds(forwards)))
@@ -297,9 +301,9 @@ def _kinds(forwards: Sequence[Mapping[str, Any]]) -> str:
     by_kind: dict[int, list[Mapping[str, Any]]] = {}
     for forward in sorted(forwards, key=lambda forward: forward["kind"]):
         by_kind.setdefault(forward["kind"], []).append(forward)
-    told = [_kind(members) for members in by_kind.values()][:MOST_KINDS]
+    kinds = [_kind(members) for members in by_kind.values()][:MOST_KINDS]
     more = f"; and {len(by_kind) - MOST_KINDS} other kinds" if len(by_kind) > MOST_KINDS else ""
-    return f"forwards did different work: {'; '.join(told)}{more}; counts and times are those of the first kind"
+    return f"forwards did different work: {'; '.join(kinds)}{more}; counts and times are those of the first kind"
 
 
 def _kind(forwards: Sequence[Mapping[str, Any]]) -> str:
@@ -310,8 +314,8 @@ def _kind(forwards: Sequence[Mapping[str, Any]]) -> str:
     else:
         what += f"{plural(kernels, 'kernel')}, {duration(time)} of device time"
     labels = list(dict.fromkeys(forward["label"] for forward in forwards if forward["label"] is not None))
-    shown = [*labels[:MOST_LABELS], *(["..."] if len(labels) > MOST_LABELS else [])]
-    return f"{what} ({'; '.join(shown)})" if labels else what
+    listed = [*labels[:MOST_LABELS], *(["..."] if len(labels) > MOST_LABELS else [])]
+    return f"{what} ({'; '.join(listed)})" if labels else what
 
 
 def _rank_trace(reading: TraceReading, row: Process) -> pa.Table:

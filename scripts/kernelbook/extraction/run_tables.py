@@ -50,11 +50,11 @@ def readings_of(
     inputs: Iterable[Mapping[str, Any]], status: Mapping[str, Any], folder: Path, logs: Path
 ) -> Iterator[Reading]:
     """The processes of one run. inputs: inputs.json; status: run.json; folder and logs: those of the run."""
-    for given in inputs:
-        case, process = given["case"]["case"], given["process"]
-        files = () if status["status"] == "lost" else tuple(map(Path, given["files"]))
+    for entry in inputs:
+        case, process = entry["case"]["case"], entry["process"]
+        files = () if status["status"] == "lost" else tuple(map(Path, entry["files"]))
         origin, log = Origin(status["run"], case, process, status), logs / case / f"{process}.extract.log"
-        yield Reading(origin, given["case"], files, folder / case / str(process), log)
+        yield Reading(origin, entry["case"], files, folder / case / str(process), log)
 
 
 def read_run(readings: Iterable[Reading], code: str, workers: int = 1) -> int:

@@ -109,9 +109,9 @@ def beside_forwards(reading: TraceReading) -> Iterator[TraceWarning]:
     kernels = sum(count or 0 for count in beside["kernels"].to_list())
     if kernels:
         names = list(dict.fromkeys(beside["group"].to_list()))
-        told = ", ".join(names[:MOST_NAMES]) + (" ..." if len(names) > MOST_NAMES else "")
+        listed = ", ".join(names[:MOST_NAMES]) + (" ..." if len(names) > MOST_NAMES else "")
         text = (
-            f"{plural(beside.size, 'range')} of other threads ({told}) ran inside {reading.groups.forward_name}: "
+            f"{plural(beside.size, 'range')} of other threads ({listed}) ran inside {reading.groups.forward_name}: "
             f"{plural(kernels, 'kernel')} in them count for them alone"
         )
         yield TraceWarning("ranges_beside", beside.size, text)
@@ -119,13 +119,13 @@ def beside_forwards(reading: TraceReading) -> Iterator[TraceWarning]:
 
 def _numbered(reading: TraceReading) -> Iterator[TraceWarning]:
     """Names of ranges that differ in numbers alone."""
-    for code, found, text in (
+    for code, groups, text in (
         ("numbered_names", reading.groups.merged, "names of ranges differ in numbers alone and are taken together"),
         ("numbered_apart", reading.groups.apart, "names of ranges differ in numbers alone and are kept apart, as each "
          "runs other kernels or one lies inside another; a glob takes them together"),
     ):  # fmt: skip
-        if found:
-            names = ", ".join(f"{name} ({len(members)} names)" for name, members in list(found.items())[:MOST_NAMES])
-            more = f" and {len(found) - MOST_NAMES} more" if len(found) > MOST_NAMES else ""
-            count = sum(map(len, found.values()))
+        if groups:
+            names = ", ".join(f"{name} ({len(members)} names)" for name, members in list(groups.items())[:MOST_NAMES])
+            more = f" and {len(groups) - MOST_NAMES} more" if len(groups) > MOST_NAMES else ""
+            count = sum(map(len, groups.values()))
             yield TraceWarning(code, count, f"{count} {text}: {names}{more}")

@@ -97,14 +97,14 @@ def labels(names: Sequence[str], room: int) -> list[str]:
 
     It is the name of the function. Where names share it, the rest of the name follows, from the first difference.
     """
-    shown = [short(name, room) for name in names]
-    for label, count in Counter(shown).items():
+    short_names = [short(name, room) for name in names]
+    for label, count in Counter(short_names).items():
         if count > 1:
-            alike = [place for place, other in enumerate(shown) if other == label]
+            alike = [place for place, other in enumerate(short_names) if other == label]
             for place, rest in zip(alike, _from_difference([visible(names[place]) for place in alike]), strict=True):
                 head = clip(label, room // 2)
-                shown[place] = f"{head} …{clip(rest, room - len(head) - 2)}"
-    return _numbered(shown, room)
+                short_names[place] = f"{head} …{clip(rest, room - len(head) - 2)}"
+    return _numbered(short_names, room)
 
 
 def _from_difference(names: Sequence[str]) -> list[str]:
@@ -114,12 +114,12 @@ def _from_difference(names: Sequence[str]) -> list[str]:
     return [name[len(same) :] for name in names]
 
 
-def _numbered(shown: Sequence[str], room: int) -> list[str]:
+def _numbered(names: Sequence[str], room: int) -> list[str]:
     """Number the labels that are still equal."""
-    count = Counter(shown)
+    count = Counter(names)
     used: Counter[str] = Counter()
     numbered = []
-    for label in shown:
+    for label in names:
         used[label] += 1
         ending = f" #{used[label]}" if count[label] > 1 else ""
         numbered.append(clip(label, room - len(ending)) + ending)

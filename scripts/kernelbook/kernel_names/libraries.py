@@ -114,10 +114,10 @@ def _type(family: str, own: str, template: str, text: str) -> str:
         return kind
     if routine := BLAS.search(own):
         return BLAS_TYPES[routine[1]]
-    named = {element(word) for word in NAMED_TYPE.findall(own)}
-    if not named:
+    types = {element(word) for word in NAMED_TYPE.findall(own)}
+    if not types:
         kinds = {element(word) for word in POINTER.findall(text[text.find("(") :])}
-        named = kinds & set(FLOATING)
+        types = kinds & set(FLOATING)
     if family in MULTIPLY:
-        named -= {"fp32"}  # may be the type of the scales only
-    return named.pop() if len(named) == 1 else kind
+        types -= {"fp32"}  # may be the type of the scales only
+    return types.pop() if len(types) == 1 else kind

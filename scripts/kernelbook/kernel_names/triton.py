@@ -103,9 +103,9 @@ def _family(kind: str, ops: tuple[str, ...]) -> str:
 
 def parse(text: str) -> KernelName | None:
     """The fields of a Triton kernel's name, or None if it is not known to be Triton's."""
-    if found := INDUCTOR.match(text):
-        ops = split_ops(found["ops"] or "")
-        family, what = _family(found["kind"], ops), f"{KINDS[found['kind']]} kernel by Inductor"
+    if match := INDUCTOR.match(text):
+        ops = split_ops(match["ops"] or "")
+        family, what = _family(match["kind"], ops), f"{KINDS[match['kind']]} kernel by Inductor"
         return KernelName("", "Triton", family, fused_ops=ops, generated=True, what=what)
     if OLD_INDUCTOR.match(text):
         return KernelName("", "Triton", generated=True, what="kernel by Inductor, name without ops")

@@ -25,10 +25,10 @@ class Earlier:
 @cache
 def previous(path: Path, stamp: str) -> Earlier:
     """What the measurement.json or run.json at `path` tells, whose time is under the key `stamp`."""
-    found = read_object(path)
-    failed_at = found.get(stamp) if found.get("status") in ("failed", "lost") else None
-    case = found.get("case")
-    retry_of = (case if isinstance(case, Mapping) else found).get("retry_of")
+    earlier = read_object(path)
+    failed_at = earlier.get(stamp) if earlier.get("status") in ("failed", "lost") else None
+    case = earlier.get("case")
+    retry_of = (case if isinstance(case, Mapping) else earlier).get("retry_of")
     return Earlier(failed_at, retry_of)
 
 
@@ -36,7 +36,7 @@ def previous(path: Path, stamp: str) -> Earlier:
 def read_object(path: Path) -> Mapping[str, Any]:
     """A JSON object, read once an execution, so that it stays as it was when the DAG was built; empty if unreadable."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, Mapping) else {}
+    return value if isinstance(value, Mapping) else {}

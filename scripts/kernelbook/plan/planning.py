@@ -85,10 +85,10 @@ class Plan:
         traces = {name for name, processes in recorded.items() if any(each.bare for each in processes.values())}
         yield from (case for case in wanted if case.name in recorded and case.name not in traces)
         for name in recorded:
-            found = trace_case(name, run.annotation if name in traces else None)
+            case = trace_case(name, run.annotation if name in traces else None)
             new = name in traces or (name not in self.config.case_names and is_usable(name))
-            if new and is_taken(found, run.cases) and is_taken(found, self.config.only_cases or ("*",)):
-                yield found if name in traces else recorded_case(name)
+            if new and is_taken(case, run.cases) and is_taken(case, self.config.only_cases or ("*",)):
+                yield case if name in traces else recorded_case(name)
 
     def skipped(self, run: RunSpec) -> Mapping[str, str]:
         """Cases of a recorded folder that are not taken although none were selected, and why."""
@@ -153,8 +153,8 @@ class Plan:
             return spec | self._counters(run, case, process)
         recorded = self._recorded(run, case, process)
         warnings = [vars(warning) for warning in recorded.warnings]
-        known = {"warnings": warnings, "rank": recorded.rank}
-        return spec | {name: value for name, value in known.items() if value not in (None, [])}
+        extra = {"warnings": warnings, "rank": recorded.rank}
+        return spec | {name: value for name, value in extra.items() if value not in (None, [])}
 
     def _counters(self, run: str, case: str, process: int | str) -> dict[str, Any]:
         """The keys of the case file that ask for counters: one process of a case suffices."""
@@ -178,15 +178,15 @@ class Plan:
         """
         spec = self.config.run(run)
         measured = {key: value for key, value in self.case_of(run, case).measurement.items() if key not in NO_FIGURE}
-        found = {
+        causes = {
             "case": measured | self._retry(run, case, process) | self._counters(run, case, process),
             "files": self.code_digest(case),
             "device": self.device_of(run),
             "variables": variables(os.environ, spec.kind == "container"),
         }
         if spec.kind == "host":
-            found["build"] = host_build()
-        return json.dumps(found, sort_keys=True)
+            causes["build"] = host_build()
+        return json.dumps(causes, sort_keys=True)
 
     def device_of(self, run: str) -> str:
         """Where the forwards of a run would be measured: `cpu`, or model and driver of the GPU.
@@ -196,23 +196,23 @@ class Plan:
         """
         if self.config.device == "cpu":
             return "cpu"
-        found = gpu(self.config.visible_devices or os.environ.get("CUDA_VISIBLE_DEVICES"))
-        if found is None and not driver_loaded():
-            found = read_object(self.root / self.results / run / "run.json").get("device")
-        return found or ("cpu" if self.config.device == "auto" else "no GPU here")
+        device = gpu(self.config.visible_devices or os.environ.get("CUDA_VISIBLE_DEVICES"))
+        if device is None and not driver_loaded():
+            device = read_object(self.root / self.results / run / "run.json").get("device")
+        return device or ("cpu" if self.config.device == "auto" else "no GPU here")
 
     def run_json(self, run: str) -> str:
         """What probe_run.py gets, as JSON; a lost run is always looked at again."""
         spec = self.config.run(run)
         retry_of = previous(self.root / self.results / run / "run.json", "probed_utc").repeat_of(again=True)
-        given: dict[str, Any] = {"run": run, "kind": spec.kind, "where": spec.where, "description": spec.description}
+        entry: dict[str, Any] = {"run": run, "kind": spec.kind, "where": spec.where, "description": spec.description}
         if spec.kind in ("host", "container"):
-            given["device"] = self.device_of(run)
+            entry["device"] = self.device_of(run)
         if spec.kind == "recorded":
-            given["folder"] = self.source_of(spec).as_posix()
+            entry["folder"] = self.source_of(spec).as_posix()
         if spec.kind == "container":
-            given["container"] = self._container_json(spec)
-        return json.dumps(given | ({"retry_of": retry_of} if retry_of else {}), sort_keys=True)
+            entry["container"] = self._container_json(spec)
+        return json.dumps(entry | ({"retry_of": retry_of} if retry_of else {}), sort_keys=True)
 
     def image_of(self, run: RunSpec) -> Image:
         """The image that a container run names, with the place where it lies or will lie."""
@@ -235,12 +235,12 @@ class Plan:
         return start_arguments(path for path in needed if not path.is_relative_to(self.root))
 
     def _container_json(self, run: RunSpec) -> dict[str, Any]:
-        known = read_object(self.root / self.results / run.name / "run.json")
+        status = read_object(self.root / self.results / run.name / "run.json")
         stamp = _stamp(self.image_of(run).file, run.python)
         # as passed before, as long as the image is the one that was started then: a change starts it again, and so does
         # a deleted file, which was absent before the first pull too
-        changed = f"{stamp} after {known.get('image_stamp')}"
-        seen = known.get("image_seen") if known.get("image_stamp") == stamp else changed
+        changed = f"{stamp} after {status.get('image_stamp')}"
+        seen = status.get("image_seen") if status.get("image_stamp") == stamp else changed
         return {
             "store": (os.environ.get("KERNELBOOK_IMAGES") or self.config.images),
             "source": self.source_of(run).as_posix(),
@@ -316,12 +316,12 @@ def _nothing_taken(plan: Plan) -> str | None:
     if not plan.runs or plan.left_out or next(plan.rows(), None) or any(run.kind == "published" for run in plan.runs):
         return None
     every = replace(plan, config=replace(plan.config, only_cases=()), known_cases={})
-    there = {case.name for run in plan.runs for case in every.cases_of(run)}
-    there |= {printable(name) for run in plan.runs for name in every.skipped(run)}
+    names = {case.name for run in plan.runs for case in every.cases_of(run)}
+    names |= {printable(name) for run in plan.runs for name in every.skipped(run)}
     if plan.config.only_cases:
-        remedy = near_miss(plan.config.only_cases[0], there)
+        remedy = near_miss(plan.config.only_cases[0], names)
         return f"only_cases: the runs that are taken have none of these cases: {remedy}"
-    return f"cases: no run takes any: see runs.<name>.cases; {near_miss('', there)}"
+    return f"cases: no run takes any: see runs.<name>.cases; {near_miss('', names)}"
 
 
 def _obstacle(plan: Plan, run: RunSpec, containers_on: bool) -> str | None:

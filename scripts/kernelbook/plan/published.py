@@ -36,17 +36,17 @@ class Published:
 def load_published(path: Path) -> Published:
     """Read a file of published figures; raises PublishedError with every reason where it is not one."""
     try:
-        found = read_yaml(path.read_text(encoding="utf-8"))
+        content = read_yaml(path.read_text(encoding="utf-8"))
     except YamlError as error:
         raise PublishedError("; ".join(f"{path}: {problem}" for problem in error.problems)) from error
     except (OSError, UnicodeDecodeError) as error:
         raise PublishedError(f"{path}: cannot be read as YAML: {error}") from error
-    if not isinstance(found, Mapping) or not isinstance(found.get("cases"), Mapping):
+    if not isinstance(content, Mapping) or not isinstance(content.get("cases"), Mapping):
         raise PublishedError(f"{path}: has no map `cases` of case: {{figure: value}}: add it")
-    problems = value_errors(found) or [*_source_errors(found.get("source")), *_figure_errors(found)]
+    problems = value_errors(content) or [*_source_errors(content.get("source")), *_figure_errors(content)]
     if problems:
         raise PublishedError("; ".join(f"{path}: {problem}" for problem in problems))
-    return Published(found["source"], {key: found.get(key) for key in DEVICE}, found["cases"])
+    return Published(content["source"], {key: content.get(key) for key in DEVICE}, content["cases"])
 
 
 def published_error(path: Path) -> str | None:
@@ -68,11 +68,11 @@ def _source_errors(source: Any) -> Iterator[str]:
                 yield f"source.{key}: must be a text, a number or a list of them, got {word}: quote it"
 
 
-def _figure_errors(found: Mapping[str, Any]) -> Iterator[str]:
+def _figure_errors(content: Mapping[str, Any]) -> Iterator[str]:
     for key in DEVICE:
-        if not isinstance(found.get(key), str | None):
-            yield f"{key}: must be a text, got {found[key]}: quote it"
-    for case, figures in found["cases"].items():
+        if not isinstance(content.get(key), str | None):
+            yield f"{key}: must be a text, got {content[key]}: quote it"
+    for case, figures in content["cases"].items():
         if not isinstance(figures, Mapping):
             yield f"cases.{case}: must be a map of figure: value, got {figures}"
             continue
@@ -92,8 +92,8 @@ def case_rows(run: str, published: Published) -> list[dict[str, Any]]:
     """Rows for the case table, in which only what was published is filled."""
     rows = []
     for case, figures in published.cases.items():
-        known = {name: figures.get(name) for name in CASE_COLUMNS}
-        rows.append({"run": run, "case": case, "process": 1, "status": "ok", **published.device, **known})
+        columns = {name: figures.get(name) for name in CASE_COLUMNS}
+        rows.append({"run": run, "case": case, "process": 1, "status": "ok", **published.device, **columns})
     return rows
 
 

@@ -25,6 +25,6 @@ def _gpus_alike(visible: str | None) -> int:
     if visible is None:
         return models.count(models[0]) if models else 0
     words = [word.strip() for word in visible.split(",")]
-    seen = [models[int(word)] if word.isdigit() and int(word) < len(models) else word for word in words]
-    first = seen[0] if seen[0] in models else None
-    return sum(model == first or word.startswith("GPU-") for word, model in zip(words, seen, strict=True))
+    chosen = [models[int(word)] if word.isdigit() and int(word) < len(models) else word for word in words]
+    first = chosen[0] if chosen[0] in models else None
+    return sum(model == first or word.startswith("GPU-") for word, model in zip(words, chosen, strict=True))

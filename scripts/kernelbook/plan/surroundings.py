@@ -39,7 +39,7 @@ SMI_LIMIT_S = 20
 
 def variables(environ: Mapping[str, str], container: bool) -> str:
     """Those environment variables that reach a measurement and can change its figures, as `NAME=value ...`."""
-    found = {
+    values = {
         name: value
         for name, value in reaching(environ, container).items()
         if READ.fullmatch(name)
@@ -47,7 +47,7 @@ def variables(environ: Mapping[str, str], container: bool) -> str:
         and not SECRET.search(name)
         and name not in THREAD_LIMITS  # they are set as `threads` says, see containers.thread_limits
     }
-    return " ".join(f"{name}={value}" for name, value in sorted(found.items()))
+    return " ".join(f"{name}={value}" for name, value in sorted(values.items()))
 
 
 def host_build() -> str:
@@ -55,8 +55,8 @@ def host_build() -> str:
     names: set[str] = set()
     for folder in dict.fromkeys(path for path in sys.path if os.path.isdir(path)):
         names.update(name for name in os.listdir(folder) if PACKAGES.fullmatch(name))
-    found = importlib.util.find_spec("torch")
-    version = Path(found.origin).with_name("version.py") if found and found.origin else None
+    spec = importlib.util.find_spec("torch")
+    version = Path(spec.origin).with_name("version.py") if spec and spec.origin else None
     digest = hashlib.sha256(version.read_bytes()).hexdigest()[:8] if version and version.is_file() else "none"
     packages = sorted(re.sub(r"\.(dist|egg)-info$", "", name) for name in names)
     return f"Python {platform.python_version()}, {', '.join(packages)}, version.py {digest}"
@@ -86,17 +86,17 @@ def gpu(visible: str | None) -> str | None:
 
 def models_and_driver() -> tuple[list[str], str | None]:
     """The model of each GPU, in the order of their numbers, and the driver's version; nothing without a GPU."""
-    models = [found for file in sorted(NVIDIA.glob("gpus/*/information")) if (found := _value(file, r"Model:\s*(.+)"))]
+    models = [model for file in sorted(NVIDIA.glob("gpus/*/information")) if (model := _value(file, r"Model:\s*(.+)"))]
     driver = _value(NVIDIA / "version", r"Kernel Module.*?\s(\d+\.\d+(?:\.\d+)?)\s")
     return (models, driver) if models and driver else _by_smi()
 
 
 def _value(file: Path, pattern: str) -> str | None:
     try:
-        found = re.search(pattern, file.read_text(encoding="utf-8", errors="replace"))
+        match = re.search(pattern, file.read_text(encoding="utf-8", errors="replace"))
     except OSError:
         return None
-    return found[1].strip() if found else None
+    return match[1].strip() if match else None
 
 
 def _by_smi() -> tuple[list[str], str | None]:

@@ -108,10 +108,10 @@ def edition_tables(home: Path) -> dict[str, pa.Table]:
         planned = json.loads(plan_json(plan))
         for run in planned["runs"]:
             run["source"] = str(home / run["source"])
-        found = collect(planned, results).tables
+        collected = collect(planned, results).tables
     order = list(described()["tables"])
-    named = [name for name in order if name in found] + sorted(set(found) - set(order))
-    return {name: found[name] for name in named if found[name].num_columns}
+    names = [name for name in order if name in collected] + sorted(set(collected) - set(order))
+    return {name: collected[name] for name in names if collected[name].num_columns}
 
 
 def _type(kind: pa.DataType) -> str:

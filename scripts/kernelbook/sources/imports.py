@@ -55,8 +55,8 @@ def workload_files(starts: Iterable[Path], folders: Iterable[Path], own: Path, t
     files = _follow(starts, roots)
     while True:
         sources = [file for file in files if file.suffix == ".py" and not file.is_relative_to(own)]
-        named = {file for source in sources for file in _data_files(source, roots[1])}
-        new = named - files
+        data_files = {file for source in sources for file in _data_files(source, roots[1])}
+        new = data_files - files
         files |= new
         if not any(file.suffix == ".py" for file in new):
             break

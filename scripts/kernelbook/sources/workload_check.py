@@ -76,10 +76,9 @@ def _missing(workload: str, kind: str, root: Path, scripts: Path, in_container: 
     if kind == "built-in":
         if workload.endswith(".py"):
             return f"names no function: write {workload}:FUNCTION"
-        known = [path.stem for path in scripts.glob("workloads/*.py") if path.stem not in NOT_WORKLOADS]
-        return (
-            f"there is no workload {workload!r}: {near_miss(workload, known)} A file of yours: path/to/file.py:function"
-        )
+        workloads = [path.stem for path in scripts.glob("workloads/*.py") if path.stem not in NOT_WORKLOADS]
+        remedy = f"{near_miss(workload, workloads)} A file of yours: path/to/file.py:function"
+        return f"there is no workload {workload!r}: {remedy}"
     if not name:
         return f"names no file: write path/to/file.py:{function}"
     top = name.partition(".")[0]
@@ -164,23 +163,23 @@ def _parameter_errors(spec: Mapping[str, Any], workload: str, arguments: ast.arg
     if not plain and not arguments.vararg:
         yield f"workload: the function {workload} takes no argument: its first is the context"
         return
-    named = [argument.arg for argument in arguments.args[0 if arguments.posonlyargs else 1 :]]
-    known = [*named, *(argument.arg for argument in arguments.kwonlyargs)]
-    given: dict[str, str] = {}
+    positional = [argument.arg for argument in arguments.args[0 if arguments.posonlyargs else 1 :]]
+    parameters = [*positional, *(argument.arg for argument in arguments.kwonlyargs)]
+    passed: dict[str, str] = {}
     for key in ("params", "cpu_params", "sweep"):
         if isinstance(spec.get(key), Mapping):
-            given |= {name: key for name in spec[key] if name not in given}
+            passed |= {name: key for name in spec[key] if name not in passed}
     if not arguments.kwarg:
-        for name, key in given.items():
-            if name not in known:
-                yield f"{key}: {workload} takes no {name!r}: {near_miss(name, known)}"
+        for name, key in passed.items():
+            if name not in parameters:
+                yield f"{key}: {workload} takes no {name!r}: {near_miss(name, parameters)}"
     optional = (
         {argument.arg for argument in plain[len(plain) - len(arguments.defaults) :]} if arguments.defaults else set()
     )
     pairs = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
     optional |= {argument.arg for argument, default in pairs if default is not None}
-    for name in known:
-        if name not in optional and name not in given:
+    for name in parameters:
+        if name not in optional and name not in passed:
             yield f"params: {workload} needs {name!r}: add it"
 
 

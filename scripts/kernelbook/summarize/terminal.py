@@ -137,8 +137,8 @@ def _kernel_table(kernels: Sequence[dict[str, Any]], where: str, width: int) -> 
     title = _top("kernels, memcpys, memsets", len(kernels), where)
     total_us = sum(row["total_us"] for row in kernels)
     table = _table(title, width, "name", "count", "total", "share", "median", "max")
-    shown = labels([row["name"] for row in kernels[:TOP]], _room(width))
-    for label, row in zip(shown, kernels[:TOP], strict=True):
+    short_names = labels([row["name"] for row in kernels[:TOP]], _room(width))
+    for label, row in zip(short_names, kernels[:TOP], strict=True):
         part = row["total_us"] / total_us if total_us else 0.0
         times = (duration(row[name]) for name in ("median_us", "max_us"))
         table.add_row(Text(label), f"{row['count']:,}", duration(row["total_us"]), share(part), *times)
@@ -150,8 +150,8 @@ def top_table(what: str, rows: Sequence[TopRow], total_us: float, limit: int | N
     count = len(rows) if limit is None else min(limit, len(rows))
     title = f"Top {count} of {len(rows):,} {what} of all files"
     table = _table(title, width, "name", "family", "count", "total", "share", "max", "files")
-    shown = labels([row.name for row in rows[:count]], _room(width))
-    for label, row in zip(shown, rows[:count], strict=True):
+    short_names = labels([row.name for row in rows[:count]], _room(width))
+    for label, row in zip(short_names, rows[:count], strict=True):
         part = share(row.total_us / total_us if total_us else 0.0)
         family = "" if row.family == row.name else row.family
         table.add_row(

@@ -19,9 +19,9 @@ SYNONYMS = (
 """Groups of words with one meaning."""
 
 
-def near_miss(word: Any, known: Iterable[str]) -> str:
+def near_miss(word: Any, choices: Iterable[str]) -> str:
     """Remedy for an unknown name: its synonym, the most similar name, or the list of all names."""
-    names = sorted(str(name) for name in known)
+    names = sorted(str(name) for name in choices)
     similar = closest(str(word), names)
     if similar is not None:
         return f"did you mean {similar!r}?"

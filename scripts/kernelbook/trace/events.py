@@ -90,8 +90,8 @@ def message_of(args: Args) -> Message | None:
 
 
 def _count(value: Any) -> int | None:
-    found = None if isinstance(value, bool) else integer(value)
-    return None if found is None or found < 0 else found
+    count = None if isinstance(value, bool) else integer(value)
+    return None if count is None or count < 0 else count
 
 
 class InputArgs(Args, gc=False):

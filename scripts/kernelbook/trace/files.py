@@ -31,8 +31,8 @@ def trace_files(folder: Path) -> list[Path]:
     What Kernelbook leaves beside a trace that it measured is left out: its measurement, and a forward of the same
     process with shapes, which is no window of its own.
     """
-    named = (path for path in folder.rglob("*") if path.name.lower().endswith(ENDINGS) and path.is_file())
-    return sorted(path for path in named if path.name not in BESIDE_TRACE or not _is_measured(path.parent))
+    candidates = (path for path in folder.rglob("*") if path.name.lower().endswith(ENDINGS) and path.is_file())
+    return sorted(path for path in candidates if path.name not in BESIDE_TRACE or not _is_measured(path.parent))
 
 
 def _is_measured(folder: Path) -> bool:

@@ -140,8 +140,8 @@ def _windows(files: Sequence[TraceFile]) -> list[Window]:
     windows = [_window(place, file) for place, file in enumerate(files)]
     groups: dict[tuple[int, str], list[tuple[Window, int]]] = {}
     for window in windows:
-        if named := _named_rank(window.key):
-            groups.setdefault((named.where, named.rest), []).append((window, named.number))
+        if parts := _named_rank(window.key):
+            groups.setdefault((parts.where, parts.rest), []).append((window, parts.number))
     for (where, rest), members in groups.items():
         if _are_ranks(where, members):
             for window, number in members:

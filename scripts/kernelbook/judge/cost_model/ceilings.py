@@ -117,8 +117,8 @@ def measured_ceilings(cases: Mapping[str, CaseFacts]) -> list[Ceiling]:
     good = [facts for facts in cases.values() if facts.status == "ok"]
     matmuls = [facts for facts in good if facts.ceiling == COMPUTE]
     copy = next((facts for facts in good if facts.ceiling == MEMORY), None)
-    named = [facts for facts in good if not facts.measures_fp8] if matmuls else []
-    rates = [rate for facts in named for rate in _product_rates(facts)]
+    candidates = [facts for facts in good if not facts.measures_fp8] if matmuls else []
+    rates = [rate for facts in candidates for rate in _product_rates(facts)]
     ceilings = []
     rates += [Rate(_measured_type(f), per_second(dense_flops(f), f.device_time_us) or 0.0, f) for f in matmuls]
     for kind in dict.fromkeys(_measured_type(facts) for facts in matmuls):

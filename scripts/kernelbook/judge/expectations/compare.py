@@ -192,8 +192,8 @@ def _vote(name: str, facts: CaseFacts, run: RunFacts, quantity: Quantity) -> tup
     refused = refusal(facts.setting, other.setting)
     if refused:
         return Observation(None, "not comparable", f"{name}: {refused}")
-    here, there = (quantity.text(median(figures)) for figures in (mine, theirs))
-    return voted, f"{quantity.name}{quantity.condition} {here} here, {there} in {name}"
+    mine_text, theirs_text = (quantity.text(median(figures)) for figures in (mine, theirs))
+    return voted, f"{quantity.name}{quantity.condition} {mine_text} here, {theirs_text} in {name}"
 
 
 @word("as_fast_as", "Another case that takes about the same device time (within 3 %); of a list, each of them.", NAMES)

@@ -86,7 +86,7 @@ def _of_slowest(value: Any, facts: CaseFacts, what: str, figure: Callable[[RankF
     for report in facts.jobs:
         job = report.job
         rows = {rank: row for rank in job.ranks if (row := typical_forward(job.forwards, rank)) is not None}
-        figures = {rank: known for rank, row in rows.items() if (known := figure(row)) is not None}
+        figures = {rank: number for rank, row in rows.items() if (number := figure(row)) is not None}
         rank = slowest(job.forwards)
         if rank in figures:
             values.append(figures[rank])
