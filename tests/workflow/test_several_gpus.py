@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kernelbook.plan import side_by_side, surroundings
-from kernelbook.plan.side_by_side import measurements_at_once
+from kernelbook.plan import surroundings
+from kernelbook.plan.surroundings import measurements_at_once
 from tests.helpers.patience import LONG
 
 TWO_AND_ANOTHER = ["NVIDIA H200", "NVIDIA H200", "NVIDIA T400"]
@@ -36,12 +36,12 @@ TWO_AND_ANOTHER = ["NVIDIA H200", "NVIDIA H200", "NVIDIA T400"]
     ],
 )
 def test_one_measurement_a_gpu_as_far_as_there_are_cores(monkeypatch, cores, models, visible, expected):
-    monkeypatch.setattr(side_by_side, "models_and_driver", lambda: (models, "580.1" if models else None))
+    monkeypatch.setattr(surroundings, "models_and_driver", lambda: (models, "580.1" if models else None))
     assert measurements_at_once(cores, "auto", visible) == expected
 
 
 def test_on_a_cpu_one_after_the_other(monkeypatch):
-    monkeypatch.setattr(side_by_side, "models_and_driver", lambda: (TWO_AND_ANOTHER, "580.1"))
+    monkeypatch.setattr(surroundings, "models_and_driver", lambda: (TWO_AND_ANOTHER, "580.1"))
     assert measurements_at_once(64, "cpu", None) == 1
 
 

@@ -17,7 +17,7 @@ from kernelbook.sources.workload_source import Places
 from kernelbook.plan.made_tables import forget_incomplete
 from kernelbook.plan.plan_texts import digest, inputs_json, plan_json, summary
 from kernelbook.plan.planning import host_python, make_plan
-from kernelbook.plan.side_by_side import measurements_at_once
+from kernelbook.plan.surroundings import measurements_at_once
 
 if MAIN:
     refuse_bad_yaml("config.yaml", *workflow.configfiles)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def median(values: Iterable[float | None]) -> float | None:
-    """The median of those that are there; None of none."""
+    """The median of the values that are not None; None if there are none."""
     present = [value for value in values if value is not None]
     return statistics.median(present) if present else None
 
@@ -33,7 +33,7 @@ def median_of_processes(values: Iterable[tuple[int, float | None]]) -> float | N
 
 
 def spread(values: Iterable[float | None]) -> float | None:
-    """Largest over smallest, less one; None of fewer than two."""
+    """Largest over smallest, minus 1, of the values other than None and 0; None if there are fewer than two."""
     positive = [value for value in values if value]
     return max(positive) / min(positive) - 1 if len(positive) > 1 else None
 

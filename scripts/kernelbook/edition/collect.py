@@ -76,19 +76,19 @@ def collect(plan: Mapping[str, Any], results: Path) -> EditionFiles:
         "samples": _samples(processes),
     }
     tables["call_totals"] = call_totals(tables["calls"])
-    known = _counted(case_facts(tables), tables.pop("ncu"))
+    facts_by_case = _counted(case_facts(tables), tables.pop("ncu"))
     reports = by_case(jobs)
-    known = {key: replace(facts, jobs=reports.get(key, ())) for key, facts in known.items()}
-    tables = _with_representatives(tables, known)
-    tables["activities"] = _with_other_ranks(tables["activities"], known, results)
-    insight = _insight(plan, known)
-    known |= {
-        key: replace(known[key], counters=against_model(known[key], cost.kernels))
+    facts_by_case = {key: replace(facts, jobs=reports.get(key, ())) for key, facts in facts_by_case.items()}
+    tables = _with_representatives(tables, facts_by_case)
+    tables["activities"] = _with_other_ranks(tables["activities"], facts_by_case, results)
+    insight = _insight(plan, facts_by_case)
+    facts_by_case |= {
+        key: replace(facts_by_case[key], counters=against_model(facts_by_case[key], cost.kernels))
         for key, cost in insight.costs.items()
     }
-    tables["counters"] = counters_table(known.values())
+    tables["counters"] = counters_table(facts_by_case.values())
     clocks = {key: cost.clock for key, cost in insight.costs.items()}
-    tables |= {"trust": trust_table(known, clocks), "sdpa_backends": backends_table(known.values())}
+    tables |= {"trust": trust_table(facts_by_case, clocks), "sdpa_backends": backends_table(facts_by_case.values())}
     return _scrubbed(facts | {"words": list(insight.words)}, tables | insight.tables(), edition_scrubber(plan, results))
 
 
