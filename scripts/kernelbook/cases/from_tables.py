@@ -19,7 +19,8 @@ Key = tuple[str, str]
 Row = dict[str, Any]
 TOTALS_OF = ("run", "case", "process", "rank", "index", "category", "name")
 SUMS = (("depth", "count"), ("duration_us", "sum"), ("self_us", "sum"), ("kernels", "sum"))
-PARTS = ("ranges", "activities", "calls", "call_totals")
+PARTS = ("ranges", "activities", "call_totals")
+PROCESS = ("run", "case", "process", "rank")
 
 
 def case_facts(tables: Mapping[str, pa.Table]) -> dict[Key, CaseFacts]:
@@ -37,8 +38,11 @@ def case_facts(tables: Mapping[str, pa.Table]) -> dict[Key, CaseFacts]:
     spans = spans_of(tables.get("ranks"))
     merged = {key: merge_processes(of_case, spans.get(key)) for key, of_case in processes.items()}
     kept = {(*key, each.process, each.rank) for key, case in merged.items() for each in case.processes if each.merged}
-    groups = {name: _by_case(tables.get(name), kept) for name in PARTS}
+    groups = {name: _by_case(tables.get(name), PROCESS, kept) for name in PARTS}
     cases = {key: _with_forwards(case, *(groups[name].get(key, []) for name in PARTS)) for key, case in merged.items()}
+    chosen = {(*owner, place[1]) for owner in kept if (place := cases[owner[:2]].chosen) and place[0] == owner[2]}
+    for key, rows in _by_case(tables.get("calls"), (*PROCESS, "index"), chosen).items():
+        cases[key] = replace(cases[key], calls=_calls(rows))
     for row in records_of(KernelCounters, tables.get("counters", pa.table({}))):
         key = row.run, row.case
         cases[key] = replace(cases[key], counters=(*cases[key].counters, row))
@@ -86,31 +90,29 @@ def spans_of(ranks: pa.Table | None) -> dict[Key, dict[tuple[int, int | None], f
     return {key: {rank: median(times) or 0.0 for rank, times in own.items()} for key, own in spans.items()}
 
 
-def _by_case(table: pa.Table | None, kept: Collection[tuple[Any, ...]]) -> dict[Key, list[Row]]:
-    """(run, case) -> its rows, of the processes and ranks in `kept`: (run, case, process, rank)."""
+def _by_case(table: pa.Table | None, key: Sequence[str], kept: Collection[tuple[Any, ...]]) -> dict[Key, list[Row]]:
+    """(run, case) -> its rows whose values of the columns `key` are in `kept`; a missing column counts as null."""
     groups: dict[Key, list[Row]] = {}
     if table is None or "process" not in table.column_names:
         return groups
-    columns = [table[name].to_pylist() for name in ("run", "case", "process")]
-    ranks = table["rank"].to_pylist() if "rank" in table.column_names else [None] * table.num_rows
-    mask = pa.array([key in kept for key in zip(*columns, ranks, strict=True)], pa.bool_())
+    missing = [None] * table.num_rows
+    columns = [table[name].to_pylist() if name in table.column_names else missing for name in key]
+    mask = pa.array([values in kept for values in zip(*columns, strict=True)], pa.bool_())
     for row in table.filter(mask).to_pylist():
         groups.setdefault((row["run"], row["case"]), []).append(row)
     return groups
 
 
 def _with_forwards(
-    case: CaseFacts, ranges: Sequence[Row], activities: Sequence[Row], calls: Sequence[Row], totals: Sequence[Row]
+    case: CaseFacts, ranges: Sequence[Row], activities: Sequence[Row], totals: Sequence[Row]
 ) -> CaseFacts:
     forwards = _forwards(ranges, activities)
     chosen = representative(forward for forward in forwards if forward.process == forwards[0].process)
-    place = (chosen.process, chosen.index) if chosen else None
     return replace(
         case,
         forwards=forwards,
-        calls=_calls(row for row in calls if (row["process"], row["index"]) == place),
         call_totals=tuple(record_of(CallTotal, row) for row in totals),
-        chosen=place,
+        chosen=(chosen.process, chosen.index) if chosen else None,
         other_ranges=_other_ranges([row for row in ranges if forwards and row["process"] == forwards[0].process]),
     )
 

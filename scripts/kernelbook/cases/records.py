@@ -14,7 +14,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from types import NoneType, UnionType
@@ -77,7 +76,7 @@ def record_of(kind: type[T], row: Mapping[str, Any]) -> T:
     as null. Raises ValueError for a value of another type.
     """
     filled: dict[str, Any] = dict.fromkeys(_layout(kind).required)
-    filled |= {name: value for name, value in row.items() if not _is_missing(value)}
+    filled |= {name: value for name, value in row.items() if value is not None and value == value}  # NaN != NaN
     try:
         return msgspec.convert(filled, kind)
     except msgspec.ValidationError as error:
@@ -95,10 +94,6 @@ def text_value(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 class _Layout(NamedTuple):

@@ -181,4 +181,4 @@ def _inputs(files: Iterable[Path], ordinals: Iterable[int]) -> dict[int, Inputs]
 
 
 def _json_text(raw: bytes) -> str | None:
-    return bytes(raw).decode("utf-8", "replace") or None
+    return str(raw, "utf-8", "replace") or None
