@@ -58,6 +58,15 @@ def test_a_wrong_guess_is_refused_before_the_block_runs(guess, message):
     assert ran == []
 
 
+def test_without_torch_the_remedy_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with (
+        pytest.raises(kernelbook.NotJudged, match=r"kernelbook\.expect needs torch: install it"),
+        kernelbook.expect(kernels=1),
+    ):
+        pass
+
+
 @pytest.mark.torch
 def test_ops_are_judged_on_the_cpu():
     import torch

@@ -101,3 +101,12 @@ def test_a_file_without_runs_is_checked_on_top_of_the_config_of_the_folder(check
     assert status == 1
     assert bad["mistakes"][0].startswith("bad.yaml: ")
     assert "did you mean 'runs'" in bad["mistakes"][0]
+
+
+def test_without_a_configuration_to_add_to_the_file_itself_is_named(check, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.yaml").write_text("cases: {linear-eager: {expect: {kernels: 2}}}")
+    status, (found,) = check("mine.yaml")
+    assert status == 1
+    (mistake,) = found["mistakes"]
+    assert mistake.startswith("mine.yaml: the key 'runs' is missing, and this folder has no config.yaml")

@@ -11,6 +11,7 @@ import pytest
 from kernelbook.cli import COMMANDS
 from tests.helpers import ROOT
 from tests.helpers.patience import LONG
+from tests.trace.made_trace import annotation, forward, write
 
 HEAVY = ("torch", "snakemake", "pandas", "scipy", "matplotlib")
 
@@ -67,3 +68,24 @@ def test_name_as_json_fits_its_schema(kernelbook):
     for each in (first, second):
         jsonschema.validate(each, schema)
     assert (first["family"], first["arch"], second["family"], second["dtype"]) == ("GEMM", "sm90", "unknown", None)
+
+
+def test_a_misspelled_command_gets_the_right_one(kernelbook):
+    status, _, err = kernelbook("sumarize", "trace.json")
+    assert status == 2
+    assert "no command 'sumarize': did you mean 'summarize'?" in err
+
+
+def test_an_annotation_that_no_range_has_gets_the_right_one(kernelbook, tmp_path):
+    file = write(tmp_path / "made.json", forward())  # its range is `step`
+    assert kernelbook("summarize", file, "--annotation", "stpe")[2].endswith("did you mean 'step'?\n")
+    assert kernelbook("summarize", file, "--annotation", "backward")[2].endswith(": there is: step\n")
+    assert kernelbook("summarize", file, "--annotation", "st*")[2] == ""
+
+
+def test_of_many_names_the_first_are_listed(kernelbook, tmp_path):
+    ranges = [annotation(f"part {letter}", 10 * place, 5) for place, letter in enumerate("abcdefg")]
+    file = write(tmp_path / "made.json", ranges)
+    listed = "there is: part a, part b, part c, part d, part e and 2 more\n"
+    assert kernelbook("summarize", file, "--annotation", "zzz")[2].endswith(listed)
+    assert kernelbook("summarize", file, "--annotation", "part_g")[2].endswith("did you mean 'part g'?\n")

@@ -100,3 +100,10 @@ def test_a_failed_case_is_a_difference_and_not_an_equal_one(runs: tuple[Path, Pa
     found = {each.a.case: each for each in diff(*runs).comparisons}
     assert "same of new failed" in (found["same"].refused or "")
     assert not diff(runs[0] / "same", runs[1] / "same").equal
+
+
+def test_a_report_is_not_compared_and_its_edition_is_named(tmp_path: Path) -> None:
+    (tmp_path / "first").mkdir()
+    (tmp_path / "first" / "summary.json").write_text('{"schema": 2}')
+    with pytest.raises(SideError, match=r"first: is a report: name its edition \(results/first\)"):
+        read_side(tmp_path / "first")

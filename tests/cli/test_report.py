@@ -66,6 +66,13 @@ def test_a_file_instead_of_a_folder_names_the_other_command(kernelbook, folder, 
     assert f"kernelbook summarize {folder / 'one.json'}" in err
 
 
+def test_an_annotation_that_no_range_has_is_reported(kernelbook, folder, tmp_path):
+    status, _, err = kernelbook("report", folder, "-o", tmp_path / "out", "--annotation", "stpe")
+    assert status == 0
+    assert f"no range matches --annotation 'stpe': kernelbook summarize {folder} lists the names" in err
+    assert "no range matches" not in kernelbook("report", folder, "-o", tmp_path / "out", "--annotation", "step")[2]
+
+
 def test_the_annotation_chooses_the_forwards(kernelbook, tmp_path):
     folder = tmp_path / "traces"
     folder.mkdir()

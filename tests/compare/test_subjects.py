@@ -120,3 +120,10 @@ def test_commits_are_compared_by_cases_with_code_of_ones_own(repository: Path, r
     assert list(specs) == ["mine"]
     with pytest.raises(SubjectError, match="no chosen case has a workload of your own"):
         cases_of(a, b, read_settings(config), Wish(only_cases=("theirs",)), Places(repository, root))
+
+
+def test_a_workload_that_is_not_there_is_a_mistake_of_its_side(tmp_path: Path, root: Path) -> None:
+    (tmp_path / "there.py").write_text(WORKLOAD)
+    sides = Subject("A", "there.py:block", "workload"), Subject("B", "gone.py:block", "workload")
+    with pytest.raises(ConfigError, match=r"^B: cases\.block\.workload: there is no file 'gone\.py'"):
+        cases_of(*sides, {}, Wish(), Places(tmp_path, root))

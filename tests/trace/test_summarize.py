@@ -310,7 +310,8 @@ def test_a_glob_that_matches_nothing_says_so(run, tmp_path, more):
     path = write(tmp_path / "made.json", [annotation("ProfilerStep#1", 0, 50), *forward()])
     status, _, err = run(path, "--annotation", "profilerstep*", *more)
     assert status == 0
-    assert err == ["no range matches --annotation 'profilerstep*' (the whole name is matched, case included)"]
+    fact = "no range matches --annotation 'profilerstep*' (the whole name is matched, case included)"
+    assert err == [f"{fact}: did you mean 'ProfilerStep#*'?"]
     assert run(path, "--annotation", "step", *more)[2] == []
 
 

@@ -36,7 +36,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if words and words[0] in COMMANDS:
         return run_command(words[0], words[1:])
-    _top_parser().parse_args(words)
+    parser = _top_parser()
+    if words and not words[0].startswith("-"):
+        from kernelbook.text.suggestions import near_miss
+
+        parser.error(f"no command {words[0]!r}: {near_miss(words[0], COMMANDS)}")
+    parser.parse_args(words)
     return 2  # parse_args ends the process with help, version or an error
 
 
@@ -67,7 +72,7 @@ def _top_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=_version())
-    parser.add_argument("command", metavar="COMMAND", choices=COMMANDS, help=argparse.SUPPRESS)
+    parser.add_argument("command", metavar="COMMAND", help=argparse.SUPPRESS)
     return parser
 
 

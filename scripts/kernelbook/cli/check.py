@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 YAML = (".yaml", ".yml")
+_NO_RUNS = (
+    "the key 'runs' is missing, and this folder has no config.yaml to which the file could be added: add runs:, or run "
+    "the check in the folder of your config.yaml"
+)
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,9 @@ def check_config(path: Path) -> ConfigCheck:
             return ConfigCheck(str(path), (f"{path}: must hold keys and values, beginning with runs:",), ())
         base = Path("config.yaml")
         sources = read_sources(path, (), {})
-        if "runs" not in raw and base.is_file():
+        if "runs" not in raw and not base.is_file():
+            return ConfigCheck(str(path), (f"{path}: {_NO_RUNS}",), ())
+        if "runs" not in raw:
             sources = read_sources(base, [path], {})
             raw = merged(read_yaml(base.read_text(encoding="utf-8")), raw)
         config = load_config(raw, home() / "workflow" / "schemas", sources, Places(here, checkout))

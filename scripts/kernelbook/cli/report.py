@@ -43,6 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Render the report and print where it is; the exit status as in the module's text."""
+    from kernelbook.cli.traces import print_error
+
     problem = _problem(args.folder, args.output)
     if problem:
         print(f"kernelbook report: {problem}", file=sys.stderr)
@@ -50,12 +52,19 @@ def run(args: argparse.Namespace) -> int:
     with _status("reading the traces, and rendering the report"):
         render_folders(args.folder, args.output, args.annotation)
     summary = json.loads((args.output / "summary.json").read_text(encoding="utf-8"))
+    if args.annotation is not None and not any(_has_forwards(case) for case in summary["cases"]):
+        remedy = f"kernelbook summarize {' '.join(map(str, args.folder))} lists the names"
+        print_error(f"kernelbook report: no range matches --annotation {args.annotation!r}: {remedy}")
     if args.json:
         print(json.dumps(_about(summary, args.output), allow_nan=False))
     else:
         print(summary["verdict"]["sentence"])
         print(f"report: {args.output / 'index.html'}")
     return 0
+
+
+def _has_forwards(case: Mapping[str, Any]) -> bool:
+    return case["status"] == "ok" and all(warning["code"] != "no_forwards" for warning in case["warnings"])
 
 
 def render_folders(folders: Sequence[Path], output: Path, annotation: str | None = None) -> None:

@@ -51,12 +51,15 @@ Exit status: 0 all read; 2 a named file cannot be read (the others are printed a
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection
 from pathlib import Path
 
 _OUTPUT = (
     "write each trace's tables there as Parquet and CSV; in the CSV, a name that a spreadsheet would take for a "
     "formula gets a leading apostrophe"
 )
+#: Names that an error lists.
+MOST_NAMES = 5
 _OF_NAMES = "the whole name is matched, case included"
 _CHOSEN = "only ranges of that name, or else those whose name matches; also 'ProfilerStep#*'"
 
@@ -74,7 +77,10 @@ def run(args: argparse.Namespace) -> int:
 
     summaries, status = read_summaries(args.trace, args.annotation, args.output)
     if summaries and args.annotation is not None and not any(summary.ranges for summary in summaries):
-        print_error(f"no range matches --annotation {args.annotation!r} ({_OF_NAMES})")
+        names = {name for summary in summaries for name in summary.names}
+        print_error(
+            f"no range matches --annotation {args.annotation!r} ({_OF_NAMES}): {_remedy(args.annotation, names)}"
+        )
     if args.json:
         for summary in summaries:
             print(summary.to_json())
@@ -91,3 +97,12 @@ def run(args: argparse.Namespace) -> int:
             before = summary.job
             show(console, summary)
     return status
+
+
+def _remedy(annotation: str, names: Collection[str]) -> str:
+    """The name that was meant, or the first names that there are."""
+    from kernelbook.text.suggestions import closest, near_miss
+
+    if len(names) <= MOST_NAMES or closest(annotation, names):
+        return near_miss(annotation, names)
+    return f"{near_miss(annotation, sorted(names)[:MOST_NAMES])} and {len(names) - MOST_NAMES} more"

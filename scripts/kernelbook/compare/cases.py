@@ -9,6 +9,7 @@ from typing import Any
 
 from kernelbook.compare.subjects import COMMIT, WORKLOAD, Subject, SubjectError
 from kernelbook.config.loading import CaseSpec, Config, load_config
+from kernelbook.config.origins import ConfigSource
 from kernelbook.config.yaml_text import read_yaml
 from kernelbook.sources.workload_source import Places
 from kernelbook.text.formatting import slug
@@ -47,7 +48,8 @@ def cases_of(
     if a.kind == WORKLOAD:
         name = _shared_name(a.text, b.text)
         own = [{**settings, "cases": {name: _workload_case(each.text, wish)}} for each in (a, b)]
-        configs = [_load(each, places) for each in own]
+        sources = [(ConfigSource(side.side, each, each),) for side, each in zip((a, b), own, strict=True)]
+        configs = [_load(each, places, source) for each, source in zip(own, sources, strict=True)]
         return configs[0], _specs(configs[0].cases), _specs(configs[1].cases)
     config = _load({**settings, "only_cases": list(wish.only_cases)} if wish.only_cases else settings, places)
     cases: Sequence[CaseSpec] = config.cases
@@ -64,8 +66,8 @@ def cases_of(
     return config, specs, specs
 
 
-def _load(settings: Mapping[str, Any], places: Places) -> Config:
-    return load_config(settings, places.home / "workflow" / "schemas", (), places)
+def _load(settings: Mapping[str, Any], places: Places, sources: Sequence[ConfigSource] = ()) -> Config:
+    return load_config(settings, places.home / "workflow" / "schemas", sources, places)
 
 
 def _workload_case(workload: str, wish: Wish) -> dict[str, Any]:

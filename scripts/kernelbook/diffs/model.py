@@ -62,7 +62,8 @@ def diff_sides(a: Side, b: Side) -> Diff:
     pairs = list(_pairs(a, b))
     if not pairs:
         names = " and ".join(f"{side.source} ({_listed(side.cases)})" for side in (a, b))
-        raise SideError(f"no range or case of one side has its like on the other: {names}: name one case on each side")
+        remedy = "name one case on each side; of traces choose ranges by --annotation, such as 'ProfilerStep#*'"
+        raise SideError(f"A and B have no range or case of the same name: {names}: {remedy}")
     paired = {id(case) for pair in pairs for case in pair}
     return Diff(
         a.source,

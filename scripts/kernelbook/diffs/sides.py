@@ -55,6 +55,8 @@ def read_side(path: Path, annotation: str | None = None) -> Side:
     if not path.exists():
         raise SideError(f"{path}: does not exist: name a trace, a folder of traces, a case, a run or an edition")
     side = _side(path, annotation)
+    if not side.cases and (path / "summary.json").is_file():
+        raise SideError(f"{path}: is a report: name its edition (results/{path.name}) or its traces")
     if not side.cases:
         why = f" ({side.skipped[0]})" if side.skipped else ""
         wanted = f"no range named {annotation!r}" if annotation is not None else "no trace and no measurement"

@@ -31,6 +31,7 @@ class Summary:
     notes: unusual properties of the file (`trace_notes`).
     annotation: name or glob of the selected ranges, or None.
     ranges, annotations: with an annotation, of the selected ranges only.
+    names: of all ranges, where the annotation selects none; the profiler's steps are one, ProfilerStep#*.
     range_kernels, range_ops: as `kernels` and `ops`, of the selected ranges only; None without an annotation.
     rank_trace: what the reading of its job needs; None where the trace shows no other rank.
     job: the job of a rank whose traces are read together.
@@ -53,6 +54,7 @@ class Summary:
     range_ops: list[dict[str, Any]] | None = None
     rank_trace: RankTrace | None = None
     job: JobReport | None = None
+    names: frozenset[str] = frozenset()
 
     def related(
         self,
@@ -94,6 +96,9 @@ def summarize(reading: TraceReading, notes: Sequence[TraceWarning] = ()) -> Summ
     frames = reading.frames
     ranges = frames["ranges"]
     rows = {name: frame.to_rows() for name, frame in frames.items() if name != "ranges"}
+    names: frozenset[str] = frozenset()
+    if reading.annotation is not None and not reading.groups.selected.any():
+        names = frozenset([*ranges["annotation"].to_list(), *(["ProfilerStep#*"] if reading.steps else [])])
     return Summary(
         source=reading.source,
         device=reading.device,
@@ -110,4 +115,5 @@ def summarize(reading: TraceReading, notes: Sequence[TraceWarning] = ()) -> Summ
         range_kernels=rows.get("range_kernels"),
         range_ops=rows.get("range_ops"),
         rank_trace=trace_of_rank(reading, 0),
+        names=names,
     )
