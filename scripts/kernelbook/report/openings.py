@@ -97,7 +97,7 @@ def cpu_sentence(edition: Edition) -> str:
         return ""
     verdicts = Counter(_verdicts(rows))
     if not verdicts:
-        return "on the CPU: no case ran both eager and compiled"
+        return f"on the CPU: forward times of {plural(len(rows), 'case')}; kernels and device times need a GPU"
     words = {FASTER: "faster", SLOWER: "slower", ABOUT_EQUAL: "about as fast", PROCESSES_DIFFER: "undecided"}
     parts = [f"{words[verdict]} in {verdicts[verdict]}" for verdict in words if verdicts[verdict]]
     return f"on the CPU compiled forwards, against eager, are {', '.join(parts)} of {plural(verdicts.total(), 'case')}"
