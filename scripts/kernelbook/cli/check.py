@@ -6,7 +6,7 @@ file without `runs` is checked on top of the config.yaml of the working folder, 
 lists what to know before using its figures, and "not known" what the file cannot tell, the reason, and how to record
 a trace that can.
 
---json prints one object a line for each path; its schema is scripts/kernelbook/cli/check.schema.json.
+--json prints one object a line for each path; its schema is cli/check.schema.json in the package.
 
 Examples:
   %(prog)s config.yaml

@@ -14,7 +14,7 @@ For each: device activities that are more, less or other (replaced, fused, split
 CPU ops that only one side calls; figures side by side; the time by cause. Times of different GPUs, drivers or element
 types are not put in a ratio, and the reason is given.
 
---json prints one object; its schema is scripts/kernelbook/diffs/diff.schema.json. Times are in microseconds.
+--json prints one object; its schema is diffs/diff.schema.json in the package. Times are in microseconds.
 --output writes index.html, diff.md, diff.json and tables/ (Parquet and CSV).
 
 Examples:

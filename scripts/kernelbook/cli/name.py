@@ -1,7 +1,7 @@
 """Print what kernel names state: family, element type, tensor cores, architecture, tile and layout.
 
 NAME is a kernel's name, mangled or demangled, as a trace or Nsight shows it; - reads one name a line from standard
-input. Each name gives one sentence, with --json one object on a line (schema: scripts/kernelbook/cli/name.schema.json),
+input. Each name gives one sentence, with --json one object on a line (schema: cli/name.schema.json in the package),
 null where the name does not state a field:
   name          unchanged
   family        GEMM, attention, softmax, elementwise, copy/cast, fill/mask, reduction, communication, other or unknown

@@ -4,7 +4,7 @@ Each FOLDER is a run of the report, and each trace, or job of several ranks, a c
 skipped. A folder may also hold measurements of the workflow (CASE/PROCESS/measurement.json). Figures per forward need
 a record_function range; --annotation names the range that is a forward.
 
---json prints one object about the report; its schema is scripts/kernelbook/cli/report.schema.json.
+--json prints one object about the report; its schema is cli/report.schema.json in the package.
 
 Examples:
   %(prog)s traces/

@@ -10,7 +10,7 @@ For people, each name has a line: of ranges inside one another the outermost, na
 together (* stands for the numbers), and a line for each kind of work where ranges of a name ran different kernels.
 
 --json prints one object a line for each trace. Times are in microseconds; null is what the file does not tell, as is
-every device figure of a file without device activities. Its schema is scripts/kernelbook/trace/trace.schema.json. Its
+every device figure of a file without device activities. Its schema is trace/trace.schema.json in the package. Its
 keys, in this order:
   schema     1; keys are only ever added at the end
   source     the file, as it was given

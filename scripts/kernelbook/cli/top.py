@@ -3,7 +3,7 @@
 TRACE is a file or a folder, as for `kernelbook summarize`. Times are sums over all traces, whatever ran them: the share
 is that of the device time of all files together. Each file has a line, so that one that weighs most is seen.
 
---json prints one object; its schema is scripts/kernelbook/cli/top.schema.json. Times are in microseconds.
+--json prints one object; its schema is cli/top.schema.json in the package. Times are in microseconds.
 
 Examples:
   %(prog)s traces/
