@@ -139,12 +139,12 @@ def series_events(histories: Histories, first: int) -> list[NightEvent]:
 
 def _new_gpus(series: Series) -> Iterator[int]:
     """Positions at which a series ran on a GPU for the first time, the first GPU left out."""
-    seen: set[str] = set()
+    earlier: set[str] = set()
     for at, gpu in enumerate(series.facts.get("gpu_id", ())):
-        if gpu and gpu not in seen:
-            if seen and series.facts["gpu_id"][at - 1]:
+        if gpu and gpu not in earlier:
+            if earlier and series.facts["gpu_id"][at - 1]:
                 yield at
-            seen.add(gpu)
+            earlier.add(gpu)
 
 
 def _series_event(

@@ -67,8 +67,8 @@ def for_target(
     night = environ.get(NIGHT_VARIABLE)
     if night is None:
         return dict(config)
-    found = config.get("schedule")
-    schedule = found if isinstance(found, Mapping) else {}
+    value = config.get("schedule")
+    schedule = value if isinstance(value, Mapping) else {}
     counted = {"counters": True} if _is_counted(night, schedule.get("counters_every", 0)) else {}
     return {**config, "edition": night, "repeats": schedule.get("repeats", REPEATS), **counted}
 

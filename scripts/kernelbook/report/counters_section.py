@@ -21,14 +21,14 @@ def statements(rows: Sequence[KernelCounters]) -> tuple[Statement, ...]:
 
 
 def _bytes(rows: Iterable[KernelCounters]) -> Iterable[Statement]:
-    found = compared(rows)
-    if not found:
+    rows_compared = compared(rows)
+    if not rows_compared:
         return
-    ratios = [row.bytes_ratio or 1.0 for row in found]
-    worst = found[-1]
+    ratios = [row.bytes_ratio or 1.0 for row in rows_compared]
+    worst = rows_compared[-1]
     yield Statement(
         "Modelled bytes over the DRAM bytes that Nsight Compute measured, of "
-        f"{formatting.plural(len(found), 'kernel')} over {LEAST_US:.0f} µs: median {median(ratios):.2f}, "
+        f"{formatting.plural(len(rows_compared), 'kernel')} over {LEAST_US:.0f} µs: median {median(ratios):.2f}, "
         f"worst {worst.bytes_ratio:.2f} ({_kernel(worst)} in {worst.case}: {_why(worst)})"
     )
 

@@ -112,5 +112,5 @@ def _number(text: str | None) -> int | None:
 
 def _families(text: str) -> dict[Family, int]:
     """`GEMM: 2, softmax: 1` -> counts; ranges are left out."""
-    found = re.findall(r"([^:,]+): (\d+)(?=,|$)", text)
-    return {family_of("kernel", name.strip()): int(count) for name, count in found}
+    matches = re.findall(r"([^:,]+): (\d+)(?=,|$)", text)
+    return {family_of("kernel", name.strip()): int(count) for name, count in matches}

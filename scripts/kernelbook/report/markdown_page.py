@@ -65,10 +65,10 @@ def _figures(work: case_views.WorkloadView, anchors: dict[str, str], folder: Pat
     figures = []
     folder.mkdir(parents=True, exist_ok=True)
     for chart in work.charts(anchors):
-        shown = _shortened(chart)
-        more = "" if shown == chart else f", {len(shown.panels)} of {len(chart.panels)} rows; the page has them all"
+        short = _shortened(chart)
+        more = "" if short == chart else f", {len(short.panels)} of {len(chart.panels)} rows; the page has them all"
         file = folder / f"{slug(chart.name)}.svg"
-        file.write_text(svg_file(shown, file_style()), encoding="utf-8")
+        file.write_text(svg_file(short, file_style()), encoding="utf-8")
         figures.append((f"{chart.title}{more}", Markdown(f"{folder.name}/{file.name}")))
     return figures
 

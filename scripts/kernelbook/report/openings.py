@@ -49,8 +49,8 @@ class Folder:
         parts = [plural(len(self.traces), "trace")]
         if self.total_us:
             kinds = [row for row in self.families if row.name not in UNNAMED][:NAMED_FAMILIES]
-            named = [f"{share(row.total_us / self.total_us)} {row.name}" for row in kinds]
-            parts[0] += f": {duration(self.total_us)} of device time ({', '.join(named)})"
+            kinds_text = [f"{share(row.total_us / self.total_us)} {row.name}" for row in kinds]
+            parts[0] += f": {duration(self.total_us)} of device time ({', '.join(kinds_text)})"
         parts += [f"{silent} without device activities"] if silent else []
         return "; ".join(parts)
 

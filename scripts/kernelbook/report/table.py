@@ -200,16 +200,16 @@ def _head(column: TableColumn[Any]) -> Markup:
 
 def _html_line(line: Line, columns: Sequence[TableColumn[Any]], row_heads: bool) -> Markup:
     cells = [_html_cell(each, columns[place], line.across and place > 0) for place, each in enumerate(line.cells)]
-    shown = sum(not column.optional for column in columns)
+    visible_columns = sum(not column.optional for column in columns)
     if line.across:
-        cells[-1] = Markup('<td colspan="{}"{}').format(shown - len(cells) + 1, cells[-1][len("<td") :])
+        cells[-1] = Markup('<td colspan="{}"{}').format(visible_columns - len(cells) + 1, cells[-1][len("<td") :])
     if row_heads:
         cells[0] = Markup('<th scope="row"{}</th>').format(cells[0][len("<td") : -len("</td>")])
     data = Markup("").join(Markup(' data-{}="{}"').format(name, value) for name, value in line.data.items())
     attributes = _attribute("class", line.css) + _attribute("id", line.anchor) + data
     row = Markup("<tr{}>{}</tr>").format(attributes, Markup("").join(cells))
     if line.panel:
-        row += Markup('\n<tr class="panel below"><td colspan="{}">{}</td></tr>').format(shown, line.panel)
+        row += Markup('\n<tr class="panel below"><td colspan="{}">{}</td></tr>').format(visible_columns, line.panel)
     return row
 
 

@@ -13,9 +13,9 @@ LABEL = 64
 def kernels(folder: Folder) -> Table:
     """The names with the longest total over all traces."""
     rows = folder.kernels[:TOP]
-    shown = dict(zip(rows, labels([row.name for row in rows], LABEL), strict=True))
+    short_names = dict(zip(rows, labels([row.name for row in rows], LABEL), strict=True))
     columns: tuple[TableColumn[TopRow], ...] = (
-        words("kernel", lambda row: Part(shown[row], "code", row.name)),
+        words("kernel", lambda row: Part(short_names[row], "code", row.name)),
         words("family", lambda row: row.family),
         *_sums(folder),
         time("longest", lambda row: row.max_us),
