@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import pytest
@@ -81,6 +82,19 @@ def test_what_differs_is_stated():
     assert "its grid was (65536, 1, 1) under ncu and (131072, 1, 1) in the trace" in reason(
         changed(1, grid=(65536, 1, 1)), 1
     )
+
+
+def test_the_work_grows_with_the_number_of_kernels(monkeypatch):
+    """100 kernels, each another than ncu saw: at most four looks at a name for each, not 100."""
+    looks = []
+    monkeypatch.setattr(sys.modules["kernelbook.counters.join"], "words", lambda name: looks.append(name) or (name,))
+    monkeypatch.setattr(
+        sys.modules["kernelbook.counters.join"], "same_kernel", lambda one, other: looks.append(one) or one == other
+    )
+    trace = kernels([(f"a{n}", *ATTENTION[0][1:]) for n in range(100)])
+    rows = join("run", "case", trace, parse(report([(f"b{n}", *ATTENTION[0][1:]) for n in range(100)])))
+    assert {row.status for row in rows} == {"not joined"}
+    assert len(looks) <= 400
 
 
 def test_launch_order_counts_and_not_the_order_of_starts():

@@ -102,7 +102,7 @@ def test_the_rule_of_nsight(sm, memory, waves, limiter):
     assert limiter_of(parse(report([row], {"launch__waves_per_multiprocessor": [waves]}))[0]) == limiter
 
 
-@pytest.mark.parametrize("value", ["n/a", "", "nan", "inf", "(!) not available"])
+@pytest.mark.parametrize("value", ["n/a", "", "nan", "inf", "(!) not available", "-5", "1e300", "98765432109876543210"])
 def test_a_value_that_is_no_number_is_not_known(value):
     more = {"lts__t_sector_hit_rate.pct": [value], "launch__registers_per_thread": [value]}
     kernel = parse(report(ATTENTION[:1], more))[0]
@@ -122,6 +122,62 @@ def test_a_value_that_is_no_number_is_not_known(value):
 def test_what_is_no_raw_page_is_refused(text, fact):
     with pytest.raises(CountersError, match=f"{fact}.*--csv --page raw"):
         parse(text)
+
+
+@pytest.mark.parametrize("digits", ["84,832", "84832", "84'832", "84\u202f832", "8.4832e4"])
+def test_digits_in_groups(digits):
+    """84,832 ns, as different locales group them, with a point before decimals."""
+    assert parse(report(ATTENTION[:1]).replace("84,832", digits))[0].duration_us == pytest.approx(84.832)
+
+
+@pytest.mark.parametrize(("point", "comma"), [("21.42", "21,42"), ("84,832", "84.832,0"), ("33,621,248", "33.621.248")])
+def test_a_decimal_comma_is_refused(point, comma):
+    """`84.832` would be 84,832 ns there: in the whole file no number can be trusted."""
+    with pytest.raises(CountersError, match=r"decimal comma.*LC_ALL=C"):
+        parse(report().replace(point, comma))
+
+
+@pytest.mark.parametrize("unit", ["", "min", "MiB", "cycle"])
+def test_a_time_or_size_in_an_unknown_unit_is_not_known(unit):
+    units = {"gpu__time_duration.sum": unit, "dram__bytes_read.sum": unit}
+    kernel = parse(report(ATTENTION[:1], units=units))[0]
+    assert (kernel.duration_us, kernel.dram_read_bytes) == (None, None)
+    assert (kernel.dram_write_bytes, kernel.sm_percent) == (241_797_120, 21.42)
+
+
+def test_without_units_only_shares_are_known():
+    lines = report(ATTENTION[:1]).splitlines(keepends=True)
+    kernel = parse("".join(line for line in lines if not line.startswith('"","')))[0]
+    assert (kernel.duration_us, kernel.dram_read_bytes, kernel.sm_percent) == (None, None, 21.42)
+
+
+def test_sizes_that_are_too_large_and_waits_that_cancel_out():
+    """1e300 TB are no size. Waits of 5 and -5 have the sum 0, of which there is no share; -5 is none."""
+    stall = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+    text = report(
+        ATTENTION[:1], {stall.format("wait"): [5], stall.format("gmma"): [-5]}, {"dram__bytes_read.sum": "Tbyte"}
+    )
+    kernel = parse(text.replace("33,621,248", "1e300"))[0]
+    assert kernel.dram_read_bytes is None
+    assert kernel.stalls == (Stall("wait", 100.0),)
+
+
+def test_empty_lines_and_output_of_the_program_between_rows():
+    """Windows doubles line ends; a program prints while ncu writes. Five kernels stay."""
+    assert parse(report().replace("\r\n", "\r\r\n")) == parse(report())
+    assert parse(report().replace('"1","1607"', 'step 1, loss 2\n\n"1","1607"')) == parse(report())
+
+
+@pytest.mark.parametrize("cut", [2, 5, 60])
+def test_a_cut_row_is_no_smaller_number(cut):
+    """The last field is "76.37": cut behind 76.3 it would be a number as well."""
+    with pytest.raises(CountersError, match="ends within a row"):
+        parse(report().rstrip()[:-cut])
+
+
+def test_utf_16_of_powershell(tmp_path: Path):
+    (tmp_path / "ncu.csv").write_text(report(), encoding="utf-16")
+    assert len(read_counters(tmp_path / "ncu.csv")) == 5
 
 
 def test_counters_beside_a_trace(tmp_path: Path):

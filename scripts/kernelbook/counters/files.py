@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import os
 import shutil
@@ -64,7 +65,8 @@ def _text(file: Path) -> str:
         data = stream.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise CountersError(f"holds more than {MAX_BYTES >> 20} MiB: profile fewer kernels")
-    return data.decode("utf-8-sig", "replace")
+    utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # what `>` of PowerShell writes
+    return data.decode("utf-16" if utf16 else "utf-8-sig", "replace")
 
 
 def _converted(report: Path) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import fields, replace
 from typing import Protocol
 
 from kernelbook.counters.kernel import APART_FROM, JOINED, NOT_JOINED, REFUSED, Figures, KernelCounters, Profiled
 from kernelbook.counters.limiter import limiter_of, sentence_of
-from kernelbook.counters.names import function_name, same_kernel
+from kernelbook.counters.names import function_name, same_kernel, words
 
 MEASURE_AGAIN = "measure the case again with counters"
 
@@ -54,6 +54,7 @@ def join(run: str, case: str, kernels: Sequence[Kernel], report: Sequence[Profil
     wrong = None
     if len(chosen) != len(profiled):
         wrong = f"ncu saw {len(profiled)} kernels in the forward and the trace {len(chosen)}: {MEASURE_AGAIN}"
+    names = {words(kernel.name) for kernel in ordered}
     partners = iter(profiled)
     rows = []
     for kernel in ordered:
@@ -61,7 +62,7 @@ def join(run: str, case: str, kernels: Sequence[Kernel], report: Sequence[Profil
             rows.append(_row(run, case, kernel, None, "not profiled, since the forward has too many kernels"))
             continue
         partner = next(partners, None)
-        reason = wrong or (_difference(kernel, partner, ordered) if partner else MEASURE_AGAIN)
+        reason = wrong or (_difference(kernel, partner, names) if partner else MEASURE_AGAIN)
         rows.append(_row(run, case, kernel, None if reason else partner, reason))
     return [replace(row, seconds=seconds) for row in rows]
 
@@ -75,10 +76,10 @@ def _order(kernel: Kernel) -> tuple[int, float, int]:
     )
 
 
-def _difference(kernel: Kernel, partner: Profiled, all_kernels: Sequence[Kernel]) -> str | None:
-    """Why the two are not one kernel; None where they are."""
+def _difference(kernel: Kernel, partner: Profiled, names: Container[tuple[str, ...]]) -> str | None:
+    """Why the two are not one kernel; None where they are. names: the words of all kernels' names in the trace."""
     if not same_kernel(kernel.name, partner.name):
-        elsewhere = any(same_kernel(other.name, partner.name) for other in all_kernels)
+        elsewhere = words(partner.name) in names
         what = "kernels ran in another order" if elsewhere else "another kernel was chosen, as autotuning may"
         name = function_name(partner.name) or partner.name
         return f"under ncu {what}: {name[:120]} stands in this place: {MEASURE_AGAIN}"

@@ -46,7 +46,7 @@ STALL = re.compile(
 )
 SELECTED = "selected"  # the warp issued its instruction and did not wait
 MOST_STALLS = 3
-#: Unit of a column -> what its values are multiplied with, to µs or bytes. Other units stay.
+#: Unit of a column -> what its values are multiplied with, to µs or bytes.
 SCALES = {
     "ns": 1e-3,
     "nsecond": 1e-3,
@@ -62,6 +62,12 @@ SCALES = {
     "Gbyte": 1e9,
     "Tbyte": 1e12,
 }
+SCALED = re.compile(r"\w*(time_duration|bytes)\w*\.(sum|avg)")
+
+
+def scale_of(metric: str, unit: str) -> float | None:
+    """Factor to µs or bytes; 1 of other metrics; None of times and sizes in an unknown unit."""
+    return SCALES.get(unit.strip()) if SCALED.fullmatch(metric) else 1.0
 
 
 def figures(values: Mapping[str, float]) -> dict[str, Any]:
