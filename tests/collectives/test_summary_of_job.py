@@ -8,7 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from kernelbook.cli import main
-from tests.collectives.made_job import late_pair, write_rank
+from kernelbook.collectives.rank import decode, encode, rank_trace
+from kernelbook.trace import read_trace
+from tests.collectives.made_job import late_pair, read, write_rank
 from tests.trace.made_trace import forward, write
 
 
@@ -77,3 +79,65 @@ def test_files_with_swapped_names_are_read_by_the_rank_inside(folder, capsys):
     assert [row["wait_us"] for row in lines[1]["collectives"]] == [200, 200, 200]
     assert all(line["job"]["sentence"].startswith("rank 1 comes last") for line in lines)
     assert "rank_mismatch" in {warning["code"] for warning in lines[0]["warnings"]}
+
+
+ARGUMENTS = {
+    "no character": {"Process Group Name": "\ud800", "dtype": "\udfff"},
+    "numbers of many digits": {"Process Group Ranks": f"[0, {'9' * 5000}]"},
+    "ranks beyond 64 bits": {"Process Group Ranks": "[0, 99999999999999999999999]"},
+    "a message beyond 64 bits": {"In msg nelems": 2**62, "Out msg nelems": 2**62},
+    "markup": {"Process Group Name": "[/b]"},
+    "no closed markup": {"Process Group Name": "[/]"},
+}
+
+
+@pytest.mark.parametrize("damage", ARGUMENTS)
+def test_hostile_arguments_of_a_collective(tmp_path, capsys, damage):
+    """Both ranks are read, printed and written whatever torch's arguments have become."""
+    traces = tmp_path / "traces"
+    traces.mkdir()
+    for rank, events in enumerate(late_pair()):
+        damaged = [
+            each | {"args": each["args"] | ARGUMENTS[damage]} if _is_collective(each) else each for each in events
+        ]
+        write_rank(traces, rank, damaged, 2)
+    assert main(["summarize", str(traces), "--output", str(tmp_path / "tables")]) == 0
+    out, err = capsys.readouterr()
+    assert "a job of 2 ranks" in out
+    assert not err
+    rows = pq.read_table(tmp_path / "tables" / "job" / "collectives.parquet").to_pylist()
+    assert len(rows) == 6  # three all-reduces of each rank
+    if "markup" in damage:
+        assert ARGUMENTS[damage]["Process Group Name"] in out
+    for rank in (0, 1):
+        decode(encode(rank_trace(read_trace(traces / f"job_rank{rank}.json"), rank)))
+
+
+def _is_collective(event):
+    return "Collective name" in event.get("args", {})
+
+
+def test_a_long_name_of_a_group_leaves_room_for_the_figures(tmp_path, capsys):
+    """200 µs is the longest wait of the three; the group's name has 10,000 letters."""
+    for rank, events in enumerate(late_pair()):
+        for event in filter(_is_collective, events):
+            event["args"]["Process Group Name"] = "g" * 10_000
+        write_rank(tmp_path, rank, events, 2)
+    assert main(["summarize", str(tmp_path)]) == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("all_reduce "))
+    assert "200 µs" in line
+
+
+def test_a_job_may_state_any_size(tmp_path):
+    """A file may state 2**40 ranks: all but two are missing, and the first eight of them are listed."""
+    files = {}
+    for rank, events in enumerate(late_pair()):
+        files[rank] = write_rank(tmp_path, rank, events, 2)
+        trace = json.loads(files[rank].read_text())
+        trace["distributedInfo"]["world_size"] = 2**40
+        files[rank].write_text(json.dumps(trace))
+    job = read(files).job
+    assert job.missing == tuple(range(2, 10))
+    (warning,) = (each for each in job.warnings if each.code == "missing_rank")
+    assert warning.count == 2**40 - 2
+    assert warning.message.startswith(f"{2**40 - 2} of {2**40} ranks have no trace here (2, 3, 4, 5, 6, 7, 8, 9 ...)")

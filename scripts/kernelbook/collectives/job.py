@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from kernelbook.collectives.causes import Straggler, find_straggler
@@ -43,8 +44,8 @@ class JobReading:
 
     @property
     def missing(self) -> tuple[int, ...]:
-        """Ranks of the job that have no trace here."""
-        return tuple(rank for rank in range(self.world_size) if rank not in self.ranks)
+        """The first eight ranks of the job that have no trace here; a damaged file may state any size of the job."""
+        return _missing(self.world_size, self.ranks)
 
     def of_rank(self, rank: int) -> RankForward | None:
         """The figures of the whole file of a rank."""
@@ -206,6 +207,10 @@ def _forward_rows(
 # --- warnings ---------------------------------------------------------------------------------------------------------
 
 
+def _missing(size: int, present: Sequence[int]) -> tuple[int, ...]:
+    return tuple(islice((rank for rank in range(size) if rank not in present), _MOST_LISTED))
+
+
 def _warnings(
     ranks: Sequence[RankTrace],
     rows: Sequence[Collective],
@@ -217,11 +222,11 @@ def _warnings(
     if refused:
         yield TraceWarning("ranks_not_compared", 1, refused)
         return
-    gone = [rank for rank in range(size) if rank not in numbers]
+    gone = size - len(set(numbers))
     if gone:
-        listed = ", ".join(map(str, gone[:_MOST_LISTED])) + (" ..." if len(gone) > _MOST_LISTED else "")
-        text = f"{len(gone)} of {size} ranks have no trace here ({listed}): last is the last of those that have one"
-        yield TraceWarning("missing_rank", len(gone), f"{text}, and transfer times are not known")
+        listed = ", ".join(map(str, _missing(size, numbers))) + (" ..." if gone > _MOST_LISTED else "")
+        text = f"{gone} of {size} ranks have no trace here ({listed}): last is the last of those that have one"
+        yield TraceWarning("missing_rank", gone, f"{text}, and transfer times are not known")
     alone = sum(row.sequence is None for row in rows)
     if alone:
         cut = ", ".join(str(rank.rank) for rank in ranks if rank.truncated)

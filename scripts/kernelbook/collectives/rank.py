@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -107,14 +107,14 @@ def _bytes(message: Message | None) -> int | None:
     """NCCL's size of the operation: the larger of what goes in and what comes out."""
     width = element_bytes(message.dtype) if message else None
     counts = [count for count in (message.in_elements, message.out_elements) if count] if message else []
-    return max(counts) * width if width and counts else None
+    return integer(max(counts) * width) if width and counts else None
 
 
 def _peers(message: Message | None, groups: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
     """The ranks of the group. torch cuts the list of a large group; the file's head has all of them."""
     text = (message and message.group_ranks) or ""
     if text and "..." not in text:
-        return tuple(sorted(int(number) for number in _NUMBER.findall(text)))
+        return _ranks(_NUMBER.findall(text))
     return groups.get(message.group or "", ()) if message else ()
 
 
@@ -123,11 +123,13 @@ def _groups(job: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     listed = job.get("pg_config")
     groups = [group for group in listed if isinstance(group, dict)] if isinstance(listed, list) else []
     members = {str(group.get("pg_name")): group.get("ranks") for group in groups}
-    return {
-        name: tuple(sorted(rank for rank in ranks if isinstance(rank, int)))
-        for name, ranks in members.items()
-        if isinstance(ranks, list)
-    }
+    return {name: _ranks(ranks) for name, ranks in members.items() if isinstance(ranks, list)}
+
+
+def _ranks(values: Iterable[Any]) -> tuple[int, ...]:
+    """In order; what is no number of 64 bits is left out."""
+    numbers = (None if isinstance(value, bool) else integer(value) for value in values)
+    return tuple(sorted(number for number in numbers if number is not None))
 
 
 # --- figures of forwards ----------------------------------------------------------------------------------------------

@@ -11,10 +11,11 @@ from rich.text import Text
 
 from kernelbook.collectives.model import Collective
 from kernelbook.collectives.remarks import JobReport, typical_forward
-from kernelbook.text.formatting import NOT_AVAILABLE, duration, plural, share, visible
+from kernelbook.text.formatting import NOT_AVAILABLE, clip, duration, plural, share, visible
 from kernelbook.text.units import significant
 
 MOST_ROWS = 20
+LONGEST_GROUP = 48
 _COLUMNS = {
     "span": "span_us",
     "compute": "compute_us",
@@ -84,8 +85,8 @@ def _collective_table(rows: Sequence[Collective]) -> Table:
         rate = _median([row.bus_gb_s for row in own])
         link = _median([row.link_gb_s for row in own])
         table.add_row(
-            visible(operation),
-            visible(group),
+            operation,
+            clip(group, LONGEST_GROUP),
             NOT_AVAILABLE if size is None else f"{size:,}",
             f"{len(own):,}",
             duration(_median([row.transfer_us for row in own])),

@@ -35,9 +35,10 @@ class _Output(Console):
 
 
 def output_console() -> Console:
-    """Standard output; wide and without colours if it is not a terminal."""
+    """Standard output; wide and without colours if it is not a terminal. Brackets and colons in names stay text."""
     width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
-    return _Output(width=width, highlight=False, no_color=None if sys.stdout.isatty() else True)
+    no_color = None if sys.stdout.isatty() else True
+    return _Output(width=width, highlight=False, markup=False, emoji=False, no_color=no_color)
 
 
 def show(console: Console, summary: Summary) -> None:

@@ -77,13 +77,13 @@ def message_of(args: Args) -> Message | None:
     if not isinstance(args.collective, str):
         return None
     return Message(
-        args.collective,
+        _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", args.collective),
         _count(args.in_elements),
         _count(args.out_elements),
-        None if args.dtype is None else str(args.dtype),
+        _text(args.dtype),
         _count(args.group_size),
-        None if args.group is None else str(args.group),
-        None if args.group_ranks is None else str(args.group_ranks),
+        _text(args.group),
+        _text(args.group_ranks),
         _count(args.source_rank),
         _count(args.destination_rank),
     )
