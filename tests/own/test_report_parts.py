@@ -132,3 +132,12 @@ def test_times_over_more_than_a_decade_are_drawn_by_powers_of_ten(swept):
 
 def test_a_sweep_without_a_single_time_draws_nothing(swept):
     assert swept([None, None], [None, None]) == ()
+
+
+def test_ranges_of_a_job_are_those_of_its_slowest_rank():
+    """A collective of 1,000 µs on the rank that waits and of 70 µs on the late one: no median over both."""
+    ranges = [range_row("job", "nccl:all_reduce", 1, 1000.0, process=1, rank=0)] * 2
+    ranges += [range_row("job", "nccl:all_reduce", 1, 70.0, process=2, rank=1)] * 2
+    made = tables(ranges, [{"run": "r", "case": "job", "workload": "trace"}])
+    (line,) = range_lines(made, left_out={("r", "job", 1, 0)})
+    assert (line.count, line.device_time_us) == (2, 70.0)

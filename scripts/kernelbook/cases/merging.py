@@ -14,7 +14,7 @@ from typing import Any
 from kernelbook.cases.facts import CaseFacts
 from kernelbook.cases.medians import median
 from kernelbook.cases.process import CaseColumns, Note, Process
-from kernelbook.text.units import duration, plural, quantile
+from kernelbook.text.units import duration, number_ranges, plural, quantile
 
 TIMES = ("cpu_time_us", "device_time_us", "device_busy_us", "forward_time_us")
 #: The code of the note that names the processes that failed.
@@ -221,4 +221,6 @@ def _warnings(processes: Sequence[Process]) -> list[Note]:
 def _listed(who: Sequence[Process], total: int) -> str:
     if all(process.rank is None for process in who):
         return f"{_numbered([process.process for process in who])} of {total}"
+    if all(process.bare for process in who):  # a file a rank: the number of the process says nothing
+        return f"rank {number_ranges([process.rank for process in who if process.rank is not None])}"
     return ", ".join(f"rank {process.rank} of process {process.process}" for process in who)

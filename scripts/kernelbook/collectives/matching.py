@@ -10,6 +10,7 @@ from statistics import median
 
 from kernelbook.collectives.model import Event, RankTrace
 from kernelbook.collectives.names import ALIKE, POINT_TO_POINT, SEND_RECV
+from kernelbook.text.units import number_ranges
 
 Signature = tuple[str, int | None]
 _MOST_SHIFTED = 200  # positions by which the lists of two ranks are moved against one another
@@ -140,9 +141,7 @@ def label(event: Event) -> str:
     peers = event.peers
     if not peers:
         return event.group
-    in_a_row = len(peers) > 2 and peers == tuple(range(peers[0], peers[-1] + 1))
-    listed = f"{peers[0]} to {peers[-1]}" if in_a_row else ", ".join(map(str, peers))
-    return f"{event.group} (ranks {listed})"
+    return f"{event.group} (ranks {number_ranges(peers, len(peers))})"
 
 
 def _word(event: Event) -> str:

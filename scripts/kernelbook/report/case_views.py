@@ -205,7 +205,12 @@ def case_views(edition: Edition) -> tuple[CaseView, ...]:
     judged: dict[str, list[Judgement]] = {}
     for row in edition.judged:
         judged.setdefault(row.case, []).append(row)
-    parts: dict[str, tuple[Any, ...]] = {"ranges": range_lines(edition.tables), "files": whole_files(edition.tables)}
+    faster = {(each.run, each.case, each.process, each.rank)
+              for row in edition.case_runs for each in row.ranks if not each.merged}  # fmt: skip
+    parts: dict[str, tuple[Any, ...]] = {
+        "ranges": range_lines(edition.tables, faster),
+        "files": whole_files(edition.tables),
+    }
     parts |= {"costs": edition.costs, "products": edition.products, "clocks": edition.clocks}
 
     def cell(spec: ConfiguredCase, run: Run) -> CellView | None:

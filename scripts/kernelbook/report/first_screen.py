@@ -47,7 +47,7 @@ class Verdict:
     @property
     def sentence(self) -> str:
         """How many guesses broke or that all held, how many runs were lost, and how many cases failed."""
-        parts = [self.opening[:1].upper() + self.opening[1:]] if self.opening else []
+        parts = [self.opening] if self.opening else []
         parts += [self._guesses] if self.judged or not self.opening else []
         parts += [f"{formatting.plural(self.lost_runs, 'run')} lost"] if self.lost_runs else []
         parts += [f"{formatting.plural(self.failed, 'case')} failed"] if self.failed else []

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from kernelbook.cases import CaseFacts, Process
 from kernelbook.cases.comparability import refusal
 from kernelbook.cases.top_kernels import TopRow, top_kernels
+from kernelbook.collectives.likeness import fold
 from kernelbook.edition.model import Edition
 from kernelbook.judge.votes import ABOUT_EQUAL, FASTER, PROCESSES_DIFFER, SLOWER, by_process, vote
 from kernelbook.text.formatting import duration, plural, share
+from kernelbook.text.units import number_ranges
 
 NAMED_FAMILIES = 3
 UNNAMED = ("other", "unknown")  # families that tell nothing in a headline
@@ -31,12 +33,46 @@ class TraceRow:
 
 
 @dataclass(frozen=True)
+class TraceRows:
+    """Traces that share a row: one, or those of ranks of one job that are alike (`likeness.fold`)."""
+
+    traces: tuple[TraceRow, ...]
+
+    @property
+    def first(self) -> TraceRow:
+        return self.traces[0]
+
+    @property
+    def ranks(self) -> str | None:
+        """Their ranks, such as `0, 2 to 63`; None for traces of no job."""
+        ranks = [row.process.rank for row in self.traces if row.process.rank is not None]
+        return number_ranges(ranks) if ranks else None
+
+    @property
+    def times_us(self) -> list[float]:
+        """Device time of each, where it is known."""
+        return [row.device_time_us for row in self.traces if row.device_time_us is not None]
+
+
+@dataclass(frozen=True)
 class Folder:
     """A report of nothing but traces. kernels and families: over all traces; total_us: their device time."""
 
     traces: tuple[TraceRow, ...]
     kernels: tuple[TopRow, ...]
     families: tuple[TopRow, ...]
+
+    @property
+    def rows(self) -> list[TraceRows]:
+        """The traces with ranks that are alike together: the same kernels, and device times within 5 %."""
+
+        def alike(row: TraceRow) -> tuple[TraceRow, object, float, tuple[float, ...]]:
+            time = row.device_time_us or 0.0
+            own = row.process
+            fact = row.run, own.case, own.device, row.kernels, row.longest, own.process if own.rank is None else None
+            return row, fact, time, (time,)
+
+        return [TraceRows(tuple(rows)) for rows in fold(map(alike, self.traces))]
 
     @property
     def total_us(self) -> float:
@@ -49,10 +85,15 @@ class Folder:
         parts = [plural(len(self.traces), "trace")]
         if self.total_us:
             kinds = [row for row in self.families if row.name not in UNNAMED][:NAMED_FAMILIES]
-            kinds_text = [f"{share(row.total_us / self.total_us)} {row.name}" for row in kinds]
+            waits = {"communication": "communication and waiting for ranks"} if self._has_ranks else {}
+            kinds_text = [f"{share(row.total_us / self.total_us)} {waits.get(row.name, row.name)}" for row in kinds]
             parts[0] += f": {duration(self.total_us)} of device time ({', '.join(kinds_text)})"
         parts += [f"{silent} without device activities"] if silent else []
         return "; ".join(parts)
+
+    @property
+    def _has_ranks(self) -> bool:
+        return any(row.process.rank is not None for row in self.traces)
 
 
 def folder_of(edition: Edition) -> Folder | None:
@@ -82,9 +123,29 @@ def folder_of(edition: Edition) -> Folder | None:
 
 
 def opening(edition: Edition) -> str:
-    """What leads the report before its guesses, without a full stop; empty for other reports."""
+    """What leads the report before its guesses, without a full stop; empty for other reports.
+
+    Of a folder with jobs, what matters most about the ranks of the first comes before what ran.
+    """
     folder = folder_of(edition)
-    return folder.sentence if folder else cpu_sentence(edition)
+    if folder is None:
+        return _capital(cpu_sentence(edition))
+    first = job_lead(edition)
+    if first is None:
+        return folder.sentence
+    only = edition.case_runs[0].case if len(edition.case_runs) == 1 else None
+    return f"{_capital(first.removeprefix(f'{only}: ')) if only else first} {folder.sentence}"
+
+
+def job_lead(edition: Edition) -> str | None:
+    """The opening sentence about the ranks of the first job of a folder of traces; None without such a job."""
+    if folder_of(edition) is None or not any(len(row.ranks) > 1 for row in edition.case_runs):
+        return None
+    return edition.words[0] if edition.words else None
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def cpu_sentence(edition: Edition) -> str:

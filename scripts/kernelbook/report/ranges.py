@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
+
+from kernelbook.cases.process import KEYS
+from kernelbook.collectives.likeness import fold
 
 Row = Mapping[str, Any]
 Key = tuple[str, str]
@@ -59,7 +62,10 @@ class KernelLine:
 
 @dataclass(frozen=True)
 class WholeFile:
-    """Figures of a whole bare trace, work from before the window included; `more` kernels are not listed."""
+    """Figures of a whole bare trace, work from before the window included; `more` kernels are not listed.
+
+    ranks: the rank of the trace, and those of the same job that are alike; empty for a trace of no job.
+    """
 
     run: str
     case: str
@@ -73,16 +79,20 @@ class WholeFile:
     device_busy_us: float | None
     longest: tuple[KernelLine, ...]
     more: int
+    ranks: tuple[int, ...] = ()
 
 
-def range_lines(tables: Mapping[str, pa.Table]) -> tuple[RangeLine, ...]:
+def range_lines(tables: Mapping[str, pa.Table], left_out: Collection[tuple[Any, ...]] = ()) -> tuple[RangeLine, ...]:
     """The ranges of each (run, case) whose forwards did different work or whose trace has other ranges, too.
 
     A line for each name, level and kind of work, in the order in which they first appear; where there are more than
     `LINES`, those of the most CPU time. Processes number their kinds each for itself, so the number of kernels counts.
+    left_out: (run, case, process, rank) of ranks whose figures are not those of the case.
     """
     grouped: dict[Key, dict[tuple[Group, Kind], list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in tables["ranges"].to_pylist():
+        if tuple(row.get(name) for name in KEYS) in left_out:
+            continue
         kind = (0, None) if row.get("kind") is None else (row["kind"], row["kernels"])
         group = (row.get("group") or row["annotation"], row.get("level") or 0)
         grouped[row["run"], row["case"]][group, kind].append(row)
@@ -103,18 +113,31 @@ def range_lines(tables: Mapping[str, pa.Table]) -> tuple[RangeLine, ...]:
 
 
 def whole_files(tables: Mapping[str, pa.Table]) -> tuple[WholeFile, ...]:
-    """The files of each case that is a bare trace, a process each."""
+    """The files of each case that is a bare trace, a process each; the first of ranks that are alike stands for all.
+
+    Alike are ranks whose counts are equal and whose device times differ by at most 5 %.
+    """
     kernels: dict[tuple[str, str, int], list[Row]] = defaultdict(list)
     for row in tables["kernels"].to_pylist():
         kernels[row["run"], row["case"], row["process"]].append(row)
     listed: Counter[Key] = Counter()
     files = []
-    for row in _bare(tables):
+    for row, *others in fold(map(_likeness, (row for row in _bare(tables) if row.get("totals")))):
         key = row["run"], row["case"]
-        if row.get("totals") and listed[key] < FILES:
+        if listed[key] < FILES:
             listed[key] += 1
-            files.append(_file(row, kernels[*key, row["process"]]))
+            ranks = tuple(each["rank"] for each in (row, *others) if each.get("rank") is not None)
+            files.append(replace(_file(row, kernels[*key, row["process"]]), ranks=ranks))
     return tuple(files)
+
+
+def _likeness(row: Row) -> tuple[Row, object, float, tuple[float, ...]]:
+    """A row of `cases` as `fold` takes it; one without a rank is like no other."""
+    totals = row["totals"]
+    time = totals.get("device_time_us") or 0.0
+    own = row["process"] if row.get("rank") is None else None
+    counts = tuple(totals.get(name) for name in TOTALS if not name.endswith("_us"))
+    return row, (row["run"], row["case"], own, counts), time, (time,)
 
 
 def _bare(tables: Mapping[str, pa.Table]) -> list[Row]:

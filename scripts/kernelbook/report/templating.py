@@ -70,6 +70,7 @@ def context(edition: Edition, created_utc: str) -> dict[str, Any]:
         "created_utc": created_utc,
         "workloads": arranged,
         "folder": openings.folder_of(edition),
+        "words": edition.words[1:] if openings.job_lead(edition) else edition.words,
         "cases": [case for workload in arranged for case in workload.cases],
         "verdict": verdict,
         "broken": broken,

@@ -9,10 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kernelbook.collectives.model import Collective
+from kernelbook.collectives.likeness import WITHIN, fold
+from kernelbook.collectives.model import Collective, RankForward
 from kernelbook.collectives.remarks import JobReport, typical_forward
 from kernelbook.text.formatting import NOT_AVAILABLE, clip, duration, plural, share, visible
-from kernelbook.text.units import significant
+from kernelbook.text.units import number_ranges, significant
 
 MOST_ROWS = 20
 LONGEST_GROUP = 48
@@ -30,7 +31,7 @@ _COLUMNS = {
 
 
 def show_job(console: Console, report: JobReport) -> None:
-    """Print a job. Of ranks and collectives the first 20 are shown."""
+    """Print a job. Ranks that are alike share a row; of the rows the first 20 are shown."""
     job = report.job
     console.print(Text(visible(report.lead), style="bold"), soft_wrap=True)
     error = f", clocks agree within {duration(job.clock_error_us)}" if job.clock_error_us is not None else ""
@@ -59,13 +60,20 @@ def _table(title: str, *columns: str) -> Table:
 def _rank_table(report: JobReport) -> Table:
     job = report.job
     what = "medians over the forwards of each" if any(row.index is not None for row in job.forwards) else "whole files"
-    more = f"; the first {MOST_ROWS}" if len(job.ranks) > MOST_ROWS else ""
-    table = _table(f"Ranks ({what}{more})", "rank", *_COLUMNS)
-    for rank in job.ranks[:MOST_ROWS]:
-        row = typical_forward(job.forwards, rank)
-        if row is not None:
-            table.add_row(str(rank), *(duration(getattr(row, column)) for column in _COLUMNS.values()))
+    typical = [row for rank in job.ranks if (row := typical_forward(job.forwards, rank)) is not None]
+    groups = fold((row, None, row.span_us, _times(row)) for row in typical)
+    alike = f"; ranks within {share(WITHIN)} of a forward share a row" if len(groups) < len(typical) else ""
+    more = f"; the first {MOST_ROWS} rows" if len(groups) > MOST_ROWS else ""
+    table = _table(f"Ranks ({what}{alike}{more})", "rank", *_COLUMNS)
+    for rows in groups[:MOST_ROWS]:
+        times = ([value for row in rows if (value := getattr(row, name)) is not None] for name in _COLUMNS.values())
+        table.add_row(number_ranges(row.rank for row in rows), *(duration(_median(own)) for own in times))
     return table
+
+
+def _times(row: RankForward) -> tuple[float, ...]:
+    """What must be alike of two ranks: all times of a forward but the delay of launches, which has another scale."""
+    return tuple(getattr(row, name) or 0.0 for title, name in _COLUMNS.items() if title != "launch delay")
 
 
 def _collective_table(rows: Sequence[Collective]) -> Table:

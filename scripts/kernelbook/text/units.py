@@ -59,6 +59,19 @@ def plural(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
+def number_ranges(numbers: Iterable[int], most: int = 8) -> str:
+    """Whole numbers in order, three or more in a row as a range: `0, 2 to 63`. Beyond `most` parts, their count."""
+    ordered = sorted(set(numbers))
+    rows: list[list[int]] = []
+    for number in ordered:
+        if rows and number == rows[-1][-1] + 1:
+            rows[-1].append(number)
+        else:
+            rows.append([number])
+    parts = [part for row in rows for part in ([f"{row[0]} to {row[-1]}"] if len(row) > 2 else map(str, row))]
+    return ", ".join(parts) if len(parts) <= most else f"{', '.join(parts[:most])} ... ({len(ordered)} in all)"
+
+
 def at_border(name: str, limit: int) -> str:
     """Shorten a name to `limit` characters, after a whole word if that keeps at least half of them."""
     if len(name) <= limit:

@@ -12,6 +12,7 @@ from kernelbook.report.families import family_of
 from kernelbook.report.ranges import KernelLine, RangeLine, WholeFile
 from kernelbook.report.table import Cell, Part, Table, TableColumn, cell, figure, share, table, time, words
 from kernelbook.text import formatting
+from kernelbook.text.units import number_ranges
 
 SAME_WORK = "ranges of one kind ran the same kernels; kind 1 is the most frequent"
 INFERRED = Part("inferred", "muted", "launched by another thread while the range was open")
@@ -64,6 +65,9 @@ def whole_file(case: CaseView, file: WholeFile) -> Table:
     parts = [formatting.plural(count, one, many) for count, one, many in counted if count is not None]
     parts += [f"{file.unattributed} unattributed"] if file.unattributed else []
     which = f", process {file.process}" if len(case.files) > 1 else ""
+    if file.ranks:
+        which = f", rank {file.ranks[0]}"
+        which += f" (alike: {number_ranges(file.ranks[1:])})" if len(file.ranks) > 1 else ""
     times = f"{formatting.duration(file.device_time_us)}, busy {formatting.duration(file.device_busy_us)}"
     caption = f"The whole file{which}: {', '.join(parts)}; {times}"
     return table(f"file-{case.spec.case}-{file.run}-{file.process}", caption, _IN_FILE, file.longest)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 from kernelbook.cases.top_kernels import TopRow
 from kernelbook.kernel_names.labels import kernel_label, labels
-from kernelbook.report.openings import MOST_FILES, TOP, Folder, TraceRow
+from kernelbook.report.openings import MOST_FILES, TOP, Folder, TraceRows
 from kernelbook.report.table import Anchors, Part, Table, TableColumn, case_link, figure, share, table, time, words
 
 LABEL = 64
@@ -46,25 +48,25 @@ def _sums(folder: Folder) -> tuple[TableColumn[TopRow], ...]:
 
 
 def traces(folder: Folder, anchors: Anchors) -> Table:
-    """A row for each trace, in the order of the folder."""
+    """A row for each trace, in the order of the folder; ranks of a job that are alike share one."""
     several = len({row.run for row in folder.traces}) > 1
     ranks = any(row.process.rank is not None for row in folder.traces)
-    columns: list[TableColumn[TraceRow]] = [words("trace", lambda row: case_link(row.process.case, anchors))]
-    columns += [words("run", lambda row: row.run)] if several else []
-    columns += [figure("rank", lambda row: row.process.rank)] if ranks else []
+    rows = folder.rows
+    columns: list[TableColumn[TraceRows]] = [words("trace", lambda row: case_link(row.first.process.case, anchors))]
+    columns += [words("run", lambda row: row.first.run)] if several else []
+    columns += [words("rank", lambda row: row.ranks)] if ranks else []
     columns += [
-        words("device", lambda row: row.process.device, 40),
-        figure("kernels", lambda row: row.kernels, lambda count: f"{count:,}"),
-        time("device time", lambda row: row.device_time_us),
+        words("device", lambda row: row.first.process.device, 40),
+        figure("kernels", lambda row: row.first.kernels, lambda count: f"{count:,}"),
+        time("device time", lambda row: median(row.times_us) if row.times_us else None),
         share("share of all", lambda row: _part(row, folder)),
-        words("longest", lambda row: kernel_label("kernel", row.longest).short if row.longest else None),
+        words("longest", lambda row: kernel_label("kernel", row.first.longest).short if row.first.longest else None),
     ]
     count = len(folder.traces)
-    caption = (
-        f"Traces, whole files: {count}" if count <= MOST_FILES else f"Traces, whole files: {MOST_FILES} of {count:,}"
-    )
-    return table("traces", caption, columns, folder.traces[:MOST_FILES])
+    shown = f"{count:,}" if len(rows) <= MOST_FILES else f"{MOST_FILES} rows of {count:,}"
+    alike = "; ranks with the same kernels, within 5 %, share a row of medians" if len(rows) < count else ""
+    return table("traces", f"Traces, whole files: {shown}{alike}", columns, rows[:MOST_FILES])
 
 
-def _part(row: TraceRow, folder: Folder) -> float | None:
-    return row.device_time_us / folder.total_us if row.device_time_us is not None and folder.total_us else None
+def _part(row: TraceRows, folder: Folder) -> float | None:
+    return sum(row.times_us) / folder.total_us if row.times_us and folder.total_us else None
