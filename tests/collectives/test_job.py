@@ -210,6 +210,15 @@ def test_collectives_that_stand_in_line_on_one_stream_are_reported(tmp_path):
     assert "600 µs (75 % of the time)" in remark.text
 
 
+def test_a_queue_of_collectives_is_not_judged_without_the_other_ranks(tmp_path):
+    """The one ahead may only have waited for the rank that is not here."""
+    args = message("allreduce", 2**24, (0, 1))
+    events = [event for n in range(4) for event in collective(10 + n, 100 + 200 * n, 200, n, args)]
+    both = {rank: write_rank(tmp_path, rank, events, 2) for rank in (0, 1)}
+    assert "collectives-serialised" in rules(read(both))
+    assert "collectives-serialised" not in rules(read({0: both[0]}))
+
+
 def test_communication_on_the_stream_of_compute_cannot_overlap(tmp_path):
     events = compute(1, 10, 100, 1) + collective(2, 110, 100, 2, message("allreduce", 2**24, (0, 1)), stream=7)
     report = read(write_pair(tmp_path, (events, events)))

@@ -289,6 +289,8 @@ def _serialised(job: JobReading, shared: Sequence[int]) -> Iterator[Remark]:
             "collectives-serialised", text, "Run collectives asynchronously, on a stream of their own.", shared[0]
         )
         return
+    if job.refused:  # what a transfer ahead only waited for is not known
+        return
     by_rank: dict[int, list[Collective]] = {rank: [] for rank in job.ranks}
     for row in job.collectives:
         by_rank[row.rank].append(row)
