@@ -101,7 +101,7 @@ def test_of_two_kernels_that_name_an_op_it_is_not_said_which_took_it() -> None:
     (step,) = align(row(GELU, MUL, MUL, MUL, ADD), b)
     assert (step.kind, len(step.a), len(step.b), step.delta_us) == ("fused", 5, 2, -30.0)
     assert step_text(step, 100.0) == (
-        "Fused: five kernels (gelu, 3 x mul, add) into two kernels (triton_poi_fused_gelu_mul_0, "
+        "Fused: five kernels (gelu, 3 × mul, add) into two kernels (triton_poi_fused_gelu_mul_0, "
         "triton_poi_fused_add_mul_1), 30.0 µs less, 30.0 %."
     )
 

@@ -39,7 +39,7 @@ def test_in_place_of_the_shipped_run(recorded_facts: Facts, recorded_h200: Path)
 
 def _said_ratio(c: Comparison) -> float:
     """The ratio of device times that its first sentence gives: `20 kernels against 5, 2.80 x the device time`."""
-    return float(c.sentences[0].partition(", ")[2].partition(" x the device time")[0])
+    return float(c.sentences[0].partition(", ")[2].partition("× the device time")[0])
 
 
 @pytest.mark.parametrize("fixture", ["shared_facts", "recorded_facts"])
@@ -107,7 +107,7 @@ def test_compiled_math_fuses_eleven_kernels_into_one_and_drops_the_cast_that_nob
     (large,) = [step for step in c.steps if len(step.a) == len(IN_THE_MASK_AND_SOFTMAX)]
     assert -large.delta_us == pytest.approx(saved, rel=0.005)
     assert saved == pytest.approx(1110, abs=5)
-    said = "Fused: eleven kernels (4 x fill, tril, 2 x where, add, softmax, isneginf, all) into triton_per_fused__safe"
+    said = "Fused: eleven kernels (4 × fill, tril, 2 × where, add, softmax, isneginf, all) into triton_per_fused__safe"
     assert any(text.startswith(said) and "1.11 ms less" in text for text in c.sentences)
     assert any(text.startswith("Removed: cast fp32 to bf16, 186 µs") for text in c.sentences)
 
@@ -125,7 +125,7 @@ def test_a_mask_added_stands_for_a_mask_filled_in_and_the_scores_are_scaled_befo
     assert mask.delta_us == pytest.approx(more, abs=0.5)
     assert step_text(mask, None) == f"Replaced: masked_fill by add, {more:.1f} µs more."
     scale = next(step for step in c.steps if [x.position for x in step.a] == [2])
-    assert step_text(scale, None).startswith("Replaced: mul by 2 x mul, ")
+    assert step_text(scale, None).startswith("Replaced: mul by 2 × mul, ")
     assert any("(fp32 instead of bf16)" in text for text in c.sentences)
 
 
@@ -213,9 +213,9 @@ def deltas(c: Comparison, *kinds: str) -> list[float]:
 
 def test_where_nothing_is_left_no_rest_is_told(recorded_facts: Facts) -> None:
     linear = compare(recorded_facts["linear-eager"], recorded_facts["linear-compile"])
-    assert linear.sentences[0] == "1 kernel against 1, 1.00 x the device time, about equal."
+    assert linear.sentences[0] == "1 kernel against 1, 1.00× the device time, about equal."
     flash = compare(recorded_facts["sdpa-flash-eager"], recorded_facts["sdpa-auto-eager"])
-    assert flash.sentences[0] == "1 kernel against 1, 0.61 x the device time (37.0 µs less)."  # 94.43 to 57.47
+    assert flash.sentences[0] == "1 kernel against 1, 0.61× the device time (37.0 µs less)."  # 94.43 to 57.47
     for c in (linear, flash):
         assert deltas(c, "rest") == []
         assert not any("The rest" in text for text in c.sentences)
@@ -287,7 +287,7 @@ def test_few_processes_vote_and_one_process_is_not_tested() -> None:
     single = ratio_of([np.array([100.0])], [np.array([150.0])])
     assert single is not None
     assert (single.ratio, single.low, single.high, single.verdict) == (1.5, None, None, "not tested")
-    assert ratio_text(single) == "Unprofiled forward time: 1.500 x; not tested: one process on a side."
+    assert ratio_text(single) == "Unprofiled forward time: 1.500×; not tested: one process on a side."
     assert ratio_of([], processes(1, 1.0)) is None
 
 
@@ -301,7 +301,7 @@ def test_a_split_vote_of_processes_is_stated() -> None:
     assert wider is not None
     assert wider.verdict == "processes differ"
     assert ratio_text(wider) == (
-        "Unprofiled forward time: 1.146 x, processes differ, slower in 2, faster in 2 of 4 pairs of processes."
+        "Unprofiled forward time: 1.146×, processes differ, slower in 2, faster in 2 of 4 pairs of processes."
     )
 
 
@@ -329,7 +329,7 @@ def test_the_same_kernel_is_not_slower_than_itself_by_one_percent() -> None:
         "r", "a", device_type="cuda", kernels=1, device_time_us=100.0, forwards=(Forward(1, 0, 9.0, activities=kernel),)
     )
     c = compare(a, replace(a, case="b", device_time_us=101.0))
-    assert c.sentences[0] == "1 kernel against 1, 1.01 x the device time (1.00 µs more), about equal."
+    assert c.sentences[0] == "1 kernel against 1, 1.01× the device time (1.00 µs more), about equal."
 
 
 def test_an_unwarmed_case_is_no_eager_twin_whatever_its_name() -> None:

@@ -78,7 +78,7 @@ def test_six_guessed_and_five_found_is_broken_and_the_five_are_named() -> None:
     assert (found.expected, found.observed, found.verdict) == ("6", "5", "broken")
     assert found.evidence.startswith("5 kernels in a forward: ")
     assert NVJET in found.evidence
-    assert "3 x vectorized_elementwise_kernel [mul]" in found.evidence
+    assert "3 × vectorized_elementwise_kernel [mul]" in found.evidence
 
 
 @pytest.mark.parametrize(
@@ -145,24 +145,24 @@ def test_ops_are_judged_by_presence_order_nesting_and_launches() -> None:
 def test_evidence_shows_what_matched_and_nothing_else() -> None:
     long = "## Call CompiledFxGraph fyyn57jqdh6rzwcrtb623yojqn4wwm2f4utilknawfpkactdpzr5 ##"
     compiled = facts(ops=((0, "Torch-Compiled Region: 0/0"), (1, long), (2, "aten::addmm"), (2, "aten::addmm")))
-    assert verdict("op_counts", {"aten::addmm": 2}, compiled)[2] == "2 x aten::addmm"
-    assert verdict("ops_present", "aten::addmm", compiled)[2] == "2 x aten::addmm"
+    assert verdict("op_counts", {"aten::addmm": 2}, compiled)[2] == "2 × aten::addmm"
+    assert verdict("ops_present", "aten::addmm", compiled)[2] == "2 × aten::addmm"
     assert verdict("ops_absent", "aten::t", compiled)[2] == "none of 4 ops"
     evidence = verdict("ops_present", "aten::addm", compiled)[2]
     assert evidence == "none of 4 ops; no aten::addm (did you mean aten::addmm?)"
     assert verdict("ops_without_kernels", "aten::t*", LINEAR)[2] == "aten::t, aten::transpose"
-    assert verdict("ops_without_kernels", "aten::addmm", LINEAR)[2] == f"aten::addmm; 1 x {NVJET} inside aten::addmm"
+    assert verdict("ops_without_kernels", "aten::addmm", LINEAR)[2] == f"aten::addmm; 1 × {NVJET} inside aten::addmm"
     assert verdict("ops_in_order", ["aten::linear > aten::t", "aten::relu"], LINEAR)[2] == (
         "aten::linear > aten::t, then aten::relu"
     )
     assert verdict("ops_in_order", ["aten::addmm", "aten::t"], LINEAR)[1:] == (
         *("aten::t not found after what comes before it", "aten::addmm; aten::t only before"),
     )  # fmt: skip
-    assert verdict("activity_names", "*MulFunctor*", FIVE)[2] == "*MulFunctor*: 3 x vectorized_elementwise_kernel [mul]"
+    assert verdict("activity_names", "*MulFunctor*", FIVE)[2] == "*MulFunctor*: 3 × vectorized_elementwise_kernel [mul]"
     assert verdict("activity_names_absent", "triton_*", FIVE)[2] == "none of 6 device activities"
     assert (
         verdict("kernel_families", {"elementwise": 3}, FIVE)[2]
-        == "elementwise: 3 x vectorized_elementwise_kernel [mul]"
+        == "elementwise: 3 × vectorized_elementwise_kernel [mul]"
     )
 
 
@@ -189,18 +189,18 @@ def test_same_kernels_is_by_name_and_number_and_a_list_means_one_of_them() -> No
 def test_comparisons_of_number_and_time() -> None:
     slow = facts(case="slow", device_time_us=300.0, cpu_time_us=80.0)
     fast = facts(case="fast", device_time_us=100.0, cpu_time_us=40.0, ops=((0, "aten::mul"),))
-    assert verdict("slower_than", "fast", slow, fast)[:2] == ("confirmed", "3.00 x the device time")
+    assert verdict("slower_than", "fast", slow, fast)[:2] == ("confirmed", "3.00× the device time")
     assert verdict("slower_than", {"fast": "2.5-3.5"}, slow, fast)[0] == "confirmed"
     assert verdict("slower_than", {"fast": 4}, slow, fast)[0] == "broken"
     assert verdict("faster_than", {"slow": {"max": 2}}, fast, slow)[0] == "broken"
-    assert verdict("faster_than", "fast", slow, fast)[:2] == ("broken", "0.33 x as fast")
+    assert verdict("faster_than", "fast", slow, fast)[:2] == ("broken", "0.33× as fast")
     assert verdict("faster_than", "slow", fast, slow) == (
-        *("confirmed", "3.00 x as fast", "3.00 x as fast: device time 100 µs here, 300 µs in slow"),
+        *("confirmed", "3.00× as fast", "3.00× as fast: device time 100 µs here, 300 µs in slow"),
     )  # fmt: skip
     assert verdict("more_cpu_time_than", "fast", slow, fast)[2] == (
-        "2.00 x the CPU time: CPU time under the profiler 80.0 µs here, 40.0 µs in fast"
+        "2.00× the CPU time: CPU time under the profiler 80.0 µs here, 40.0 µs in fast"
     )
-    assert verdict("more_cpu_time_than", "fast", slow, fast)[:2] == ("confirmed", "2.00 x the CPU time")
+    assert verdict("more_cpu_time_than", "fast", slow, fast)[:2] == ("confirmed", "2.00× the CPU time")
     assert verdict("fewer_cpu_ops_than", "slow", fast, slow)[0] == "confirmed"
     assert verdict("more_cpu_ops_than", "slow", fast, slow)[0] == "broken"
     assert verdict("fewer_kernels_than", "h", slow, replace(FIVE, case="h"))[0] == "confirmed"

@@ -44,14 +44,14 @@ def test_a_slow_first_step_is_told(tmp_path: Path, facts_of: Look) -> None:
 def test_a_slow_first_step_is_slow_on_the_cpu_side_only(recorded_facts: Facts) -> None:
     # Device time of the first forward over the median of the others, by hand: 1.031, 1.031 and 1.014.
     finding = one(recorded_facts["matmul-add-4096-compile"], "slow-first")
-    assert "takes longer on the CPU; its device time is 1.01 to 1.03 x that of the others" in finding.text
+    assert "takes longer on the CPU; its device time is 1.01 to 1.03× that of the others" in finding.text
 
 
 def test_a_first_step_that_the_device_is_slow_in_says_so(tmp_path: Path) -> None:
     trace = Trace()
     for length in (40.0, 10.0, 10.0, 10.0):
         trace.forward([(SGEMM, length)])
-    assert "slow on the device too: up to 4.00 x the others" in one(small(tmp_path, trace), "slow-first").text
+    assert "slow on the device too: up to 4.00× the others" in one(small(tmp_path, trace), "slow-first").text
 
 
 def test_launches_without_kernels_are_a_failed_collection(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_the_weights_that_math_converts_for_nobody_are_found(recorded_facts: Fac
 def test_math_rebuilds_its_mask_at_each_call(facts_of: Look) -> None:
     finding = one(facts_of("sdpa-math-eager"), "mask-rebuilt")
     # ones, tril, two scalars and where: five kernels before the products.
-    assert "5 kernels: ones, tril, 2 x scalar_tensor, where" in finding.text
+    assert "5 kernels: ones, tril, 2 × scalar_tensor, where" in finding.text
     assert finding.time_us == pytest.approx(11.3, abs=0.5)
     assert found(facts_of("attention-naive-eager"), "mask-rebuilt") == []
 

@@ -49,7 +49,7 @@ def test_cudnn_attention_is_launch_bound_although_its_kernel_is_the_fastest(reco
     assert "Yet its kernel (also in sdpa-auto-eager) is the fastest of this workload" in finding.text
     # The next on the device, by hand: 80.8 µs of attention-flex-compile, before 94.4 of sdpa-flash-eager, over 58.0;
     # forwards 96.6 over 64.1.
-    assert "1.39 x as fast as attention-flex-compile on the device, 1.51 x in an unprofiled forward" in finding.text
+    assert "1.39× as fast as attention-flex-compile on the device, 1.51× in an unprofiled forward" in finding.text
     assert found(recorded_facts["sdpa-flash-eager"], "overhead-bound", recorded_facts) == []
 
 
@@ -78,7 +78,7 @@ def test_in_the_further_traces_cudnn_is_launch_bound_and_fastest_too(request: py
 
 def test_unprofiled_forwards_that_overlap_give_no_ratio(recorded_facts: Facts) -> None:
     text = one(recorded_facts["mlp-liger"], "overhead-bound", recorded_facts).text
-    assert "1.07 x as fast as mlp-compile on the device, while the unprofiled forwards of the two overlap" in text
+    assert "1.07× as fast as mlp-compile on the device, while the unprofiled forwards of the two overlap" in text
 
 
 def test_a_case_that_waits_for_the_cpu_in_one_process_alone_is_a_note(recorded_facts: Facts) -> None:

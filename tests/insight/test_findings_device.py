@@ -172,8 +172,8 @@ def test_unequal_products_are_told_with_sizes_tiles_and_how_they_fill_the_device
     # 2 x 8192 x 3072 x 768 FLOP; cuBLAS is column-major, so the names' 256x128 and 192x128 are n x m: 64 x 12 and
     # 64 x 4 tiles of m x n, over grids of 132 blocks.
     assert "3 products of 38.7 GFLOP each run on 2 kernels and take different times. n and k differ." in finding.text
-    assert "8192 x 3072 x 768: tile 128x256x64, persistent, 5.82 tiles a block" in finding.text
-    assert "8192 x 768 x 3072: tile 128x192x64, persistent, 1.94 tiles a block" in finding.text
+    assert "8192 × 3072 × 768: tile 128x256x64, persistent, 5.82 tiles a block" in finding.text
+    assert "8192 × 768 × 3072: tile 128x192x64, persistent, 1.94 tiles a block" in finding.text
     assert (finding.kind, finding.time_us) == ("note", None)
     # 8192 tiles over 132 multiprocessors that hold two blocks each.
     assert "tile 128x128x8, 31.03 waves" in one(recorded_facts["sdpa-math-eager"], "unequal-gemms").text

@@ -18,8 +18,8 @@ MEDIANS = recorded_faults()
 
 #: Fault -> (rule, least severity, words of the text). Sizes and counts are those of record_faults.py.
 NAMED = {
-    "gemm_vocab_odd": ("unaligned-product", "high", "4096 x 50257 x 2048.*N = 50257"),
-    "gemm_fp16_k_odd": ("unaligned-product", "high", "8192 x 4096 x 1023.*K = 1023"),
+    "gemm_vocab_odd": ("unaligned-product", "high", "4096 × 50257 × 2048.*N = 50257"),
+    "gemm_fp16_k_odd": ("unaligned-product", "high", "8192 × 4096 × 1023.*K = 1023"),
     "gemm_fp32_no_tf32": ("product-without-tf32", "high", "1 product of fp32"),
     "gemm_fp64_by_accident": ("product-in-fp64", "high", "1 product in fp64"),
     "casts_up_and_down": ("casts", "high", "20 casts"),
@@ -36,7 +36,7 @@ NAMED = {
     "copy_pinned_blocking": ("synchronization", "medium", "aten::copy_ waits for the device once"),
     "small_kernels": ("overhead-bound", "high", "launch-bound"),
     "recompiles": ("compiled-in-forward", "high", "compiles inside this forward"),
-    "sdpa_dense_mask": ("slow-attention-backend", "high", "2048 x 2048"),
+    "sdpa_dense_mask": ("slow-attention-backend", "high", "2048 × 2048"),
     "sdpa_fp32": ("slow-attention-backend", "high", "fp32"),
     "synchronize_in_forward": ("synchronization", "high", "12 times in a forward"),
     "python_between_launches": ("python-time", "high", "Python"),

@@ -26,7 +26,7 @@ def test_a_case_is_set_against_the_one_of_least_device_time(recorded_facts: Fact
     own, least = (on_device(recorded_h200, case) for case in ("sdpa-flash-eager", "sdpa-auto-eager"))
     mine, theirs = (median(unprofiled(recorded_h200 / case)) for case in ("sdpa-flash-eager", "sdpa-auto-eager"))
     assert finding.text.startswith(
-        f"sdpa-auto-eager does the same in {duration(least)} of device time; this case takes {own / least:.2f} x as "
+        f"sdpa-auto-eager does the same in {duration(least)} of device time; this case takes {own / least:.2f}× as "
         f"long, and "
         f"an unprofiled forward takes {duration(mine)} against {duration(theirs)}."
     )
@@ -43,7 +43,7 @@ def test_a_case_is_set_against_the_one_of_least_device_time(recorded_facts: Fact
 @pytest.mark.parametrize(
     "case",
     [
-        "attention-flex-compile",  # 80.8 µs, 1.41 x the least
+        "attention-flex-compile",  # 80.8 µs, 1.41× the least
         "sdpa-cudnn-eager",  # the same kernel as the least
         "sdpa-auto-eager",
         "mlp-eager",  # 1.11 x Liger's

@@ -126,15 +126,15 @@ def test_the_evidence_of_figures() -> None:
     assert verdict("forward_time_us", {"max": 105}, TIMED)[2] == (
         "an unprofiled forward: 100 µs to 110 µs over 2 processes; in the range in 1 of 2 processes"
     )
-    assert verdict("graph_breaks", 0, BREAKS)[2] == "graph breaks in a process: 3; 2 x print; 1 x item"
+    assert verdict("graph_breaks", 0, BREAKS)[2] == "graph breaks in a process: 3; 2 × print; 1 × item"
     # 65536 registers / (64 x 256) = 4 blocks = 32 of 64 warps.
     assert verdict("occupancy_percent", {"*": {"min": 20}}, OCCUPIED)[2] == (
         "vectorized_elementwise_kernel [mul]: 12 % of 50 % that its resources allow; "
         "vectorized_elementwise_kernel [mul]: 25 % of 50 % that its resources allow"
     )
     assert verdict("synchronizations", 0, SYNCHRONIZED)[2] == (
-        "2 synchronizations in a forward: 1 x cudaStreamSynchronize in aten::item, 4.00 µs, "
-        "1 x cudaEventSynchronize in aten::item, 4.00 µs"
+        "2 synchronizations in a forward: 1 × cudaStreamSynchronize in aten::item, 4.00 µs, "
+        "1 × cudaEventSynchronize in aten::item, 4.00 µs"
     )
     assert verdict("copies_to_device", 0, COLLECTIVE)[2] == (
         "1 copy to the device in a forward: Memcpy HtoD (Pageable -> Device) in no op"

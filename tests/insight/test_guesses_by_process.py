@@ -33,7 +33,7 @@ def test_all_pairs_of_processes_decide(word: str, column: str) -> None:
     assert verdict(word, "other", case("a", column, 70, 80), other)[0] == "broken"
     about = verdict(word, "other", case("a", column, 101, 102), other)  # medians 101.5 / 101
     assert about[0] == "broken"
-    assert about[1].startswith("about equal (1.00 x the ")
+    assert about[1].startswith("about equal (1.00× the ")
 
 
 @pytest.mark.parametrize(("word", "column"), COLUMNS.items())
@@ -55,8 +55,8 @@ def test_a_missing_figure_leaves_the_guess_open(word: str, column: str) -> None:
 
 @pytest.mark.parametrize(
     ("word", "column", "observed"),
-    [("faster_than", "device_time_us", "2.00 x as fast"), ("faster_forward_than", "forward_time_us", "2.00 x as fast"),
-     ("less_memory_than", "peak_memory_bytes", "0.50 x the peak memory")],
+    [("faster_than", "device_time_us", "2.00× as fast"), ("faster_forward_than", "forward_time_us", "2.00× as fast"),
+     ("less_memory_than", "peak_memory_bytes", "0.50× the peak memory")],
 )  # fmt: skip
 def test_less_of_a_figure(word: str, column: str, observed: str) -> None:
     small, large = case("small", column, 2**20), case("large", column, 2**21)
@@ -70,8 +70,8 @@ def test_the_same_kernel_is_about_equal_to_itself() -> None:
     here, there = case("here", "device_time_us", 101), case("there", "device_time_us", 100)
     for word in ("slower_than", "faster_than"):
         assert verdict(word, "there", here, there)[0] == "broken"
-    assert verdict("as_fast_as", "there", here, there)[:2] == ("confirmed", "about equal (1.01 x)")
-    assert verdict("as_fast_as", "slow", here, case("slow", "device_time_us", 200))[:2] == ("broken", "faster (0.51 x)")
+    assert verdict("as_fast_as", "there", here, there)[:2] == ("confirmed", "about equal (1.01×)")
+    assert verdict("as_fast_as", "slow", here, case("slow", "device_time_us", 200))[:2] == ("broken", "faster (0.51×)")
     differ = verdict("as_fast_as", "slow", here, case("slow", "device_time_us", 90, 130))
     assert differ[:2] == ("not applicable", "processes differ")
     assert verdict("as_fast_as", ["there", "absent"], here, there)[0] == "not applicable"

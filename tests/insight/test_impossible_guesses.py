@@ -179,7 +179,7 @@ def test_of_several_comparisons_one_that_is_broken_breaks_the_guess_whatever_fai
         assert found[:2] == ("broken", "1 kernel here, 5 in more")
         assert "failed failed: out of memory" in found[2]
         assert verdict("slower_than", dict.fromkeys(order, 20), LINEAR, FAILED, more)[:2] == (
-            *("broken", "10.00 x the device time"),
+            *("broken", "10.00× the device time"),
         )  # fmt: skip
     less = facts(case="less", activities=(("memcpy", "Memcpy DtoD", "aten::copy_"),))
     assert verdict("more_kernels_than", ["less", "failed"], LINEAR, FAILED, less)[:2] == (

@@ -185,7 +185,7 @@ def test_slower_can_be_seen_to_buy_something(recorded_facts: Facts, recorded_h20
     errors = f"{mine['relative_error']:.4f} against {theirs['relative_error']:.4f}"
     assert f"a smaller error against float64 ({errors})" in said
     more = mine["peak_memory_bytes"] / theirs["peak_memory_bytes"]
-    assert f"{more:.1f} x the peak memory ({mine['peak_memory_bytes'] / 2**20:.0f} MiB against " in said
+    assert f"{more:.1f}× the peak memory ({mine['peak_memory_bytes'] / 2**20:.0f} MiB against " in said
     assert trade_off(flash, [math, flash]) is None
 
 

@@ -92,8 +92,8 @@ def test_prefills_and_decodes_are_told_apart(tables_of_text, annotation):
     notes = {note["code"]: note for note in row["warnings"]}
     assert notes["several_kinds"]["count"] == 2
     assert notes["several_kinds"]["message"] == (
-        "forwards did different work: 3 x 4 kernels, 28.0 µs of device time (0, 0, 2, 2; 0, 0, 3, 3; 0, 0, 1, 1); "
-        "2 x 7 kernels, 304 µs of device time (1, 256, 1, 1; 1, 64, 1, 1); counts and times are those of the first kind"
+        "forwards did different work: 3 × 4 kernels, 28.0 µs of device time (0, 0, 2, 2; 0, 0, 3, 3; 0, 0, 1, 1); "
+        "2 × 7 kernels, 304 µs of device time (1, 256, 1, 1; 1, 64, 1, 1); counts and times are those of the first kind"
     )
     assert "uneven" not in notes
     assert ("numbered_names" in notes) == (annotation is None)

@@ -170,7 +170,7 @@ def test_a_long_strip_is_cut(tmp_path):
 
 
 def test_what_was_guessed_absent_reads_so_beside_what_was_seen(tmp_path):
-    wrong = ("ops_absent", "aten::linear", "aten::linear", "broken", "1 x aten::linear")
+    wrong = ("ops_absent", "aten::linear", "aten::linear", "broken", "1 × aten::linear")
     folder = made_edition.build(tmp_path / "edition", (dataclasses.replace(LINEAR, guesses=(wrong,)),))
     render_report(folder, tmp_path / "report", CREATED)
     page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")

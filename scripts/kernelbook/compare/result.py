@@ -39,15 +39,15 @@ class CaseResult:
 
     @property
     def text(self) -> str:
-        """The verdict in one line: `1.052 x (1.031 to 1.070): slower; kernels`."""
+        """The verdict in one line: `1.052× (1.031 to 1.070): slower; kernels`."""
         more = "".join(f"; other {change}" for change in self.changes if change not in (SLOWER, FASTER))
         if self.reasons:
             return f"{'; '.join(self.reasons)}{more}"
         if self.ratio is None or self.ratio.low is None or self.ratio.high is None:
-            ratio = f"{self.ratio.ratio:.3f} x, " if self.ratio else ""
+            ratio = f"{self.ratio.ratio:.3f}×, " if self.ratio else ""
             return f"{ratio}too few rounds for an interval: {self.verdict}{more}"
         span = f"{self.ratio.low:.3f} to {self.ratio.high:.3f}"
-        return f"{self.ratio.ratio:.3f} x ({span}): {self.verdict}{more}"
+        return f"{self.ratio.ratio:.3f}× ({span}): {self.verdict}{more}"
 
 
 @dataclass(frozen=True)

@@ -285,7 +285,7 @@ def _complete(row: Process, forwards: Sequence[Mapping[str, Any]], begun: int) -
         figures[name], most = counts.most_common(1)[0]
         if len(counts) > 1:
             distribution = ", ".join(
-                f"{times} x {count}" for count, times in sorted(counts.items(), key=lambda item: -item[1])
+                f"{times} × {count}" for count, times in sorted(counts.items(), key=lambda item: -item[1])
             )
             notes.append(
                 Note("uneven", len(usual) - most, f"forwards differ in their number of {name}: {distribution}")
@@ -308,7 +308,7 @@ def _kinds(forwards: Sequence[Mapping[str, Any]]) -> str:
 
 def _kind(forwards: Sequence[Mapping[str, Any]]) -> str:
     kernels, time = forwards[0]["kernels"], median(forward["device_time_us"] for forward in forwards)
-    what = f"{len(forwards)} x "
+    what = f"{len(forwards)} × "
     if time is None:
         what += f"{duration(median(forward['cpu_time_us'] for forward in forwards))} of CPU time"
     else:

@@ -179,7 +179,7 @@ def _device_ratio(a: CaseFacts, b: CaseFacts, ratio: float | None) -> str:
     if ratio is None or voted is None:
         return ""
     verdict = {ABOUT_EQUAL: f", {ABOUT_EQUAL}", PROCESSES_DIFFER: f"; {PROCESSES_DIFFER}, {voted.split}"}
-    return f", {ratio:.2f} x the device time{apart}{verdict.get(voted.verdict, '')}"
+    return f", {ratio:.2f}× the device time{apart}{verdict.get(voted.verdict, '')}"
 
 
 def _longer_us(a: CaseFacts, b: CaseFacts) -> float:
@@ -259,8 +259,8 @@ def _activities(activities: Sequence[Activity]) -> str:
 
 
 def _labels(words: Sequence[str]) -> str:
-    """``2 x fill, tril``: each label once with its count, in order of first occurrence."""
-    return ", ".join(word if count == 1 else f"{count} x {word}" for word, count in Counter(words).items())
+    """``2 × fill, tril``: each label once with its count, in order of first occurrence."""
+    return ", ".join(word if count == 1 else f"{count} × {word}" for word, count in Counter(words).items())
 
 
 def _briefs(activities: Sequence[Activity], casts: Mapping[int, tuple[str, str]] | None = None) -> tuple[str, ...]:

@@ -89,7 +89,7 @@ def _resampled(processes: Sequence[np.ndarray], random: np.random.Generator) -> 
 
 def ratio_text(ratio: Ratio) -> str:
     """A sentence with the ratio and the conclusion; it has an interval only if both sides have enough processes."""
-    text = f"Unprofiled forward time: {ratio.ratio:.3f} x"
+    text = f"Unprofiled forward time: {ratio.ratio:.3f}×"
     if ratio.verdict == NOT_TESTED:
         return f"{text}; not tested: one process on a side."
     if ratio.p_value is None:

@@ -108,7 +108,7 @@ def listed(value: object, limit: int = 240) -> str:
     """Shorten a list to as many whole items as fit and the number of the others; a single item is clipped.
 
     Items end at semicolons or, without these, at commas. Where the first item is too long, they end at both and are not
-    counted. Where items have a number (`2 x fill`), the others are counted as kinds.
+    counted. Where items have a number (`2 × fill`), the others are counted as kinds.
     """
     whole = visible(value)
     items = re.split(r"(?<=;) ", whole)
@@ -119,7 +119,7 @@ def listed(value: object, limit: int = 240) -> str:
     for number, item in enumerate(items[1:], 1):
         if len(kept) + 1 + len(item) > limit:
             left = len(items) - number
-            kinds = "; " not in whole and re.search(r"(?:^|[:,] )\d+ x ", whole)
+            kinds = "; " not in whole and re.search(r"(?:^|[:,] )\d+ × ", whole)
             more = "more" if cut else plural(left, "more kind") if kinds else f"{left} more"
             return f"{clip(kept.rstrip(',;'), limit)} and {more}"
         kept = f"{kept} {item}"

@@ -61,7 +61,7 @@ def _slower(facts: CaseFacts, fastest: CaseFacts) -> str:
         ranges = (f"{duration(low)} to {duration(high)}" for low, high in (mine, theirs))
         return f"forward times of the processes overlap with those of {fastest.case} ({' and '.join(ranges)})"
     slower = (facts.forward_time_us or 0.0) / (fastest.forward_time_us or 1.0)
-    return f"{slower:.2f} x the forward time of {fastest.case}"
+    return f"{slower:.2f}× the forward time of {fastest.case}"
 
 
 def _range(facts: CaseFacts) -> tuple[float, float] | None:
@@ -89,7 +89,7 @@ def _memory(facts: CaseFacts, other: CaseFacts) -> list[str]:
     mine, theirs = facts.peak_memory_bytes, other.peak_memory_bytes
     if not mine or not theirs or 1 / LEAST_RATIO < mine / theirs < LEAST_RATIO:
         return []
-    return [f"{mine / theirs:.1f} x the peak memory ({mine / 2**20:.0f} MiB against {theirs / 2**20:.0f})"]
+    return [f"{mine / theirs:.1f}× the peak memory ({mine / 2**20:.0f} MiB against {theirs / 2**20:.0f})"]
 
 
 #: What limits an unprofiled forward. `overhead` is the bound `launches` of `clock.bound_of`; the others refine `gpu`.

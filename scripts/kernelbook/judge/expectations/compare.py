@@ -165,9 +165,9 @@ def _factor(name: str, factor: Any, facts: CaseFacts, run: RunFacts, quantity: Q
     voted, evidence = votes
     ratios = voted.ratios if above else tuple(1 / ratio for ratio in voted.ratios)
     if above or not quantity.is_time:
-        text = f"{voted.ratio:.2f} x the {quantity.name}"
+        text = f"{voted.ratio:.2f}× the {quantity.name}"
     else:
-        text = f"{1 / voted.ratio:.2f} x as fast"
+        text = f"{1 / voted.ratio:.2f}× as fast"
     if voted.verdict == ABOUT_EQUAL:
         return Observation(False, f"{ABOUT_EQUAL} ({text})", f"{ABOUT_EQUAL}, {text}: {evidence}")
     holds = [limit.holds(ratio) and ratio > 1 for ratio in ratios]
@@ -209,7 +209,7 @@ def _as_fast(name: str, facts: CaseFacts, run: RunFacts) -> Observation:
     voted, evidence = votes
     if voted.verdict == PROCESSES_DIFFER:
         return Observation(None, PROCESSES_DIFFER, f"{evidence}; {voted.split}")
-    return Observation(voted.verdict == ABOUT_EQUAL, f"{voted.verdict} ({voted.ratio:.2f} x)", evidence)
+    return Observation(voted.verdict == ABOUT_EQUAL, f"{voted.verdict} ({voted.ratio:.2f}×)", evidence)
 
 
 def _register_orders() -> None:

@@ -183,7 +183,7 @@ def synchronizations(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
     counts = [sum(n for name, n in of_one.items() if kind_of_name(name) == SYNCHRONIZATION) for of_one in forwards]
     split = time_split(facts)
     waits = [wait for wait in split.waits if wait.kind == SYNCHRONIZATION] if split else []
-    evidence = ", ".join(f"{w.count} x {w.name} in {w.op or 'no op'}, {duration(w.time_us)}" for w in waits)
+    evidence = ", ".join(f"{w.count} × {w.name} in {w.op or 'no op'}, {duration(w.time_us)}" for w in waits)
     return judge_counts(counts, value, "synchronization", "synchronizations", evidence or "none")
 
 
@@ -205,7 +205,7 @@ def graph_breaks(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
     """Undecided if torch.compile reported nothing; evidence: the reasons."""
     reasons = [p.dynamo.graph_breaks for p in facts.processes if p.merged and p.dynamo]
     counted = [each for each in reasons if each is not None]
-    evidence = "; ".join(f"{count} x {reason}" for reason, count in sum(map(Counter, counted), Counter()).items())
+    evidence = "; ".join(f"{count} × {reason}" for reason, count in sum(map(Counter, counted), Counter()).items())
     return _compiled([sum(each.values()) for each in counted], value, "graph breaks", evidence)
 
 

@@ -30,7 +30,7 @@ from kernelbook.text.units import plural
 def listed(activities: Iterable[Activity], limit: int = 12) -> str:
     """Labels with their counts, in order of first occurrence."""
     counts = Counter(activity.label for activity in activities)
-    parts = [label if count == 1 else f"{count} x {label}" for label, count in counts.items()]
+    parts = [label if count == 1 else f"{count} × {label}" for label, count in counts.items()]
     more = f" and {len(parts) - limit} more" if len(parts) > limit else ""
     return ", ".join(parts[:limit]) + more or "none"
 
@@ -73,7 +73,7 @@ def launches(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
 
 
 def _tally(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} x {name}" for name, count in counts.items()) or "none"
+    return ", ".join(f"{count} × {name}" for name, count in counts.items()) or "none"
 
 
 @word(

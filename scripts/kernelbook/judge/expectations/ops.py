@@ -18,14 +18,14 @@ MOST_LISTED = 12
 
 
 def list_ops(calls: Sequence[Call], facts: CaseFacts, limit: int = MOST_LISTED) -> str:
-    """Names of the matching calls with their counts: ``3 x aten::linear, aten::gelu``.
+    """Names of the matching calls with their counts: ``3 × aten::linear, aten::gelu``.
 
     Without a match: the number of ops that were searched.
     """
     if not calls:
         return f"none of {plural(len(facts.ops), 'op')}"
     counts = Counter(call.name for call in calls)
-    parts = [name if count == 1 else f"{count} x {name}" for name, count in counts.items()]
+    parts = [name if count == 1 else f"{count} × {name}" for name, count in counts.items()]
     more = f" and {plural(len(parts) - limit, 'other', 'others')}" if len(parts) > limit else ""
     return ", ".join(parts[:limit]) + more
 
@@ -157,5 +157,5 @@ def ops_without_kernels(value: Any, facts: CaseFacts, _: RunFacts) -> Observatio
     evidence = [list_ops(_each_once(matches), facts), *(f"no {p}{nearest(p, facts)}" for p in missing)]
     if guilty:
         counts = Counter((a.label, inside[0]) for a, inside in launched if inside)
-        evidence.append(", ".join(f"{n} x {label} inside {name}" for (label, name), n in counts.items()))
+        evidence.append(", ".join(f"{n} × {label} inside {name}" for (label, name), n in counts.items()))
     return Observation(not missing and not guilty, "; ".join(parts) or "all called, none launches", "; ".join(evidence))

@@ -187,9 +187,9 @@ def mask_rebuilt(scene: Scene) -> Iterator[Finding]:
 
 
 def _counted(builds: Sequence[Activity]) -> str:
-    """The op of each kernel: ``ones, tril, 2 x scalar_tensor, where``."""
+    """The op of each kernel: ``ones, tril, 2 × scalar_tensor, where``."""
     names = [next(op for op in reversed(k.ops) if op in MASK_OPS).removeprefix("aten::") for k in builds]
-    return ", ".join(f"{names.count(n)} x {n}" if names.count(n) > 1 else n for n in dict.fromkeys(names))
+    return ", ".join(f"{names.count(n)} × {n}" if names.count(n) > 1 else n for n in dict.fromkeys(names))
 
 
 @rule("safe-softmax", "safe softmax (aten::_safe_softmax) runs kernels besides softmax")

@@ -136,7 +136,7 @@ def profiler_buffer(scene: Scene) -> Iterator[Finding]:
     took = f"{duration(time_us)} of CPU time of its own, under the profiler"
     text = f"The profiler allocated {plural(count, 'buffer')} while it recorded: {took}."
     remedy = "Use medians, which exclude the forward concerned; a longer warm-up makes it rarer."
-    evidence = f"{rows[0]['name']}: {count} x"
+    evidence = f"{rows[0]['name']}: {count} ×"
     yield Finding("profiler-buffer", "info", time_us, None, evidence, remedy, text, of=CPU, kind=SPENT, theme="")
 
 

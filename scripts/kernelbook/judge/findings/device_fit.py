@@ -90,7 +90,7 @@ def _differing(gemms: Sequence[GemmCost]) -> str:
 
 def _fit(gemm: GemmCost) -> str:
     """Size, tile, and waves; tiles per block for a persistent kernel."""
-    size = f"{gemm.m} x {gemm.n} x {gemm.k}" + (f" x {gemm.batch}" if gemm.batch > 1 else "")
+    size = f"{gemm.m} × {gemm.n} × {gemm.k}" + (f" × {gemm.batch}" if gemm.batch > 1 else "")
     if gemm.tiles_per_block and gemm.tiles_per_block > 1:
         filled = f"persistent, {gemm.tiles_per_block:.2f} tiles a block"
     else:
@@ -180,7 +180,7 @@ def _is_gap(kernel: Activity) -> bool:
 
 def _resources(kernels: list[Activity]) -> str:
     return "; ".join(
-        f"{k.label}: block {' x '.join(map(str, k.block or ()))}, {k.registers_per_thread} registers a thread, "
+        f"{k.label}: block {' × '.join(map(str, k.block or ()))}, {k.registers_per_thread} registers a thread, "
         f"{k.shared_memory_bytes} bytes of shared memory a block, launched by {k.launch_api or 'an unknown call'}"
         for k in kernels
     )
@@ -210,7 +210,7 @@ def few_blocks(scene: Scene) -> Iterator[Finding]:
             f"Use larger inputs or batch several, so that the grid has more blocks; {long} could also be split along "
             "the inner dimension (split-K)."
         )
-    evidence = "; ".join(f"{k.label}: grid {' x '.join(map(str, k.grid or ()))}" for k in few)
+    evidence = "; ".join(f"{k.label}: grid {' × '.join(map(str, k.grid or ()))}" for k in few)
     yield note("few-blocks", evidence, remedy, text, positions(few), theme=remedy, subject=blocks)
 
 

@@ -227,7 +227,7 @@ def _fastest(scene: Scene) -> str:
     which = f"its kernel{also} is" if sum(own.values()) == 1 else f"its kernels{also} are"
     gap = (second.device_time_us or 0.0) / (scene.facts.device_time_us or 1.0)
     return (
-        f" Yet {which} the fastest of this workload: {gap:.2f} x as fast as {second.case} on the device, "
+        f" Yet {which} the fastest of this workload: {gap:.2f}× as fast as {second.case} on the device, "
         f"{_unprofiled(scene.facts, second)}."
     )
 
@@ -239,7 +239,7 @@ def _unprofiled(facts: CaseFacts, second: CaseFacts) -> str:
         return "their unprofiled forwards are not known"
     if mine.low_us <= theirs.high_us and theirs.low_us <= mine.high_us:
         return f"while the unprofiled forwards of the two overlap ({mine} and {theirs})"
-    return f"{theirs.time_us / mine.time_us:.2f} x in an unprofiled forward"
+    return f"{theirs.time_us / mine.time_us:.2f}× in an unprofiled forward"
 
 
 def _reaches(rival: CaseFacts, us: float) -> bool:

@@ -132,9 +132,9 @@ def _beats(peer: CaseFacts, facts: CaseFacts) -> bool:
 def _one_row(group: Sequence[Finding]) -> str:
     """The slowest case against the peer, then the other cases that are slower than it."""
     slowest, *others = sorted(group, key=lambda finding: -(finding.time_us or 0.0))
-    more = ", ".join(f"{finding.case} {finding.subject} x" for finding in others)
+    more = ", ".join(f"{finding.case} {finding.subject}×" for finding in others)
     return (
-        f"{slowest.case} takes {slowest.subject} times the device time of {slowest.theme} for the same result. "
+        f"{slowest.case} takes {slowest.subject}× the device time of {slowest.theme} for the same result. "
         f"{plural(len(others), 'more case')} {'is' if len(others) == 1 else 'are'} slower, too: {more}."
     )
 
@@ -151,7 +151,7 @@ def slower_than_peer(scene: Scene) -> Iterator[Finding]:
     if faster is None:
         return
     facts, peer, ratio = scene.facts, faster.peer, significant(faster.ratio)
-    text = f"{peer.case} does the same in {duration(faster.peer_us)} of device time; this case takes {ratio} x as long"
+    text = f"{peer.case} does the same in {duration(faster.peer_us)} of device time; this case takes {ratio}× as long"
     if facts.forward_time_us and peer.forward_time_us:
         text += (
             f", and an unprofiled forward takes {duration(facts.forward_time_us)} against "

@@ -66,12 +66,12 @@ def slow_first(scene: Scene) -> Iterator[Finding]:
     longer = _longer_calls(scene.facts)
     because = f" Calls that take longer in it: {longer}." if longer else ""
     if ratios and max(ratios) > SLOW_DEVICE:
-        text = f"{FIRST} is slow on the device too: up to {max(ratios):.2f} x the others."
+        text = f"{FIRST} is slow on the device too: up to {max(ratios):.2f}× the others."
         yield note("slow-first", warning.message, remedy, text + because)
         return
     text = f"{FIRST} takes longer on the CPU"
     ends = " to ".join(dict.fromkeys(f"{ratio:.2f}" for ratio in (min(ratios), max(ratios)))) if ratios else ""
-    text += f"; its device time is {ends} x that of the others." if ends else "."
+    text += f"; its device time is {ends}× that of the others." if ends else "."
     yield note("slow-first", warning.message, remedy, text + because, theme="")
 
 

@@ -60,7 +60,7 @@ def unaligned_product(scene: Scene) -> Iterator[Finding]:
         sizes = " and ".join(f"{name} = {size}" for name, size in odd.items())
         pads = " and ".join(f"{name} to {math.ceil(size / PAD_TO) * PAD_TO}" for name, size in odd.items())
         text = (
-            f"A product of {gemm.m} x {gemm.n} x {gemm.k} ({_type(kind)}) runs on {activity.label} in "
+            f"A product of {gemm.m} × {gemm.n} × {gemm.k} ({_type(kind)}) runs on {activity.label} in "
             f"{duration(activity.duration_us)}{_rate(gemm)}: {sizes} is not a multiple of {step} elements "
             f"({ALIGNED_BYTES} bytes), so the tensor cores are fed by narrow loads."
         )
@@ -118,7 +118,7 @@ def tail_wave(scene: Scene) -> Iterator[Finding]:
         if whole >= 2 and fill < 0.4 and lost >= LEAST_WAVE:
             saved = activity.duration_us * lost
             text = (
-                f"The product of {gemm.m} x {gemm.n} x {gemm.k} on {activity.label} takes {whole} waves, and its last "
+                f"The product of {gemm.m} × {gemm.n} × {gemm.k} on {activity.label} takes {whole} waves, and its last "
                 f"wave fills {percent(fill)} of the device."
             )
             remedy = "Change the batch, or try torch.compile(mode='max-autotune'), which times other tiles."
@@ -343,7 +343,7 @@ def slow_attention_backend(scene: Scene) -> Iterator[Finding]:
             remedy = "Compute attention in bfloat16 or float16 (autocast does)."
         elif mask is not None and len(mask.shape) > 1:
             text = (
-                f"Attention with a dense mask of {' x '.join(map(str, mask.shape))} ran on {ran}, in "
+                f"Attention with a dense mask of {' × '.join(map(str, mask.shape))} ran on {ran}, in "
                 f"{duration(total(work))}: the kernel computes all blocks, and FlashAttention takes no mask."
             )
             remedy = (
