@@ -20,6 +20,8 @@ import pytest
 
 import detect_changes
 import publish_site
+from kernelbook.charts.lines import around, number
+from kernelbook.charts.theme import TOKENS
 from kernelbook.history.schema import table_of
 from kernelbook.history.site.feed import xml_text
 from kernelbook.history.site.publish import PublishError, publish
@@ -30,6 +32,8 @@ from tests.nights.sudden_death import copies_after_deaths
 
 CASES = [f"case-{number}" for number in range(5)]
 DATES = editions(60)
+#: Colours of kernels in chart.css, which the site does not draw.
+FAMILIES = {"--f-gemm"}
 EVIL = '<script>alert("x")</script> & <b>'
 
 
@@ -213,6 +217,43 @@ def test_trends_show_changes_and_versions(site: Path) -> None:
     assert "driver 580.95.05 → 590.10" in slower
     assert slower.count('class="mark slower"') == 2  # on both charts
     assert "torch 2.13.0 → 2.14.0" in (site / "trends/stable/case-0.html").read_text(encoding="utf-8")
+
+
+def test_each_point_of_a_trend_links_to_its_night(site: Path) -> None:
+    """Sixty nights on each of two charts; the words of a point are its night and its value."""
+    text = (site / "trends/host/case-1.html").read_text(encoding="utf-8")
+    points = re.findall(r'<a href="../../nights/([^/]+)/index.html"><path class="dots"[^>]*><title>(.*?)</title>', text)
+    assert [night for night, _ in points] == [*DATES, *DATES]
+    assert all(re.fullmatch(rf"{night}: [\d.,]+ µs", words) for night, words in points)
+
+
+@pytest.mark.parametrize("values", [[100.0, 100.1], [99.7, 104.0], [5.0, 9.0], [1.0, 1000.0], [0.0312, 0.0313]])
+def test_an_axis_has_at_least_three_rules(values: list[float]) -> None:
+    scale = around(np.array(values))
+    assert len(scale.steps) >= 3
+    assert scale.low <= scale.steps[0] < scale.steps[-1] <= scale.high
+    assert len({number(step) for step in scale.steps}) == len(scale.steps)
+
+
+def test_silence_counts_the_nights_that_were_judged(tmp_path: Path) -> None:
+    store, rng = Store(tmp_path / "history"), np.random.default_rng(1)
+    for date in DATES[:3]:
+        store.add_night(date, night(date, ["host"], ["case"], rng))
+    pages = ("index.html", "trends/host/case.html")
+    for page in pages:
+        text = (publish_in(tmp_path) / page).read_text()
+        assert "None of 3 nights was judged." in text
+        assert "Nothing has changed" not in text
+    assert "This night was not judged." in (publish_in(tmp_path) / "latest.html").read_text()
+    detect_changes.main(["--history", str(store.folder)])
+    for page in pages:
+        assert "No change was reported; 1 of 3 nights were judged." in (publish_in(tmp_path) / page).read_text()
+
+
+def test_the_site_has_the_colours_and_typefaces_of_the_report(site: Path) -> None:
+    style = (site / "style.css").read_text(encoding="utf-8")
+    assert TOKENS in style
+    assert set(re.findall(r"var\((--[\w-]+)\)", style)) - set(re.findall(r"(--[\w-]+):", style)) == FAMILIES
 
 
 def test_the_feed_is_valid_atom(site: Path, work: Path) -> None:

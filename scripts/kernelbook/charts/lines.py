@@ -24,7 +24,8 @@ DECADES_FOR_LOG = 1.0
 class Curve:
     """Points of one series, shapes (n,); NaN is missing. The line is interrupted before the positions `breaks`.
 
-    levels: (first position, last position, value). css: classes of its line and dots.
+    levels: (first position, last position, value). css: classes of its line and dots. links: address and words of each
+    dot, or none at all.
     """
 
     x: Floats
@@ -32,6 +33,7 @@ class Curve:
     breaks: tuple[int, ...] = ()
     levels: tuple[tuple[int, int, float], ...] = ()
     css: str = ""
+    links: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ def around(values: Floats) -> Scale:
     low, high = float(inner.min()), float(inner.max())
     pad = max(0.15 * (high - low), 0.02 * abs(high), 1e-9)
     low, high = max(low - pad, 0.0), high + pad
-    step = nice_step(high - low, 4, (1, 2, 5, 10))
+    step = nice_step(high - low, 6)
     return Scale(low, high, tuple(float(value) for value in np.arange(np.ceil(low / step) * step, high, step)))
 
 
@@ -95,7 +97,7 @@ def lines_drawing(
     dotted = sum(len(line.x) for line in lines) <= DOTS_UP_TO
     for line in lines:
         parts += _line(line, scale, ends, dotted)
-    return stretched(parts, label)
+    return stretched(parts, label, role="group" if any(line.links for line in lines) else "img")
 
 
 def _line(line: Curve, scale: Scale, ends: tuple[float, float], dotted: bool) -> list[str]:
@@ -106,7 +108,15 @@ def _line(line: Curve, scale: Scale, ends: tuple[float, float], dotted: bool) ->
     )
     levels = "".join(f"M{xs[a]:.1f} {scale.down(level):.1f}H{xs[b]:.1f}" for a, b, level in line.levels)
     parts = [path(f"line {line.css}".strip(), joined), path("level", levels)]
+    if line.links:
+        return [*parts, *(_linked(*line.links[at], point, dotted) for at, point in points.items())]
     return [*parts, path(f"dots {line.css}".strip(), dots(points.values()))] if dotted else parts
+
+
+def _linked(link: str, words: str, point: tuple[float, float], dotted: bool) -> str:
+    """A dot that links to a page and has words; in a crowd it shows under the pointer alone."""
+    dot = path("dots" if dotted else "dots hidden", dots([point]), words)
+    return str(Markup('<a href="{}">{}</a>').format(link, Markup(dot)))
 
 
 def sparkline(y: Floats) -> Markup:

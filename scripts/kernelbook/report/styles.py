@@ -7,10 +7,11 @@ from functools import cache
 from pathlib import Path
 
 from kernelbook.charts.drawing import CHART_STYLE
+from kernelbook.charts.theme import TOKENS, light_colours, with_theme
 from kernelbook.report.families import FAMILIES
 
 ASSETS = Path(__file__).parent / "assets"
-STYLES = ("tokens.css", "page.css", "summary.css", "strips.css", "tables.css", "details.css", "print.css")
+STYLES = ("page.css", "summary.css", "strips.css", "tables.css", "details.css", "print.css")
 #: What charts in files need beside the rules of their drawings.
 FILE_RULES = """
 text{font:400 12px "DejaVu Sans","Helvetica Neue",Arial,sans-serif;fill:var(--ink)}.soft{fill:var(--soft)}
@@ -21,11 +22,8 @@ text{font:400 12px "DejaVu Sans","Helvetica Neue",Arial,sans-serif;fill:var(--in
 
 def page_style() -> str:
     """The page's one style sheet."""
-    parts = [*(ASSETS / name for name in STYLES), CHART_STYLE]
-    style = "\n".join(part.read_text(encoding="utf-8") for part in parts) + _family_tokens() + _family_rules()
-    light = "".join(f"{token}:{colour};" for token, colour in _light_colours(style).items())
-    # browsers from before 2024 do not know light-dark(): they get the light theme
-    return style + f"@supports not (color: light-dark(#000, #fff)){{:root{{{light}}}}}\n"
+    parts = [(ASSETS / name).read_text(encoding="utf-8") for name in STYLES]
+    return with_theme("\n".join((_family_tokens(), *parts, _family_rules())))
 
 
 def compact(text: str) -> str:
@@ -38,7 +36,7 @@ def compact(text: str) -> str:
 def file_style() -> str:
     """The style of charts in files: light, without custom properties, which not every viewer knows."""
     style = CHART_STYLE.read_text(encoding="utf-8") + _family_rules() + FILE_RULES
-    colours = _light_colours((ASSETS / "tokens.css").read_text(encoding="utf-8") + _family_tokens())
+    colours = light_colours(TOKENS + _family_tokens())
     style = re.sub(r"/\*.*?\*/", "", style, flags=re.DOTALL)
     return re.sub(r"\s+", " ", re.sub(r"var\((--[\w-]+)\)", lambda match: colours[match[1]], style)).strip()
 
@@ -59,8 +57,3 @@ def _family_rules() -> str:
         f".t-{f.key}{{fill:var(--t-{f.key})}}"
         for f in FAMILIES
     )
-
-
-def _light_colours(style: str) -> dict[str, str]:
-    """The light one of each custom property that has a colour for either theme."""
-    return dict(re.findall(r"(--[\w-]+): light-dark\(([^,()]+),", style))

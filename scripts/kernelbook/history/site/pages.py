@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from kernelbook.charts.drawing import CHART_STYLE
 from kernelbook.charts.lines import number
+from kernelbook.charts.theme import with_theme
 from kernelbook.history.site.feed import atom_feed, latest_json
 from kernelbook.history.site.trends import SPARK_NIGHTS, Trend, trends
 from kernelbook.history.site.views import Book, Night, signed
@@ -71,7 +71,7 @@ def pages(book: Book, site: Site, reports: Collection[str]) -> Iterator[tuple[st
     yield "index.html", page("index.html", "", nights=nights, recent=book.events[:RECENT])
     yield from _night_pages(nights, page)
     yield from _trend_pages(all_trends, page)
-    yield "style.css", "".join(path.read_text(encoding="utf-8") for path in (TEMPLATES / "style.css", CHART_STYLE))
+    yield "style.css", with_theme((TEMPLATES / "style.css").read_text(encoding="utf-8"))
     yield "feed.xml", atom_feed(book, site.title, site.published, site.url)
     yield "latest.json", latest_json(nights[0] if nights else None, reports)
     if not nights:

@@ -51,6 +51,7 @@ class Trend:
     month: str
     tone: str
     judged: bool
+    silence: str  # what is written where nothing was reported
 
     @property
     def link(self) -> str:
@@ -83,7 +84,7 @@ def _trend(book: Book, group: Sequence[Series], events: Sequence[NightEvent]) ->
     axis = np.array([days[night] for night in nights])
     charts: list[Chart] = []
     for metric, title in TITLES.items():
-        lines = [_line(series, metric, axis, _level_starts(book, series, events)) for series in group]
+        lines = [_line(book, series, metric, axis, _level_starts(book, series, events)) for series in group]
         charts += _chart(title, lines, marks, f"{title}, {last.case} on {last.line}")
     values = last.values[METRICS[0]]
     month = float(against_last_nights(values, MONTH)[-1])
@@ -100,6 +101,7 @@ def _trend(book: Book, group: Sequence[Series], events: Sequence[NightEvent]) ->
         month=signed(month),
         tone=tone_of(month),
         judged=len(values) >= book.rules.min_nights,
+        silence=book.silence(nights[night] for series in group for night in series.nights),
     )
 
 
@@ -127,7 +129,7 @@ def _level_starts(book: Book, series: Series, events: Sequence[NightEvent]) -> l
     return sorted({int(np.searchsorted(series.nights, night)) for night in nights} - {0, len(series.nights)})
 
 
-def _line(series: Series, metric: str, axis: np.ndarray, level_starts: Sequence[int]) -> Curve:
+def _line(book: Book, series: Series, metric: str, axis: np.ndarray, level_starts: Sequence[int]) -> Curve:
     values = series.values[metric]
     starts = [0, *level_starts, len(values)]
     levels = [
@@ -136,7 +138,12 @@ def _line(series: Series, metric: str, axis: np.ndarray, level_starts: Sequence[
         if len(starts) > 2 and np.isfinite(values[a:b]).any()
     ]
     gaps = np.flatnonzero(np.diff(series.nights) > 1) + 1
-    return Curve(axis[series.nights], values, tuple(gaps.tolist()), tuple(levels))
+    editions = [book.history.nights[night] for night in series.nights]
+    links = tuple(
+        (f"../../nights/{edition}/index.html", f"{edition}: {number(value)} µs")
+        for edition, value in zip(editions, values, strict=True)
+    )
+    return Curve(axis[series.nights], values, tuple(gaps.tolist()), tuple(levels), links=links)
 
 
 def _entries(book: Book, events: Sequence[NightEvent]) -> list[Entry]:

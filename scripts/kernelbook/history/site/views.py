@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -172,6 +172,16 @@ class Book:
     @cached_property
     def _lines(self) -> dict[str, str]:
         return {series.run: series.line for series in self.histories.series}
+
+    def silence(self, nights: Iterable[str]) -> str:
+        """The sentence for nights without any event; how many of them were judged."""
+        nights = tuple(nights)
+        judged = sum(night in self.judged for night in nights)
+        if not judged:
+            return f"None of {plural(len(nights), 'night')} was judged."
+        if judged < len(nights):
+            return f"No change was reported; {judged} of {plural(len(nights), 'night')} were judged."
+        return "Nothing has changed since the first night."
 
     def nights(self) -> Iterator[Night]:
         """Every night, newest first."""
