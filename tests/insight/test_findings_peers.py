@@ -108,9 +108,9 @@ def test_all_that_one_case_is_faster_than_are_one_row(recorded_facts: Facts, rec
     least = on_device(recorded_h200, "sdpa-auto-eager")
     assert finding.time_us == pytest.approx(on_device(recorded_h200, finding.case) - least)
     assert finding.text.startswith(
-        f"sdpa-math-eager takes 45.8 times the device time of sdpa-auto-eager ({duration(least)}) for the same result. "
+        f"sdpa-math-eager takes 45.8× the device time of sdpa-auto-eager ({duration(least)}) for the same result. "
         "6 more cases are slower, too: "
     )
     other = on_device(recorded_h200, "attention-inplace-eager") / least
-    assert f"attention-inplace-eager {other:.1f} x" in finding.text
+    assert f"attention-inplace-eager {other:.1f}×" in finding.text
     assert len(finding.text) < 320

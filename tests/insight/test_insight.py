@@ -181,7 +181,7 @@ def test_slower_can_be_seen_to_buy_something(recorded_facts: Facts, recorded_h20
     said = trade_off(math, [math, flash])
     assert said is not None
     mine, theirs = (_measured(recorded_h200, case) for case in ("sdpa-math-eager", "sdpa-flash-eager"))
-    assert float(said.split(" x ")[0]) == pytest.approx(mine["forward"] / theirs["forward"], abs=0.01)
+    assert float(said.split("× ")[0]) == pytest.approx(mine["forward"] / theirs["forward"], abs=0.01)
     errors = f"{mine['relative_error']:.4f} against {theirs['relative_error']:.4f}"
     assert f"a smaller error against float64 ({errors})" in said
     more = mine["peak_memory_bytes"] / theirs["peak_memory_bytes"]

@@ -213,6 +213,14 @@ def test_page_follows_the_system_and_the_switch(open_page, report, scheme):
     assert (page.evaluate(brightness) > 128) == (scheme == "dark")
 
 
+def test_nothing_is_wider_than_a4(open_page, report):
+    """A4 with margins of 12 mm is 186 mm wide, 703 px."""
+    page = open_page(report, width=703)
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 703
+
+
 def test_page_prints_on_white_without_its_controls(open_page, report):
     page = open_page(report, color_scheme="dark")
     page.emulate_media(media="print")
