@@ -38,7 +38,7 @@ def test_in_place_of_the_shipped_run(recorded_facts: Facts, recorded_h200: Path)
 
 
 def _said_ratio(c: Comparison) -> float:
-    """The ratio of device times that its first sentence gives: `20 kernels against 5, 2.80 x the device time`."""
+    """The ratio of device times that its first sentence gives: `20 kernels against 5, 2.80× the device time`."""
     return float(c.sentences[0].partition(", ")[2].partition("× the device time")[0])
 
 
@@ -283,7 +283,7 @@ def test_few_processes_vote_and_one_process_is_not_tested() -> None:
     few = ratio_of(processes(6, 100.0), processes(9, 150.0))
     assert few is not None
     assert (few.verdict, few.p_value) == ("slower", None)
-    assert ratio_text(few).endswith(" x, slower in all pairs of processes.")
+    assert ratio_text(few).endswith("×, slower in all pairs of processes.")
     single = ratio_of([np.array([100.0])], [np.array([150.0])])
     assert single is not None
     assert (single.ratio, single.low, single.high, single.verdict) == (1.5, None, None, "not tested")
