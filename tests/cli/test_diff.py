@@ -226,3 +226,14 @@ def test_recorded_cases_are_compared_as_in_the_example_report(a: str, b: str, ro
         if row["scope"] == "summary" and (row["case_a"], row["case_b"]) == (a, b) and row["run_a"] == row["run_b"]
     }
     assert text == f"{b} against {a}: {' '.join(only.sentences)}"
+
+
+def test_a_long_name_of_a_range_is_shortened_in_headings(tmp_path):
+    """10,000 letters: 200 of them are shown, in the heading of the Markdown and of the page; JSON has all."""
+    name = "s" * 10_000
+    file = trace(tmp_path / "a.json", ("aten::mm", GEMM, 20), name=name)
+    found = diff(file, file)
+    (heading,) = (line for line in markdown(found).splitlines() if line.startswith("## "))
+    assert len(heading) == len("## ") + 200
+    assert "s" * 201 not in html(found)
+    assert found.comparisons[0].a.case == name

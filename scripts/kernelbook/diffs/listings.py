@@ -15,12 +15,14 @@ from kernelbook.text.formatting import clip, duration, ratio
 #: Ops and activities of one difference that are named; the others are counted.
 MOST_NAMES = 4
 NAME_WIDTH = 48
+#: Of a case in a heading; JSON and tables have the whole name.
+TITLE_WIDTH = 200
 
 
 def title(comparison: Comparison) -> str:
     """Which cases are compared: the name that both have, or both names."""
     a, b = name(comparison.a), name(comparison.b)
-    return a if a == b else f"{b} against {a}"
+    return clip(a, TITLE_WIDTH) if a == b else f"{clip(b, TITLE_WIDTH)} against {clip(a, TITLE_WIDTH)}"
 
 
 def name(case: CaseFacts) -> str:
