@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import kernelbook
-from kernelbook.api.expectation import Result, judge_trace, raise_broken
+from kernelbook.api.expectation import NotJudged, Result, judge_trace, raise_broken
 from tests.helpers import ROOT
 from tests.helpers.patience import LONG
 from tests.trace.made_trace import forward, op, write
@@ -134,3 +134,21 @@ def test_the_fixture_skips_what_cannot_be_judged_here(tmp_path):
     out = run_pytest(tmp_path, NEEDS_GPU)
     assert "1 skipped" in out
     assert "not judged: kernels: no device activities" in out
+
+
+def test_a_block_inside_another_profiler_is_not_judged():
+    """torch has one profiler at a time: the inner one would end the outer one, whose counts would be too small."""
+    torch = pytest.importorskip("torch")
+    with (
+        pytest.raises(NotJudged, match=r"another torch\.profiler is running"),
+        kernelbook.expect(kernels=0),
+        kernelbook.expect(kernels=0),
+    ):
+        pass
+    with (
+        torch.profiler.profile() as outer,
+        pytest.raises(NotJudged, match="end it before the block"),
+        kernelbook.expect(kernels=0),
+    ):
+        pass
+    assert outer.key_averages() is not None

@@ -23,7 +23,7 @@ class BrokenGuess(AssertionError):  # noqa: N818
 
 
 class NotJudged(RuntimeError):  # noqa: N818
-    """A guess could not be judged, such as a number of kernels without a GPU."""
+    """A guess could not be judged: a number of kernels without a GPU, or a block inside another profiler."""
 
 
 class Result:
@@ -67,6 +67,8 @@ def _profiled(trace: Path) -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise NotJudged("kernelbook.expect needs torch: install it in this environment") from error
 
+    if torch.autograd._profiler_enabled():
+        raise NotJudged("another torch.profiler is running, and torch has one at a time: end it before the block")
     on_gpu = torch.cuda.is_available()
     activity = torch.profiler.ProfilerActivity
     synchronize = torch.cuda.synchronize if on_gpu else _nothing
