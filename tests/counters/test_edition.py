@@ -32,10 +32,20 @@ SCORES, MASK, SMALL = 268_435_456, 1_048_576, 16_777_216
 MODELLED = (SCORES + 2 * SMALL, 2 * SCORES, 2 * SCORES + MASK, 2 * SCORES, SCORES + 2 * SMALL)
 
 
+def copy_of(case: str, folder: Path) -> Path:
+    """Process 1 of a recorded case, without its own counters."""
+    target = folder / "recorded" / case / "1"
+    shutil.copytree(RECORDED / case / "1", target, ignore=shutil.ignore_patterns("counters.csv.gz"))
+    file = target / "measurement.json"
+    measurement = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps(measurement | {"counters": None, "counter_pass": None}), encoding="utf-8")
+    return target
+
+
 def collected(folder: Path, text: str | None, name: str = "ncu.csv") -> tuple[Edition, Path]:
     """An edition of the recorded case with this report beside its trace, and of the ceilings."""
     for case in (CASE, "ceiling-copy", "ceiling-matmul"):
-        shutil.copytree(RECORDED / case / "1", folder / "recorded" / case / "1")
+        copy_of(case, folder)
     if text is not None:
         (folder / "recorded" / CASE / "1" / name).write_text(text)
     shipped = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
@@ -158,8 +168,7 @@ def test_without_a_report_there_are_no_rows(tmp_path):
 
 
 def test_the_refusal_of_a_measurement_reaches_its_row(tmp_path):
-    folder = tmp_path / "recorded" / CASE / "1"
-    shutil.copytree(RECORDED / CASE / "1", folder)
+    folder = copy_of(CASE, tmp_path)
     measurement = json.loads((folder / "measurement.json").read_text(encoding="utf-8"))
     reason = "there is no ncu (Nsight Compute): use an image that has it"
     measurement |= {"counters": None, "counter_pass": {"status": "refused", "reason": reason, "seconds": 0.01}}
@@ -171,8 +180,7 @@ def test_the_refusal_of_a_measurement_reaches_its_row(tmp_path):
 
 
 def test_the_file_that_a_measurement_names_is_read(tmp_path):
-    folder = tmp_path / "recorded" / CASE / "1"
-    shutil.copytree(RECORDED / CASE / "1", folder)
+    folder = copy_of(CASE, tmp_path)
     (folder / "own.csv").write_text(report())
     measurement = json.loads((folder / "measurement.json").read_text(encoding="utf-8"))
     measurement |= {"counters": "own.csv", "counter_pass": {"status": "ok", "reason": None, "seconds": 8.5}}

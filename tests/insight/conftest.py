@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kernelbook.cases import CaseFacts
+from tests.helpers import default_cases
 from tests.insight.insight_recorded import facts_of_folder
 
 #: The further traces: name of the file -> (case, annotation, mode). The parameters are those of the cases.
@@ -63,10 +64,11 @@ def shared_facts(shared_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="session")
 def recorded_facts(recorded_h200: Path) -> dict[str, CaseFacts]:
-    """The recorded run that ships with the project."""
+    """The recorded run that ships with the project: its cases that are on by default."""
     if not any(recorded_h200.glob("*/*/measurement.json")):
         pytest.skip("no recorded run in this checkout")
-    return facts_of_folder("h200-torch2.11", recorded_h200)
+    facts = facts_of_folder("h200-torch2.11", recorded_h200)
+    return {case: of_case for case, of_case in facts.items() if case in default_cases()}
 
 
 @pytest.fixture(scope="session")

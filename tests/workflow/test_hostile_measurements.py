@@ -25,8 +25,9 @@ HOSTILE = (
 )
 MARK = "@@here@@"
 #: What no table holds: these fields are skipped whatever they are.
-UNUSED = {"duration_s", "profiled_forwards", "shapes_trace"}
+UNUSED = {"duration_s", "profiled_forwards", "seconds", "shapes_trace"}
 UNUSED |= {"index", "total_memory_bytes", "multi_processors"}  # of the device
+UNUSED |= {"status", "kernels"}  # of the pass under Nsight Compute
 
 
 def places(value, here=()):

@@ -191,7 +191,8 @@ def _measured(origin: Origin, spec: Mapping[str, Any], measurement: Measurement)
     """What measurement.json alone decides, but for the error bound: that of `spec` may change without a new one."""
     columns: dict[str, Any] = {column.name: getattr(measurement, column.name) for column in fields(Measured)}
     columns |= {name: measurement.case.get(name) for name in CONFIGURED}
-    columns["compile_options"] = measurement.case.get("compile_options") or {}
+    options = measurement.case.get("compile_options")
+    columns["compile_options"] = options if isinstance(options, dict) else {}
     # what the measuring process takes where the case does not say
     columns |= {name: measurement.case.get(name, MEASURE_DEFAULTS[name]) for name in ("dtype", "warmup", "flush_l2")}
     times, environment = measurement.forward_times_us, measurement.environment or Environment()

@@ -64,6 +64,15 @@ def _from_file(path: Path) -> ModuleType:
     return module
 
 
+def in_order(name: str, params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters in the order in which the workload's function takes them, any others last.
+
+    Raises ValueError as `find_workload` does.
+    """
+    taken = [key for key in inspect.signature(find_workload(name)).parameters if key in params]
+    return {key: params[key] for key in dict.fromkeys([*taken, *params])}
+
+
 def build(
     case: dict[str, Any], params: dict[str, Any], device: torch.device, rank: int = 0, world_size: int = 1
 ) -> Workload:
