@@ -75,8 +75,8 @@ def test_the_committed_example_has_the_files_of_todays(root, rendered):
 
 
 def test_the_example_fits_where_its_text_goes(rendered):
-    """A comment on GitHub holds 65,536 characters; the page is meant to be sent."""
-    assert (rendered / "index.html").stat().st_size <= 600_000
+    """A comment on GitHub holds 65,536 characters; the page is meant to be sent. The counters take 25 kB of it."""
+    assert (rendered / "index.html").stat().st_size <= 625_000
     assert len((rendered / "summary.md").read_text(encoding="utf-8")) <= 10_000
     assert len((rendered / "report.md").read_text(encoding="utf-8")) < 60_000
     for name in ("summary.md", "report.md", "details.md"):
