@@ -15,6 +15,7 @@ READING_CODE = PLAN.digest_of_code(
 CONFIRM = CONFIG.nights.get("schedule", {}).get("confirm", 10)
 AGAIN = range(CONFIG.repeats + 1, CONFIG.repeats + 1 + CONFIRM)  # numbers of the processes that measure suspects again
 HISTORY = CONFIG.nights.get("history", {}).get("folder", "history")
+COMPARED = f"{PREFIX}results/compare"
 
 
 def run_status(wildcards):
@@ -115,3 +116,16 @@ def how_to_go_on(log):
         lines.append(f"The last report is still there: {REPORT}/index.html")
     command = os.environ.get("KERNELBOOK_COMMAND") or shlex.join(["snakemake", *sys.argv[1:]])
     return "\n".join([*lines, f"To go on: {command}"])
+
+
+def compare_words(wildcards):
+    """The arguments of compare.py, as the section `compare` of the configuration states them."""
+    wishes = CONFIG.compare
+    if not {"a", "b"} <= set(wishes):
+        raise WorkflowError("compare.a and compare.b must be set: --config 'compare={a: main, b: .}'")
+    words = [wishes["a"], wishes["b"], "--output", COMPARED]
+    for key, option in (("budget_s", "--budget"), ("width", "--width"), ("min_change", "--min-change")):
+        words += [option, str(wishes[key])] if key in wishes else []
+    words += ["--fail-on", ",".join(wishes["fail_on"])] if "fail_on" in wishes else []
+    words += ["--cases", ",".join(CONFIG.only_cases)] if CONFIG.only_cases else []
+    return shlex.join([*words, f"--apptainer-args={workflow.deployment_settings.apptainer_args}"])
