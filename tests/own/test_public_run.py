@@ -49,11 +49,11 @@ def test_what_is_peculiar_about_a_file_is_said_in_the_page_and_its_twin(report, 
     (row,) = (row for row in json.loads((report / "summary.json").read_text())["cases"] if row["case"] == case)
     assert any(PECULIAR[case] in warning["message"] for warning in row["warnings"])
     assert PECULIAR[case] in (report / "index.html").read_text()
-    assert PECULIAR[case] in html.unescape((report / "report.md").read_text())
+    assert PECULIAR[case] in html.unescape((report / "details.md").read_text())
 
 
 def test_a_trace_without_ranges_has_the_kernels_of_the_whole_file(report):
-    text = html.unescape((report / "report.md").read_text())
+    text = html.unescape((report / "details.md").read_text())
     assert "The whole file: 8,772 kernels, 12 memcpys, 312 memsets" in text  # torch 1.9, a plain count of its events
 
 
