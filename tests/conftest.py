@@ -120,10 +120,21 @@ def apptainer() -> str:
 
 
 @pytest.fixture(scope="session")
+def images(apptainer: str) -> Path:
+    """Folder of the images that .ci/images.sh builds."""
+    folder = Path(os.environ.get("KERNELBOOK_TEST_IMAGES") or Path.home() / ".cache" / "kernelbook-images")
+    missing = [name for name in ("torch-2.13.sif", "torch-2.6.sif", "no-torch.sif") if not (folder / name).is_file()]
+    if missing:
+        skip_or_fail(f"the images {', '.join(missing)} are not in {folder}: .ci/images.sh builds them")
+    return folder
+
+
+@pytest.fixture(scope="session")
 def slurm() -> str:
-    """Path of sbatch, with a controller that answers and an idle node."""
+    """Path of sbatch, with a controller that answers and a node that takes jobs; another test may have one on it."""
     found = required_program("sbatch")
     asked = ["timeout", "-k", "1", "60", "sinfo", "--noheader", "--format", "%T"]
-    if "idle" not in subprocess.run(asked, capture_output=True, text=True, check=False).stdout:
-        skip_or_fail("no Slurm with an idle node answers: .ci/slurm.sh start FOLDER starts one")
+    states = set(subprocess.run(asked, capture_output=True, text=True, check=False).stdout.split())
+    if not states & {"idle", "mixed", "allocated", "completing"}:
+        skip_or_fail("no Slurm with a node that takes jobs answers: .ci/slurm.sh start FOLDER starts one")
     return found

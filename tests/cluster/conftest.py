@@ -1,6 +1,5 @@
 """The images that .ci/images.sh builds, and empty folders to run Snakemake in."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,17 +7,7 @@ import pytest
 
 from tests.cluster.cluster_folder import Folder
 from tests.cluster.oci_registry import Registry, running
-from tests.helpers.required import required_program, skip_or_fail
-
-
-@pytest.fixture(scope="session")
-def images(apptainer: str) -> Path:
-    """Folder of the images that .ci/images.sh builds."""
-    folder = Path(os.environ.get("KERNELBOOK_TEST_IMAGES") or Path.home() / ".cache" / "kernelbook-images")
-    missing = [name for name in ("torch-2.13.sif", "torch-2.6.sif", "no-torch.sif") if not (folder / name).is_file()]
-    if missing:
-        skip_or_fail(f"the images {', '.join(missing)} are not in {folder}: .ci/images.sh builds them")
-    return folder
+from tests.helpers.required import required_program
 
 
 @pytest.fixture(scope="session")

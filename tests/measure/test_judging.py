@@ -112,7 +112,9 @@ def test_what_flushes_the_cache_is_no_part_of_the_peak(monkeypatch, tmp_path, fl
     monkeypatch.setattr(timing, "torch", card)
     notes = notebook.Notebook(tmp_path / "notes.json", "a-case")
     case = {"samples": 20, "flush_l2": flush}
-    child._time(case, card.step, SimpleNamespace(type="cuda", index=0), None, notes)
+    alone = SimpleNamespace(meet=lambda: None)
+    device = SimpleNamespace(type="cuda", index=0)
+    child._time(SimpleNamespace(case=case, device=device, card=None, notebook=notes, job=alone), card.step)
     assert card.overwritten == (20 if flush else 0)
     assert len(notes.record["forward_times_us"]) == 20
     assert notes.record["peak_memory_bytes"] == Card.INPUTS + Card.FORWARD

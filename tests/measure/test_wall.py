@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,7 +13,9 @@ from tests.helpers import ROOT
 
 SCRIPTS = ROOT / "scripts"
 INSIDE = [SCRIPTS / "profile_case.py", *sorted((SCRIPTS / "workloads").rglob("*.py"))]
-OUTSIDE = sorted((SCRIPTS / "kernelbook").rglob("*.py"))
+#: `kernelbook.expect` profiles its caller's own block, so it imports torch when it is called.
+EXPECT = SCRIPTS / "kernelbook" / "api" / "expectation.py"
+OUTSIDE = sorted(path for path in (SCRIPTS / "kernelbook").rglob("*.py") if path != EXPECT)
 
 
 def imports(path: Path) -> set[str]:
@@ -53,6 +56,11 @@ def test_inside_uses_nothing_newer_than_python_3_9_at_run_time(path: Path):
 @pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: path.name)
 def test_outside_imports_neither_workloads_nor_torch(path: Path):
     assert not imports(path) & {"workloads", "torch"}
+
+
+def test_the_package_is_imported_without_torch():
+    code = "import sys, kernelbook; kernelbook.expect; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(SCRIPTS)}, check=True)
 
 
 def test_the_supervisor_runs_without_torch():

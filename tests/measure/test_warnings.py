@@ -64,7 +64,9 @@ def test_the_bound_of_a_case_goes_before_that_of_its_dtype(recorded_h200, tmp_pa
     """It is applied when the measurement is read: another bound measures nothing anew."""
     source = recorded_h200 / "linear-eager" / "1" / "measurement.json"
     file = tmp_path / "measurement.json"
-    file.write_text(json.dumps({**json.loads(source.read_text(encoding="utf-8")), "trace": None, **measured}))
+    file.write_text(
+        json.dumps({**json.loads(source.read_text(encoding="utf-8")), "trace": None, "error_bound": None, **measured})
+    )
     row = tables_of(Origin("host", "linear-eager", 1, {"kind": "host"}), spec, file)["case"]
     assert row["error_bound"].to_pylist() == [bound]
     assert "max_relative_error" in NO_FIGURE

@@ -193,8 +193,9 @@ def test_a_finished_night_advises_a_suffix_that_is_free(
     monkeypatch.setattr(nightly, "tonight", lambda suffix=None: tonight(suffix, datetime(2026, 11, 29, tzinfo=UTC)))
     for edition, advised in (("2026-11-29", "b"), ("2026-11-29-b", "c"), ("2026-11-29-c", "d")):
         (tmp_path / "history" / "nights" / edition).mkdir(parents=True)
+        (tmp_path / "history" / "nights" / edition / "host.parquet").touch()
         (tmp_path / "history" / "events").mkdir(exist_ok=True)
-        (tmp_path / "history" / "events" / f"{edition}.json").touch()
+        (tmp_path / "history" / "events" / f"{edition}.json").write_text('{"events": []}')
         assert nightly.free_suffix(nightly.Settings(tmp_path / "history", 20)) == advised
     assert nightly.main(["--night", "2026-11-29-b"]) == 0
     assert capsys.readouterr().out.endswith("--suffix d)\n")

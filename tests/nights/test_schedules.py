@@ -119,7 +119,12 @@ def test_every_key_is_described_and_has_the_default_that_the_code_has(schema: di
         assert said["history"].pop(field.name) == (list(value) if isinstance(value, tuple) else value)
     assert said["history"] == {"folder": "history", "lines": {}}
     assert said["publish"] == publish_site.DEFAULTS
-    assert said["schedule"] == {"repeats": nights.REPEATS, "resume_hours": nightly.RESUME_HOURS}
+    assert said["schedule"] == {
+        "repeats": nights.REPEATS,
+        "confirm": 10,
+        "resume_hours": nightly.RESUME_HOURS,
+        "counters_every": 0,
+    }
     assert set(sections["history"]["properties"]["alert_on"]["items"]["enum"]) == set(KINDS) - {"failure"}
 
 
