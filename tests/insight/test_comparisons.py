@@ -86,6 +86,11 @@ def at(folder: Path, annotation: str, *positions: int) -> float:
     return usual(folder, annotation, lambda f: sum(by_start(f)[p]["dur"] for p in positions))
 
 
+def each_at(folder: Path, annotation: str, *positions: int) -> float:
+    """The sum of the usual times of the activities at these positions, from the JSON of the traces."""
+    return sum(at(folder, annotation, position) for position in positions)
+
+
 def by_start(forward: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
     return sorted(forward["device"], key=lambda event: event["ts"])
 
@@ -106,9 +111,9 @@ def test_compiled_math_fuses_eleven_kernels_into_one_and_drops_the_cast_that_nob
     saved = at(eager, "sdpa_fwd", *IN_THE_MASK_AND_SOFTMAX) - at(compiled, "sdpa_fwd", 3)
     (large,) = [step for step in c.steps if len(step.a) == len(IN_THE_MASK_AND_SOFTMAX)]
     assert -large.delta_us == pytest.approx(saved, rel=0.005)
-    assert saved == pytest.approx(1110, abs=5)
+    assert saved == pytest.approx(1094.7, abs=0.5)
     said = "Fused: eleven kernels (4 × fill, tril, 2 × where, add, softmax, isneginf, all) into triton_per_fused__safe"
-    assert any(text.startswith(said) and "1.11 ms less" in text for text in c.sentences)
+    assert any(text.startswith(said) and "1.09 ms less" in text for text in c.sentences)
     assert any(text.startswith("Removed: cast fp32 to bf16, 186 µs") for text in c.sentences)
 
 
@@ -161,12 +166,13 @@ def test_compiled_attention_and_mlp_fuse_all_between_their_products(recorded_fac
     saved = at(eager, "attn_fwd", 2, 3, 4, 5) - at(compiled, "attn_fwd", 2)
     assert -next(s for s in c.steps if s.kind == "fused").delta_us == pytest.approx(saved, rel=0.005)
     assert any("three kernels and one memcpy (mul, Memcpy DtoD, masked_fill, softmax)" in t for t in c.sentences)
-    for other, saved_by_hand in (("mlp-compile", 10.7), ("mlp-liger", 22.2)):
+    # The medians of gelu and mul are summed, 66.0 µs; that of both together is 66.5, as in turn either is slow.
+    for other, saved_by_hand in (("mlp-compile", 10.736), ("mlp-liger", 21.457)):
         c = compare(recorded_facts["mlp-eager"], recorded_facts[other])
         assert places(c.steps, "fused") == [([4, 5], [4])]
-        saved = at(recorded_h200 / "mlp-eager", "mlp_fwd", 4, 5) - at(recorded_h200 / other, "mlp_fwd", 4)
-        assert -next(s for s in c.steps if s.kind == "fused").delta_us == pytest.approx(saved, abs=0.5)
-        assert saved == pytest.approx(saved_by_hand, abs=0.5)
+        saved = each_at(recorded_h200 / "mlp-eager", "mlp_fwd", 4, 5) - at(recorded_h200 / other, "mlp_fwd", 4)
+        assert -next(s for s in c.steps if s.kind == "fused").delta_us == pytest.approx(saved, abs=0.001)
+        assert saved == pytest.approx(saved_by_hand, abs=0.01)
 
 
 def test_compiled_matmul_adds_in_its_epilogue_after_a_copy(recorded_facts: Facts, recorded_h200: Path) -> None:
@@ -176,22 +182,29 @@ def test_compiled_matmul_adds_in_its_epilogue_after_a_copy(recorded_facts: Facts
     saved = at(eager, "matmul_add", 1, 2) - at(compiled, "matmul_add", 2)
     (replaced,) = [step for step in c.steps if step.kind == "replaced"]
     assert -replaced.delta_us == pytest.approx(saved, abs=0.5)
-    assert saved == pytest.approx(19.1, abs=0.5)
+    assert saved == pytest.approx(19.68, abs=0.05)
 
 
 @pytest.mark.parametrize(
     ("a", "b", "annotations", "apart", "rest", "of"),
     [  # µs, off the JSON of the traces: medians of the sums of forwards, and what the steps told leave of them
-        ("mlp-eager", "mlp-compile", "mlp_fwd mlp_fwd", -8.96, 1.70, "what stays the same and of summing medians"),
+        ("mlp-eager", "mlp-compile", "mlp_fwd mlp_fwd", -11.728, -0.992, "what stays the same and of summing medians"),
         (
             "matmul-add-4096-eager",
             "matmul-add-4096-compile",
             "matmul_add matmul_add",
-            -3.02,
-            0.46,
+            -4.2545,
+            -0.2375,
             "what stays the same",
         ),
-        ("attention-inplace-eager", "sdpa-math-eager", "attn_fwd sdpa_fwd", 1683.6, -5.5, "summing medians: -5.51 µs"),
+        (
+            "attention-inplace-eager",
+            "sdpa-math-eager",
+            "attn_fwd sdpa_fwd",
+            1683.917,
+            0.6305,
+            "summing medians: +0.63 µs",
+        ),
     ],
 )
 def test_the_differences_add_up_to_that_of_the_device_times(
@@ -199,9 +212,9 @@ def test_the_differences_add_up_to_that_of_the_device_times(
 ) -> None:
     c = compare(recorded_facts[a], recorded_facts[b])
     before, after = (usual(recorded_h200 / x, y, device_time) for x, y in zip((a, b), annotations.split(), strict=True))
-    assert after - before == pytest.approx(apart, abs=0.05)
-    assert sum(deltas(c)) == pytest.approx(apart, abs=0.05)
-    assert deltas(c, "rest") == [pytest.approx(rest, abs=0.05)]
+    assert after - before == pytest.approx(apart, abs=0.01)
+    assert sum(deltas(c)) == pytest.approx(apart, abs=0.01)
+    assert deltas(c, "rest") == [pytest.approx(rest, abs=0.01)]
     assert f" {'more' if apart > 0 else 'less'})" in c.sentences[0]
     assert any(text.startswith(f"The rest, of {of}") for text in c.sentences)
 
@@ -215,7 +228,7 @@ def test_where_nothing_is_left_no_rest_is_told(recorded_facts: Facts) -> None:
     linear = compare(recorded_facts["linear-eager"], recorded_facts["linear-compile"])
     assert linear.sentences[0] == "1 kernel against 1, 1.00× the device time, about equal."
     flash = compare(recorded_facts["sdpa-flash-eager"], recorded_facts["sdpa-auto-eager"])
-    assert flash.sentences[0] == "1 kernel against 1, 0.61× the device time (37.0 µs less)."  # 94.43 to 57.47
+    assert flash.sentences[0] == "1 kernel against 1, 0.62× the device time (35.7 µs less)."  # 93.44 to 57.70
     for c in (linear, flash):
         assert deltas(c, "rest") == []
         assert not any("The rest" in text for text in c.sentences)

@@ -21,10 +21,6 @@ def page(root: Path) -> str:
 
 
 def usual(facts: CaseFacts, position: int) -> float:
-    return median(forward.activities[position].duration_us for forward in facts.forwards)
-
-
-def by_process(facts: CaseFacts, position: int) -> float:
     """The median over the forwards of each process, and of that over processes, µs."""
     numbers = {forward.process for forward in facts.forwards}
     times = [[f.activities[position].duration_us for f in facts.forwards if f.process == n] for n in numbers]
@@ -35,20 +31,21 @@ def test_rows_of_kernels(page: str, recorded_facts: Facts) -> None:
     inplace = recorded_facts["attention-inplace-eager"]
     copy = 2**32 / recorded_facts["ceiling-copy"].device_time_us  # bytes a µs
     for position, op, moved, shown in (
-        (2, "`aten::mul_`", 2 * SCORES, "127 µs"),
-        (3, "`aten::masked_fill_`, the mask broadcast", 2 * SCORES + MASK, "368 µs"),
-        (1, "`aten::bmm`, 57 FLOP per byte", SCORES + 2 * HEADS, "84.7 µs"),
+        (2, "`aten::mul_`", 2 * SCORES, "126 µs"),
+        (3, "`aten::masked_fill_`, the mask broadcast", 2 * SCORES + MASK, "359 µs"),
+        (1, "`aten::bmm`, 57 FLOP per byte", SCORES + 2 * HEADS, "83.8 µs"),
     ):
         rate = moved / usual(inplace, position)
         row = f"| {op} | {moved / 2**20:.0f} | {shown} | {round(rate / 1e3, -1):,.0f} | {100 * rate / copy:.0f} %"
         assert row in page
     assert f"{FLOPS / (SCORES + 2 * HEADS):.0f} FLOP per byte" in page
-    assert f"its {FLOPS / usual(inplace, 1) / 1e6:.0f} TFLOP/s" in page
+    best = 2 * 4096**3 / usual(recorded_facts["matmul-add-4096-eager"], 1) / 1e6
+    assert f"compared with {best:.0f}, its {FLOPS / usual(inplace, 1) / 1e6:.0f} TFLOP/s would look low" in page
 
 
 def test_the_shortest_kernel_takes_less_than_the_least_roof(page: str, recorded_facts: Facts) -> None:
     times = [
-        (by_process(facts, kernel.position), kernel.name)
+        (usual(facts, kernel.position), kernel.name)
         for facts in recorded_facts.values()
         for kernel in facts.activities
         if kernel.category == "kernel"

@@ -78,7 +78,7 @@ def test_against_the_wrapper_a_cuda_graph_comes_first_and_eager_only_where_it_is
 def test_forwards_that_overlap_with_those_of_eager_give_no_cost(recorded_facts: Facts) -> None:
     case, eager = recorded_facts["linear-compile"], recorded_facts["linear-eager"]
     slow = tuple(replace(p, forward_time_us=90.0 if p.process == 1 else p.forward_time_us) for p in eager.processes)
-    others = recorded_facts | {"linear-eager": replace(eager, processes=slow)}  # one at 90 µs, above 81.6 of compile
+    others = recorded_facts | {"linear-eager": replace(eager, processes=slow)}  # one at 90 µs, above 63.1 of compile
     finding = one(case, "compile-fused-nothing", others)
     assert (finding.time_us, finding.kind) == (None, "note")
 
@@ -90,14 +90,16 @@ def test_the_code_that_inductor_wrote_is_no_overhead_of_its_wrapper(recorded_fac
 
 
 def test_the_wrapper_is_a_part_of_the_time_that_the_device_waits(recorded_facts: Facts, recorded_h200: Path) -> None:
-    """One finding, of the time that the device is idle; the wrapper has 75.9 of 207.8 µs of CPU time."""
+    """One finding, of the time that the device is idle; the wrapper has 43.0 of 127.5 µs of CPU time."""
     facts = recorded_facts["attention-flex-compile"]
     assert found(facts, "compile-overhead", recorded_facts) == []
     finding = one(facts, "overhead-bound", recorded_facts)
     folder = recorded_h200 / "attention-flex-compile"
-    idle = [whole - own for whole, own in zip(unprofiled(folder), busy(folder, "attn_fwd"), strict=True)]
+    both = list(zip(unprofiled(folder), busy(folder, "attn_fwd"), strict=True))
+    idle = [whole - own for whole, own in both if whole > 1.1 * own]
+    assert len(idle) == 2  # forward over busy time, by hand: 1.024, 1.136 and 1.561
     assert f"For the other {ends(idle)} it waits for the CPU" in finding.text
-    share = 75.8555 / usual(folder, "attn_fwd", cpu_time)
+    share = 43.013 / usual(folder, "attn_fwd", cpu_time)
     assert f"{share:.0%} torch.compile's wrapper".replace("%", " %") in finding.text
 
 
@@ -105,10 +107,10 @@ def test_where_the_device_sets_the_pace_the_wrapper_costs_no_forward_time(record
     finding = one(recorded_facts["sdpa-math-compile"], "compile-overhead", recorded_facts)
     assert finding.severity == "info"
     assert "this costs no forward time" in finding.text
-    # CPU time of all eager processes is above that of all compiled ones: 590 to 834 µs against 308 to 395.
-    assert " A whole forward takes 308 µs to 395 µs of CPU time, eager 590 µs to 834 µs." in finding.text
+    # CPU time of all eager processes is above that of all compiled ones: 356 to 671 µs against 239 to 334.
+    assert " A whole forward takes 239 µs to 334 µs of CPU time, eager 356 µs to 671 µs." in finding.text
     overlapping = one(recorded_facts["attention-naive-compile"], "compile-overhead", recorded_facts).text
-    assert overlapping.endswith("eager 302 µs to 379 µs: the processes overlap.")
+    assert overlapping.endswith("eager 151 µs to 285 µs: the processes overlap.")
     rows = [f for f in find_in_run(recorded_facts) if f.rule == "compile-overhead" and f.severity == "info"]
     assert [len(finding.cases) for finding in rows] == [4]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kernelbook.cases import Activity, Call, CaseFacts
+from kernelbook.cases import Activity, Call, CaseFacts, Forward
 from kernelbook.judge.cost_model import Ceilings, KernelCost, ceilings_of, gemm_costs, kernel_costs
 from kernelbook.judge.cost_model.shapes import launched
 from kernelbook.judge.cost_model.traffic import Traffic, traffic_of
@@ -20,6 +20,14 @@ SCORES = [8, 16, 1024, 1024]
 
 def costs(facts: Facts, case: str) -> dict[int, KernelCost]:
     return {cost.position: cost for cost in kernel_costs(facts[case], ceilings_of(facts))}
+
+
+def taking(forward: Forward, position: int, duration_us: float) -> Forward:
+    """The forward with this time of one of its activities."""
+    timed = (
+        replace(each, duration_us=duration_us) if each.position == position else each for each in forward.activities
+    )
+    return replace(forward, activities=tuple(timed))
 
 
 def call(name: str, *inputs: tuple[list[int], str] | str) -> Call:
@@ -118,15 +126,15 @@ def test_pointwise_kernels_of_attention(recorded_facts: Facts) -> None:
         assert cost.share_of_memory == cost.share_of_roof == pytest.approx(rate / copy)
         assert (cost.flops, cost.tflops, cost.roof) == (None, None, "memory")
     # A mask that is broadcast makes for an unvectorised kernel: a third of the rate of the one beside it.
-    assert (round(mul.gb_per_s, -1), round(mul.share_of_memory, 2)) == (4220, 0.99)
-    assert (round(fill.gb_per_s, -1), round(fill.share_of_memory, 2)) == (1460, 0.34)
+    assert (round(mul.gb_per_s, -1), round(mul.share_of_memory, 2)) == (4250, 0.99)
+    assert (round(fill.gb_per_s, -1), round(fill.share_of_memory, 2)) == (1500, 0.35)
 
 
 def test_products_of_attention_are_under_the_memory_roof(recorded_facts: Facts) -> None:
     found = costs(recorded_facts, "attention-inplace-eager")
     for cost in (found[1], found[5]):
         assert cost.bytes == 2 * 16 * MIB + 256 * MIB
-        assert cost.flops / cost.bytes == pytest.approx(56.9, abs=0.05)  # against a ridge of 191 FLOP a byte
+        assert cost.flops / cost.bytes == pytest.approx(56.9, abs=0.05)  # against a ridge of 190 FLOP a byte
         assert cost.roof == "memory"
         assert cost.share_of_roof == cost.share_of_memory
         assert 0.83 < cost.share_of_roof < 0.87
@@ -140,10 +148,10 @@ def test_products_of_attention_are_under_the_memory_roof(recorded_facts: Facts) 
 def test_products_in_fp32_are_judged_by_the_rate_of_cuda_cores(recorded_facts: Facts) -> None:
     scores = costs(recorded_facts, "sdpa-math-eager")[10]
     assert scores.bytes == 2 * 32 * MIB + 512 * MIB  # in four bytes an element, though the case is one of bf16
-    # 8 x 16 products of 1024 x 64 x 1024 against the 51.3 TFLOP/s that fp32 reaches on an H200.
+    # 8 x 16 products of 1024 x 64 x 1024 against the 51.4 TFLOP/s that fp32 reaches on an H200.
     assert scores.flops == 2 * 8 * 16 * 1024 * 64 * 1024
     assert (scores.compute_type, scores.roof) == ("fp32", "compute")
-    assert scores.share_of_roof == pytest.approx(scores.flops / scores.time_us / 51.3e6)
+    assert scores.share_of_roof == pytest.approx(scores.flops / scores.time_us / 51.4e6)
     assert 0.4 < scores.share_of_roof < 0.8
     assert scores.share_of_memory == pytest.approx(scores.gb_per_s * 1e9 / ceilings_of(recorded_facts).bytes_per_s)
 
@@ -171,9 +179,20 @@ def test_shares_of_tiny_kernels_and_of_cached_bytes_are_none(recorded_facts: Fac
     small = costs(recorded_facts, "matmul-add-64-eager")
     assert [cost.bytes for cost in small.values()] == [3 * 64 * 64 * 2] * 2
     assert {(cost.share_of_memory, cost.share_of_roof) for cost in small.values()} == {(None, None)}
-    add = costs(recorded_facts, "matmul-add-4096-eager")[2]
-    assert add.gb_per_s > 1.05 * ceilings_of(recorded_facts).bytes_per_s / 1e9  # one operand came from the L2 cache
-    assert add.share_of_memory is None
+    case, memory = "matmul-add-4096-eager", ceilings_of(recorded_facts).bytes_per_s / 1e9
+    # Some of the add's bytes stay in the L2 cache. It takes 22.54, 22.59 and 22.35 µs in the three processes: 4 % above
+    # the rate of memory in the median, and more than 5 % above it in the third.
+    add = costs(recorded_facts, case)[2]
+    assert add.gb_per_s == pytest.approx(3 * 2 * 4096**2 / 22.5445 / 1e3)
+    assert 1.04 * memory < add.gb_per_s < 1.05 * memory
+    assert add.share_of_memory == add.share_of_roof == 1.0
+    facts = recorded_facts[case]
+    quick = replace(facts, forwards=tuple(taking(forward, 2, 22.352) for forward in facts.forwards))
+    add = costs(recorded_facts | {case: quick}, case)[2]
+    assert add.gb_per_s == pytest.approx(3 * 2 * 4096**2 / 22.352 / 1e3)
+    assert add.gb_per_s > 1.05 * memory
+    assert add.bytes > 60 * MIB  # all its tensors do not fit there, so that its ceiling is not that of the cache
+    assert (add.share_of_memory, add.share_of_roof) == (None, None)
 
 
 def test_nothing_is_made_up_without_shapes_or_for_unpaired_kernels(recorded_facts: Facts) -> None:

@@ -41,7 +41,14 @@ def test_the_bound_is_that_of_the_clock(trusted, recorded_facts) -> None:
     assert {case: found.bound for case, found in trusted.items()} == {
         case: bound_of(facts)[0] for case, facts in recorded_facts.items()
     }
-    assert (trusted["mlp-compile"].bound, trusted["mlp-compile"].bound_processes) == ("gpu", 2)
+    # Forwards of 82.6, 91.4 and 126.5 µs, in which the device is busy for 80.7, 80.5 and 81.0 µs.
+    flex = trusted["attention-flex-compile"]
+    assert (flex.bound, flex.bound_processes) == ("launches", 2)
+    assert (trusted["mlp-compile"].bound, trusted["mlp-compile"].bound_processes) == ("gpu", 3)
+    mlp = recorded_facts["mlp-compile"]  # 221.6, 222.6 and 223.2 µs
+    slow = replace(mlp, processes=(*mlp.processes[:2], replace(mlp.processes[2], forward_time_us=316.0)))
+    found = trust_of(slow, clock_of(slow))
+    assert (found.bound, found.bound_processes) == ("gpu", 2)
 
 
 @pytest.mark.parametrize(
@@ -229,23 +236,37 @@ def _torch_device_time_us(measurement: dict) -> float:
     )
 
 
-def test_device_time_of_recorded_processes_agrees_within_two_percent(trusted) -> None:
-    assert all(found.processes == 3 and found.device_spread < 0.02 for found in trusted.values())
+def test_device_time_of_recorded_processes_agrees_within_two_percent_but_for_two_cases(trusted) -> None:
+    assert all(found.processes == 3 for found in trusted.values())
+    # Device times of the three processes, µs: 1388.7, 1612.8, 1379.6 under a power cap; 192.7, 187.7, 187.6.
+    assert {case: found.device_spread for case, found in trusted.items() if not found.device_spread < 0.02} == {
+        "ceiling-matmul": pytest.approx(1612.8 / 1379.6 - 1, abs=0.0002),
+        "matmul-add-4096-compile": pytest.approx(192.7 / 187.6 - 1, abs=0.0006),
+    }
 
 
-def test_cpu_spreads_and_gpus_of_the_recorded_run(trusted, recorded_h200) -> None:
-    # Medians of the raw ranges of three processes, µs: 151.1, 56.5, 112.1.
-    assert trusted["sdpa-cudnn-eager"].cpu_spread == pytest.approx(151.1 / 56.5 - 1, abs=0.01)
+def test_cpu_spreads_and_gpus_of_the_recorded_run(trusted, recorded_h200, recorded_facts) -> None:
+    # Medians of the raw ranges of three processes, µs: 122.4, 169.9, 324.5 and 66.3, 60.2, 53.0.
+    assert trusted["attention-inplace-eager"].cpu_spread == pytest.approx(324.5 / 122.4 - 1, abs=0.01)
+    assert trusted["sdpa-cudnn-eager"].cpu_spread == pytest.approx(66.3 / 53.0 - 1, abs=0.01)
     for case, found in trusted.items():
         ids = {m["environment"]["gpu_id"] for m in files_of(recorded_h200, case)}
         assert set(found.gpus) == ids, case
+        assert len(found.gpus) == 1, case  # the whole run is of one GPU
+    facts = recorded_facts["mlp-compile"]
+    first, second, third = facts.processes
+    two = replace(facts, processes=(first, replace(second, gpu_id="other"), third))
+    assert trust_of(two, clock_of(two)).gpus == (first.gpu_id, "other")  # in the order of the processes, each once
 
 
 def test_reasons_and_falling_times_are_counted_as_the_files_have_them(trusted, recorded_h200) -> None:
     for case, found in trusted.items():
         texts = [path.read_text() for path in (recorded_h200 / case).glob("*/measurement.json")]
         clocks = [json.loads(text)["clocks"] for text in texts]
-        slow = [min(clock[when]["sm_mhz"] for when in clock) < 1600 for clock in clocks]
+        readings = [list(clock.values()) for clock in clocks]
+        # Below four fifths of 1980 MHz, or, as one process at 1620 MHz, held down for the reason that it gives.
+        capped = [any("software power cap" in each["throttle_reasons"] for each in of) for of in readings]
+        slow = [cap or min(each["sm_mhz"] for each in of) < 1600 for cap, of in zip(capped, readings, strict=True)]
         assert found.throttled_processes == sum(slow), case
         assert found.falling_processes == sum('"still_falling": true' in text for text in texts), case
         checks = [json.loads(text)["warmup_check"] for text in texts]
