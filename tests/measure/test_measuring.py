@@ -37,6 +37,19 @@ def test_status(plain):
     assert plain.measurement["attempts"] == 1
 
 
+def test_a_file_of_a_workload_is_run_once(measure, tmp_path):
+    runs, file = tmp_path / "runs.txt", tmp_path / "mine.py"
+    file.write_text(
+        f"open({str(runs)!r}, 'a').write('x')\n"
+        "def block(context, rows, columns):\n"
+        "    return (lambda x: x + 1), (context.random(rows, columns),)\n"
+    )
+    measured = measure(f"{file}:block", params={"columns": 3, "rows": 2}).measurement
+    assert measured["status"] == "ok"
+    assert list(measured["params_used"]) == ["rows", "columns"]
+    assert runs.read_text() == "x"
+
+
 def test_the_case_is_kept_as_given_and_the_parameters_as_used(plain):
     assert plain.measurement["case"]["params"] == {"size": 4096}
     assert "seed" not in plain.measurement["case"]

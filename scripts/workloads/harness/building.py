@@ -64,23 +64,29 @@ def _from_file(path: Path) -> ModuleType:
     return module
 
 
-def in_order(name: str, params: dict[str, Any]) -> dict[str, Any]:
-    """The parameters in the order in which the workload's function takes them, any others last.
-
-    Raises ValueError as `find_workload` does.
-    """
-    taken = [key for key in inspect.signature(find_workload(name)).parameters if key in params]
+def in_order(function: Callable[..., Any], params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters in the order in which the workload's function takes them, any others last."""
+    taken = [key for key in inspect.signature(function).parameters if key in params]
     return {key: params[key] for key in dict.fromkeys([*taken, *params])}
 
 
-def build(
-    case: dict[str, Any], params: dict[str, Any], device: torch.device, rank: int = 0, world_size: int = 1
+def build(case: dict[str, Any], params: dict[str, Any], device: torch.device) -> Workload:
+    """Find the workload's function and call it; raises what `find_workload` and `call` raise."""
+    return call(find_workload(case["workload"]), case, params, device)
+
+
+def call(
+    function: Callable[..., Any],
+    case: dict[str, Any],
+    params: dict[str, Any],
+    device: torch.device,
+    rank: int = 0,
+    world_size: int = 1,
 ) -> Workload:
     """Seed torch, the same on every rank, then make the workload's inputs on the device.
 
     Raises ValueError for parameters that the function does not take, TypeError if it returns something else.
     """
-    function = find_workload(case["workload"])
     context = Context(case["variant"], device, getattr(torch, case["dtype"]), case["seed"], rank, world_size)
     signature = inspect.signature(function)
     try:

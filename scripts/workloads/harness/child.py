@@ -94,9 +94,10 @@ def _measure(case: dict[str, Any], asked: str, output: Path, cache: str, card: s
     record["params_used"] = {**case["params"], **(case["cpu_params"] if device.type == "cpu" else {})}
     task = Task(case, device, card, output, Scrubber(output=output, cache=cache or None), notebook, job)
     notebook.stage("making of the inputs")
-    record["params_used"] = building.in_order(case["workload"], record["params_used"])
     with torch.no_grad():
-        workload = building.build(case, record["params_used"], device, job.rank, job.world_size)
+        function = building.find_workload(case["workload"])
+        record["params_used"] = building.in_order(function, record["params_used"])
+        workload = building.call(function, case, record["params_used"], device, job.rank, job.world_size)
         with torch.set_grad_enabled(workload.grad), workload.pinned or contextlib.nullcontext():
             try:
                 _run(task, workload)
