@@ -25,12 +25,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("no run of the configuration names a container")
     for status in statuses:
         print(f"{status['run']}: {status['where']}")
-        for line in _told(status):
+        for line in _lines_about(status):
             print(f"  {line}")
     return int(any(status["status"] == "lost" for status in statuses))
 
 
-def _told(status: Mapping[str, Any]) -> Iterator[str]:
+def _lines_about(status: Mapping[str, Any]) -> Iterator[str]:
     if status["status"] == "lost":
         yield f"lost: {status['reason']}"
         return

@@ -73,3 +73,11 @@ def late_pair(shift=0.0, busy=False):
             rank1 += compute(own + 10, own + 20, 100, 10 * step + 1)
             rank1 += collective(own + 490, own + 500, 100, 10 * step + 2, args)
     return rank0, rank1
+
+
+def folder_of_pair(folder):
+    """A new folder with the two files of `late_pair`."""
+    folder.mkdir()
+    for rank, events in enumerate(late_pair()):
+        write_rank(folder, rank, events, 2)
+    return folder

@@ -19,7 +19,7 @@ from kernelbook.home import home
 from kernelbook.judge.expectations import judge
 from kernelbook.plan.plan_texts import inputs_json, plan_json
 from kernelbook.plan.planning import make_plan
-from tests.collectives.made_job import late_pair, read, write_rank
+from tests.collectives.made_job import folder_of_pair, late_pair, read, write_rank
 
 
 @pytest.fixture
@@ -42,11 +42,7 @@ def edition_files(tmp_path):
 
 @pytest.fixture
 def bare(tmp_path):
-    folder = tmp_path / "traces"
-    folder.mkdir()
-    for rank, events in enumerate(late_pair()):
-        write_rank(folder, rank, events, 2)
-    return folder
+    return folder_of_pair(tmp_path / "traces")
 
 
 @pytest.fixture

@@ -10,17 +10,13 @@ import pytest
 from kernelbook.cli import main
 from kernelbook.collectives.rank import decode, encode, rank_trace
 from kernelbook.trace import read_trace
-from tests.collectives.made_job import late_pair, read, write_rank
+from tests.collectives.made_job import folder_of_pair, late_pair, read, write_rank
 from tests.trace.made_trace import forward, write
 
 
 @pytest.fixture
 def folder(tmp_path):
-    traces = tmp_path / "traces"
-    traces.mkdir()
-    for rank, events in enumerate(late_pair()):
-        write_rank(traces, rank, events, 2)
-    return traces
+    return folder_of_pair(tmp_path / "traces")
 
 
 def test_each_rank_has_the_job_on_its_line(folder, capsys, root):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -12,17 +11,10 @@ from kernelbook.cases import CaseFacts
 from kernelbook.judge.findings import find_in_run
 from kernelbook.judge.findings.overhead import CALLS, PYTHON, WRAPPER, cpu_parts
 from tests.insight.insight_findings import busy, ends, found, one, small, unprofiled
-from tests.insight.insight_recorded import Facts, Look
+from tests.insight.insight_recorded import Facts, Look, taking
 from tests.insight.insight_traces import Trace
 
 SGEMM = "ampere_sgemm_128x64_nn"
-
-
-def taking(facts: CaseFacts, *medians: float) -> CaseFacts:
-    """The case with these unprofiled forward times of its processes, µs."""
-    processes = zip(facts.processes, medians, strict=True)
-    slowed = tuple(replace(each, forward_times_us=(us,), forward_time_us=us) for each, us in processes)
-    return replace(facts, processes=slowed, forward_time_us=median(medians))
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from kernelbook.judge.insight import Insight, judge_edition
 from kernelbook.judge.insight_tables import table
 from tests.helpers import default_cases
 from tests.insight.insight_raw import device_time, usual
-from tests.insight.insight_recorded import Facts
+from tests.insight.insight_recorded import Facts, taking
 
 HEADLINE = ("sdpa-math-eager", "attention-inplace-eager")
 
@@ -98,13 +98,6 @@ def test_the_quickest_of_a_workload_is_named_with_those_after_it(insight: Insigh
     assert line.startswith(f"attention: of {len(cases)} cases, {first} takes the least device time, ")
     assert f"time, {times[first]:.1f} µs, with the same kernel as {twin}; " in line  # auto takes cuDNN's
     assert f"{last} takes the most, {times[last] / 1000:.2f} ms" in line
-
-
-def taking(facts: CaseFacts, *medians: float) -> CaseFacts:
-    """The case with these unprofiled forward times of its processes, µs."""
-    processes = zip(facts.processes, medians, strict=True)
-    slowed = tuple(replace(each, forward_times_us=(us,), forward_time_us=us) for each, us in processes)
-    return replace(facts, processes=slowed, forward_time_us=median(medians))
 
 
 def test_the_quickest_on_the_device_may_wait_for_the_cpu(recorded_facts: Facts) -> None:

@@ -62,8 +62,7 @@ DATA_SHEETS = {
     "NVIDIA GeForce RTX 4090": _sheet(_ADA, 1.008, 82.6, 82.6, 165.2, fp8=330.3),
     "NVIDIA RTX 6000 Ada Generation": _sheet(_ADA, 0.96, 91.1, 182.1, 364.2, fp8=728.5),
 }
-#: Best rates measured, as `ceilings.measured_ceilings` describes: 16-bit and memory in `resources/recorded`, the other
-#: types and the L2 cache by the cases `ceiling-*`, all with torch 2.11.
+#: Best rates measured, as `ceilings.measured_ceilings` describes, in `resources/recorded/h200-torch2.11`.
 RECORDED = {
     "NVIDIA H200": DataSheet(
         {"fp64": 60.8e12, "fp32": 51.4e12, "tf32": 412.5e12, "16-bit": 815.8e12, "fp8": 1470.4e12},
