@@ -56,7 +56,7 @@ CAST = (
     "void at::native::vectorized_elementwise_kernel<8, at::native::bfloat16_copy_kernel_cuda(at::TensorIteratorBase&)"
     "::{lambda(float)#1}, std::array<char*, 2ul> >(int)"
 )
-COPY = "aten::to > aten::_to_copy > aten::copy_"
+COPY = ("aten::to", "aten::_to_copy", "aten::copy_")
 
 
 def told(a: list[Activity], b: list[Activity], *sizes: dict[int, tuple[int, ...]]) -> list[tuple[str, int, int]]:
@@ -117,12 +117,12 @@ def test_a_cast_of_a_larger_tensor_did_not_go_into_a_kernel_of_smaller_ones() ->
 
 def test_a_memcpy_goes_where_the_op_went_that_made_it() -> None:
     memcpy = Activity(
-        1, "memcpy", "Memcpy DtoD (Device -> Device)", 1.0, 5.0, op_path="aten::masked_fill > aten::copy_"
+        1, "memcpy", "Memcpy DtoD (Device -> Device)", 1.0, 5.0, op_path=("aten::masked_fill", "aten::copy_")
     )
     a = [*row(GEMM_A), memcpy, replace(row(SOFTMAX)[0], position=2)]
     b = row(GEMM_A, "triton_per_fused__softmax_masked_fill_0")
     assert told(a, b) == [("same", 1, 1), ("fused", 2, 1)]
-    other = replace(memcpy, op_path="aten::clone > aten::copy_")
+    other = replace(memcpy, op_path=("aten::clone", "aten::copy_"))
     assert ("removed", 1, 0) in told([a[0], other, a[2]], b)
 
 
@@ -156,9 +156,12 @@ def test_sizes_and_paths_decide_between_kernels_of_one_name() -> None:
     large, small = (1024, 1024), (64, 64)
     assert [s.kind for s in align(two, one, {0: small, 1: large}, {0: large})] == ["removed", "same"]
     assert [s.kind for s in align(two, one, {0: large, 1: small}, {0: large})] == ["same", "removed"]
-    placed = [replace(two[0], op_path="aten::ones > aten::fill_"), replace(two[1], op_path="aten::where > aten::fill_")]
+    placed = [
+        replace(two[0], op_path=("aten::ones", "aten::fill_")),
+        replace(two[1], op_path=("aten::where", "aten::fill_")),
+    ]
     for path, kinds_wanted in (("aten::ones", ["same", "removed"]), ("aten::where", ["removed", "same"])):
-        other = [replace(one[0], op_path=f"{path} > aten::fill_")]
+        other = [replace(one[0], op_path=(path, "aten::fill_"))]
         assert [s.kind for s in align(placed, other)] == kinds_wanted
 
 
@@ -179,7 +182,10 @@ FUSED = (
 def test_layer_after_layer_what_is_gone_went_into_the_kernel_of_its_own_layer() -> None:
     layers = 4
     whole = [part for _ in range(layers) for part in UNFUSED]
-    a = [replace(x, op_path=path) for x, (_, path) in zip(row(*(n for n, _ in whole)), whole, strict=True)]
+    a = [
+        replace(x, op_path=tuple(path.split(" > ")))
+        for x, (_, path) in zip(row(*(n for n, _ in whole)), whole, strict=True)
+    ]
     b = row(*(name for _ in range(layers) for part in FUSED for name in part))
     found = [(s.kind, [x.position % len(UNFUSED) for x in s.a]) for s in align(a, b)]
     layer = [("same", [0]), ("same", [1]), ("fused", [2, 3]), ("same", [4])]

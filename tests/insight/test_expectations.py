@@ -31,7 +31,15 @@ def facts(
 ) -> CaseFacts:
     """A case with these activities (category, name, op path) and these ops (depth, name) in start order."""
     rows = tuple(
-        Activity(i, category, name, float(i), 10.0, op_path=path, launch_api="cudaLaunchKernel")
+        Activity(
+            i,
+            category,
+            name,
+            float(i),
+            10.0,
+            op_path=tuple(path.split(" > ")) if path else (),
+            launch_api="cudaLaunchKernel",
+        )
         for i, (category, name, path) in enumerate(activities)
     )
     calls, above = [], {}

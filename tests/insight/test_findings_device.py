@@ -18,6 +18,7 @@ from kernelbook.text.units import duration
 from tests.insight.insight_findings import found, one, small, unprofiled
 from tests.insight.insight_recorded import Facts, Look
 from tests.insight.insight_traces import H200, Trace
+from tests.insight.made_inputs import inputs
 from tests.insight.recorded_faults import fault_facts, recorded_faults
 
 # --- copies ----------------------------------------------------------------------------------------------------------
@@ -140,9 +141,7 @@ def test_a_product_of_64_leaves_most_multiprocessors_idle(recorded_facts: Facts)
 def test_split_k_is_proposed_where_the_sum_is_long(recorded_facts: Facts, k: int, split: bool) -> None:
     facts = recorded_facts["matmul-add-64-eager"]
     calls = tuple(
-        replace(call, input_shapes=f"[[64, {k}], [{k}, 64]]", input_types='["c10::BFloat16", "c10::BFloat16"]')
-        if call.name == "aten::mm"
-        else call
+        replace(call, inputs=inputs([[64, k], [k, 64]], every="c10::BFloat16")) if call.name == "aten::mm" else call
         for call in facts.calls
     )
     remedy = one(replace(facts, calls=calls, trace_path=None), "few-blocks").remedy  # of these shapes alone
@@ -208,9 +207,8 @@ def two_products(second: tuple[int, int], times: tuple[float, float]) -> CaseFac
     rows = tuple(Activity(i, "kernel", n, 20.0 * i, times[i], op="aten::mm") for i, n in enumerate(names))
     calls: list[Call] = []
     for m, n in ((64, 16), second):
-        at, kinds = len(calls), '["c10::BFloat16", "c10::BFloat16"]'
-        shape = f"[[{m}, 32], [32, {n}]]"
-        calls.append(Call(at, 0, None, "op", "aten::mm", 0.0, 1.0, 1.0, input_shapes=shape, input_types=kinds))
+        at, tensors = len(calls), inputs([[m, 32], [32, n]], every="c10::BFloat16")
+        calls.append(Call(at, 0, None, "op", "aten::mm", 0.0, 1.0, 1.0, inputs=tensors))
         calls.append(Call(at + 1, 1, at, "runtime", "cuLaunchKernelEx", 0.0, 1.0, 1.0, kernels=1))
     return CaseFacts("r", "c", kernels=2, forwards=(Forward(1, 0, 9.0, activities=rows),), calls=tuple(calls))
 

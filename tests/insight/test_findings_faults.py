@@ -12,6 +12,7 @@ from kernelbook.judge.cost_model import launched
 from kernelbook.judge.findings import Finding, find, find_in_run
 from tests.insight.insight_recorded import facts_of_folder
 from tests.insight.insight_traces import H200
+from tests.insight.made_inputs import inputs
 from tests.insight.recorded_faults import fault_facts, recorded_faults
 
 MEDIANS = recorded_faults()
@@ -98,14 +99,14 @@ def test_graph_breaks_are_counted_with_what_lies_between() -> None:
 
 def product(blocks: int, m: int) -> CaseFacts:
     """One product of m x 128 x 4096 in tiles of 128 x 128, one block on each of 132 multiprocessors at a time."""
-    shapes = {"input_shapes": f"[[{m}, 4096], [4096, 128]]", "input_types": '["c10::BFloat16", "c10::BFloat16"]'}
+    tensors = inputs([[m, 4096], [4096, 128]], every="c10::BFloat16")
     calls = (
-        Call(0, 0, None, "op", "aten::mm", 0.0, 20.0, 16.0, kernels=1, **shapes),
+        Call(0, 0, None, "op", "aten::mm", 0.0, 20.0, 16.0, kernels=1, inputs=tensors),
         Call(1, 1, 0, "runtime", "cudaLaunchKernel", 10.0, 4.0, 4.0, kernels=1, correlation=1),
     )
     name = "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_128x128_32x5_nn_align8>(Params)"
     kernel = Activity(
-        0, "kernel", name, 20.0, 100.0, op="aten::mm", op_path="aten::mm", grid=(blocks, 1, 1), block=(256, 1, 1),
+        0, "kernel", name, 20.0, 100.0, op="aten::mm", op_path=("aten::mm",), grid=(blocks, 1, 1), block=(256, 1, 1),
         registers_per_thread=200, shared_memory_bytes=160000, launch_start_us=10.0, correlation=1,
     )  # fmt: skip
     forward = Forward(1, 0, 20.0, 100.0, 100.0, 0.0, (kernel,))

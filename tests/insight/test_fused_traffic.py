@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -11,6 +10,7 @@ from kernelbook.cases import Activity, Call, CaseFacts
 from kernelbook.judge.cost_model import Launched, ceilings_of, kernel_costs
 from kernelbook.judge.cost_model.fused import fused_traffic
 from tests.insight.insight_recorded import Facts
+from tests.insight.made_inputs import inputs
 
 MIB = 2**20
 HIDDEN = 8192 * 3072 * 2  # bytes of the MLP's inner tensors
@@ -49,8 +49,8 @@ def test_a_forward_of_one_generated_kernel_moves_what_it_must(recorded_facts: Fa
 def launch(position: int, op: str, *tensors: int | tuple[int, str], alone: bool = True) -> Launched:
     """A kernel whose op was given tensors of so many floats, or of so many elements of a type."""
     given = [(each, "float") if isinstance(each, int) else each for each in tensors]
-    shapes, kinds = json.dumps([[size] for size, _ in given]), json.dumps([kind for _, kind in given])
-    call = Call(position, 0, None, "op", op, 0.0, 1.0, 1.0, input_shapes=shapes, input_types=kinds)
+    made = inputs([[size] for size, _ in given], [kind for _, kind in given])
+    call = Call(position, 0, None, "op", op, 0.0, 1.0, 1.0, inputs=made)
     return Launched(Activity(position, "kernel", op, float(position), 1.0, op=op), call, alone, False)
 
 

@@ -187,7 +187,7 @@ def test_of_several_comparisons_one_that_is_broken_breaks_the_guess_whatever_fai
     )  # fmt: skip
 
 
-FIVE_KERNELS = tuple((a.category, a.name, a.op_path or "") for a in FIVE.activities if a.category == "kernel")
+FIVE_KERNELS = tuple((a.category, a.name, " > ".join(a.op_path)) for a in FIVE.activities if a.category == "kernel")
 
 
 @pytest.mark.parametrize("word", ["same_kernels_as", "more_kernels_than", "slower_than", "fewer_cpu_ops_than"])

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from kernelbook.cases import Activity, Call, CaseFacts, Forward
+from kernelbook.cases.facts import Input
 from kernelbook.judge.cost_model import Ceilings, KernelCost, ceilings_of, gemm_costs, kernel_costs
 from kernelbook.judge.cost_model.shapes import launched
 from kernelbook.judge.cost_model.traffic import Traffic, traffic_of
 from tests.insight.insight_recorded import Facts
+from tests.insight.made_inputs import inputs as recorded_inputs
 
 MIB = 2**20
 BF16, F32 = "c10::BFloat16", "float"
@@ -35,8 +37,7 @@ def call(name: str, *inputs: tuple[list[int], str] | str) -> Call:
     shapes = [[] if isinstance(given, str) else given[0] for given in inputs]
     kinds = ["Scalar" if isinstance(given, str) else given[1] for given in inputs]
     said = [given if isinstance(given, str) else "" for given in inputs]
-    texts = {"input_shapes": json.dumps(shapes), "input_types": json.dumps(kinds), "concrete_inputs": json.dumps(said)}
-    return Call(0, 0, None, "op", name, 0.0, 1.0, 1.0, **texts)
+    return Call(0, 0, None, "op", name, 0.0, 1.0, 1.0, inputs=recorded_inputs(shapes, kinds, said))
 
 
 @pytest.mark.parametrize(
@@ -67,12 +68,16 @@ def test_traffic_of_an_op(made: Call, read: int, written: int) -> None:
     assert traffic_of(made) == Traffic(read, written)
 
 
+def _laid_out(made: Call, strides: Sequence[tuple[int, ...] | None]) -> tuple[Input, ...]:
+    return tuple(replace(each, strides=steps) for each, steps in zip(made.inputs, strides, strict=True))
+
+
 def test_an_expanded_tensor_counts_as_it_lies_in_memory() -> None:
     copied = call("aten::copy_", ([8, 4, 1024, 64], BF16), ([8, 4, 1024, 64], BF16), "False")
-    strides = json.dumps([[262144, 65536, 64, 1], [65536, 0, 64, 1], []])  # each of 8 heads for 4 queries
+    strides = ((262144, 65536, 64, 1), (65536, 0, 64, 1), ())  # each of 8 heads for 4 queries
     assert traffic_of(copied) == Traffic(4 * MIB, 4 * MIB)
-    assert traffic_of(replace(copied, input_strides=strides)) == Traffic(MIB, 4 * MIB)
-    assert traffic_of(replace(copied, input_strides="[[0], 7, null]")) == Traffic(4 * MIB, 4 * MIB)
+    assert traffic_of(replace(copied, inputs=_laid_out(copied, strides))) == Traffic(MIB, 4 * MIB)
+    assert traffic_of(replace(copied, inputs=_laid_out(copied, ((0,), None, None)))) == Traffic(4 * MIB, 4 * MIB)
 
 
 def test_traffic_of_a_product_holds_the_bias_or_the_output_seeded_with_it() -> None:
@@ -97,14 +102,14 @@ def test_traffic_of_a_product_holds_the_bias_or_the_output_seeded_with_it() -> N
         call("aten::mm", ([8, 4], F32), ([5, 8], F32)),
         call("aten::sum", ([4, 8], "int"), "[1]", "False", ""),
         call("aten::sum", ([4, 8], BF16), "[1]", "False", "6"),
-        replace(call("aten::cat", "0"), input_shapes="[[[8], [8]], []]", input_types='["TensorList", "Scalar"]'),
-        replace(call("aten::mul", "1"), input_shapes=None, input_types=None),
+        replace(call("aten::cat", "0"), inputs=recorded_inputs([[[8], [8]], []], ["TensorList", "Scalar"])),
+        replace(call("aten::mul", "1"), inputs=()),
         call("aten::sum", ([4, 8], F32), "6"),  # of this variant the second input is a type
         call("aten::sum", ([4, 8], F32), "[2]", "False", ""),
         call("aten::mean", ([], F32), "[0]", "False", ""),
         call("aten::addmm", ([4], F32), ([2, 3], F32)),
-        replace(call("aten::mul", "1", "1"), input_shapes='{"a": 1}'),  # a trace may hold anything
-        replace(call("aten::mul", "1", "1"), input_shapes="[1, 2]", input_types='[["float"], {}]'),
+        replace(call("aten::mul", "1", "1"), inputs=recorded_inputs({"a": 1})),  # a trace may hold anything
+        replace(call("aten::mul", "1", "1"), inputs=recorded_inputs([1, 2], [["float"], {}])),
     ],
 )
 def test_traffic_is_never_guessed(made: Call) -> None:

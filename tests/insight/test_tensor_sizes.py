@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from kernelbook.cases import Activity, CaseFacts
 from kernelbook.judge.tensor_sizes import conversions, sizes_of, tensor_sizes
 from kernelbook.kernel_names.labels import activity_label
 from kernelbook.reference.tables_page import edition_tables
+from tests.insight.made_inputs import inputs
 
 BATCH, HEADS, SEQ, HEAD_DIM = 8, 16, 1024, 64  # of the attention cases in config.yaml
 OPERAND, SCORES, MASK = BATCH * HEADS * SEQ * HEAD_DIM, BATCH * HEADS * SEQ * SEQ, SEQ * SEQ
@@ -52,7 +54,7 @@ def test_casts_of_recorded_attention_are_between_its_type_and_fp32(recorded_fact
     ],
 )
 def test_sizes_are_read_off_recorded_shapes(op: str, shapes: str, sizes: tuple[int, ...]) -> None:
-    assert sizes_of(op, shapes) == sizes
+    assert sizes_of(op, inputs(json.loads(shapes))) == sizes
 
 
 def test_the_table_has_them_in_the_representative_forward(recorded_h200: Path) -> None:

@@ -207,19 +207,19 @@ def forward(made: Made, factor: float = 1.0) -> tuple[list[dict], list[dict]]:
             "start_us": start,
         }
         row.update(duration_us=duration, self_us=duration, kernels=0, self_device_time_us=0.0, correlation=None)
-        row.update(input_shapes=None, input_types=None, concrete_inputs=None)
+        row.update(inputs=None)
         calls.append({**row, **more})
         return len(calls) - 1
 
     for step in made.steps:
         length = 4.0 + 6.0 * len(step.device) + (4.0 if step.inner else 0.0)
-        shapes = "[[8, 16, 1024, 64], [8, 16, 64, 1024]]"
-        outer = call(0, None, "op", step.op, clock, length, input_shapes=shapes, self_us=4.0)
+        tensors = [{"type": "float", "shape": shape} for shape in ([8, 16, 1024, 64], [8, 16, 64, 1024])]
+        outer = call(0, None, "op", step.op, clock, length, inputs=tensors, self_us=4.0)
         holder, depth, inside = outer, 1, clock + 2.0
         if step.inner:
             holder = call(1, outer, "op", step.inner, clock + 2, length - 4, self_us=4.0)
             depth, inside = 2, inside + 2.0
-        path = f"{step.op} > {step.inner}" if step.inner else step.op
+        path = [step.op, step.inner] if step.inner else [step.op]
         for category, name, family, duration in step.device:
             correlation = 100 + len(calls)
             api = "cudaLaunchKernel" if category == "kernel" else "cudaMemsetAsync"

@@ -85,7 +85,7 @@ def shown(act: Activity) -> dict:
     known = labels.kernel_label(act.category, act.name)
     key = family_of(act.category, known.family).key
     told = {"name": act.name, "category": act.category, "family": {"key": key}, "ops": ",".join(known.ops)}
-    return told | {"path": act.op_path}
+    return told | {"path": act.launched_by}
 
 
 @pytest.mark.parametrize("lengths", [(12, 12), (30, 7), (0, 5), (1100, 1090)])  # the last are aligned within a band
@@ -93,7 +93,8 @@ def test_the_page_aligns_just_as_the_comparisons_do(node, root, lengths):
     table = (root / "tests" / "insight" / "kernel_names.tsv").read_text(encoding="utf-8")
     known = [line.split("\t")[0] for line in table.splitlines() if line and not line.startswith("#")]
     generator = random.Random(sum(lengths))
-    paths = (None, "aten::add > aten::add", "Region 0/0 > aten::add > aten::add", "aten::mul", "my_annotation")
+    add, alone = ("aten::add", "aten::add"), (("aten::mul",), ("my_annotation",))
+    paths = ((), add, ("Region 0/0", *add), *alone)
     sides = [
         [
             Activity(i, "kernel", generator.choice(known[::6]), float(i), 1.0, op_path=generator.choice(paths))

@@ -46,4 +46,4 @@ def test_of_equally_long_ops_the_one_with_the_first_id_is_outside(read, reverse)
         launch(1, 2), kernel("fill", 5, 1, 1),
     ]  # fmt: skip
     reading = read(events[::-1] if reverse else events)
-    assert reading.activities["op_path"].to_pylist() == ["aten::zeros > aten::empty"]
+    assert reading.activities["op_path"].to_pylist() == [["aten::zeros", "aten::empty"]]

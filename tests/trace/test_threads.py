@@ -33,7 +33,7 @@ def test_backward_belongs_to_the_op_of_its_own_thread_and_to_the_open_range_of_a
     reading = read(events)
     (step,) = reading.ranges.to_pylist()
     assert (step["kernels"], step["launches"], step["device_time_us"], step["inferred"]) == (2, 2, 13.0, True)
-    assert reading.activities["op_path"].to_pylist() == ["aten::linear", "MmBackward0 > aten::mm"]
+    assert reading.activities["op_path"].to_pylist() == [["aten::linear"], ["MmBackward0", "aten::mm"]]
     assert reading.activities["inferred"].to_pylist() == [False, True]
     activities, calls = reading.forwards()
     assert activities.num_rows == 2

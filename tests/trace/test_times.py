@@ -17,7 +17,7 @@ def test_a_child_that_ends_a_little_after_its_parent(read, base, past):
         launch(1, base + 8, 3 + past), kernel("k", base + 30, 5, 1),
     ]  # fmt: skip
     reading = read(events)
-    assert reading.activities["op_path"].to_pylist() == ["aten::outer > aten::inner"]
+    assert reading.activities["op_path"].to_pylist() == [["aten::outer", "aten::inner"]]
     found = {row["name"]: row for row in reading.ops.to_pylist()}
     assert found["aten::outer"]["self_cpu_time_us"] == 10 - 6 - past
     assert found["aten::inner"]["self_cpu_time_us"] == 3
@@ -100,4 +100,4 @@ def test_the_order_of_events_does_not_matter(read):
 def test_equal_starts(read):
     """What ends last is outside; a runtime call is never around the op that made it."""
     events = [launch(1, 10, 5.5), op("aten::inner", 10, 5), op("aten::outer", 10, 9), kernel("k", 20, 1, 1)]
-    assert read(events).activities["op_path"].to_pylist() == ["aten::outer > aten::inner"]
+    assert read(events).activities["op_path"].to_pylist() == [["aten::outer", "aten::inner"]]

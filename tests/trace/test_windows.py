@@ -58,8 +58,8 @@ def test_ranges_and_sums_are_those_of_all_windows(read_windows, later):
 
 def test_the_inputs_of_each_call_are_its_own(read_windows):
     _, calls = read_windows(window(0, 10), window(0, 30, first=7)).forwards()
-    shapes = [row["input_shapes"] for row in calls.to_pylist() if row["category"] == "op"]
-    assert shapes == ["[[0, 1]]", "[[1, 1]]", "[[0, 7]]", "[[1, 7]]"]
+    shapes = [[each["shape"] for each in row["inputs"]] for row in calls.to_pylist() if row["category"] == "op"]
+    assert shapes == [[[0, 1]], [[1, 1]], [[0, 7]], [[1, 7]]]
 
 
 def test_a_window_that_is_cut_short_leaves_the_others_whole(read_windows):

@@ -45,7 +45,7 @@ class Activity:
     launch_duration_us: float | None = None
     launch_delay_us: float | None = None
     op: str | None = None
-    op_path: str | None = None
+    op_path: tuple[str, ...] = ()
     grid: tuple[int, ...] | None = None
     block: tuple[int, ...] | None = None
     registers_per_thread: int | None = None
@@ -74,9 +74,29 @@ class Activity:
         return label(self.category, self.name)
 
     @property
-    def ops(self) -> tuple[str, ...]:
-        """The CPU ops around the launch, outermost first."""
-        return tuple(self.op_path.split(" > ")) if self.op_path else ()
+    def launched_by(self) -> str | None:
+        """`op_path` in one line; None without ops."""
+        return " > ".join(self.op_path) or None
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input of an op, where the trace was recorded with shapes.
+
+    ``type``: as the profiler writes it. ``shape``: () of a number, None if unknown. ``strides`` in elements: 0 along a
+    dimension that is broadcast. ``value``: of a scalar. ``tensors``: of a list of tensors, the shape of each.
+    """
+
+    type: str | None = None
+    shape: tuple[int, ...] | None = None
+    strides: tuple[int, ...] | None = None
+    value: str | None = None
+    tensors: tuple[tuple[int, ...], ...] | None = None
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The shapes of its tensors; none of a number."""
+        return self.tensors or ((self.shape,) if self.shape else ())
 
 
 @dataclass(frozen=True)
@@ -98,10 +118,7 @@ class Call:
     kernels: int | None = None
     self_device_time_us: float | None = None
     correlation: int | None = None
-    input_shapes: str | None = None
-    input_types: str | None = None
-    concrete_inputs: str | None = None
-    input_strides: str | None = None
+    inputs: tuple[Input, ...] = ()
     thread: int | None = None
 
 

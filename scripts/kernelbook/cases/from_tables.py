@@ -14,6 +14,7 @@ from kernelbook.cases.merging import merge_processes
 from kernelbook.cases.process import Process
 from kernelbook.cases.records import record_of, records_of
 from kernelbook.counters import KernelCounters, Profiled, join
+from kernelbook.trace.inputs import parse_inputs
 
 Key = tuple[str, str]
 Row = dict[str, Any]
@@ -21,6 +22,7 @@ TOTALS_OF = ("run", "case", "process", "rank", "index", "category", "name")
 SUMS = (("depth", "count"), ("duration_us", "sum"), ("self_us", "sum"), ("kernels", "sum"))
 PARTS = ("ranges", "activities", "call_totals")
 PROCESS = ("run", "case", "process", "rank")
+INPUT_TEXTS = ("input_shapes", "input_types", "concrete_inputs", "input_strides")  # of older tables
 
 
 def case_facts(tables: Mapping[str, pa.Table]) -> dict[Key, CaseFacts]:
@@ -136,7 +138,7 @@ def representative(forwards: Iterable[Forward]) -> Forward | None:
 def _forwards(ranges: Sequence[Row], rows: Sequence[Row]) -> tuple[Forward, ...]:
     activities: dict[tuple[int, int], list[Activity]] = {}
     for row in rows:
-        activities.setdefault((row["process"], row["index"]), []).append(record_of(Activity, row))
+        activities.setdefault((row["process"], row["index"]), []).append(_activity(row))
     forwards = [record_of(Forward, {**row, "activities": None}) for row in ranges if row.get("forward")]
     return tuple(
         replace(forward, activities=tuple(sorted(activities.get((forward.process, forward.index), []), key=_position)))
@@ -175,4 +177,17 @@ def _position(row: Activity | Call) -> int:
 
 def _calls(rows: Iterable[Row]) -> tuple[Call, ...]:
     """Rows of the table ``calls`` of one forward, in the order of their positions."""
-    return tuple(sorted((record_of(Call, row) for row in rows), key=_position))
+    return tuple(sorted(map(_call, rows), key=_position))
+
+
+def _activity(row: Row) -> Activity:
+    """A row of the table ``activities``; until 0.1 its ops were one text."""
+    path = row.get("op_path")
+    return record_of(Activity, {**row, "op_path": path.split(" > ")} if isinstance(path, str) else row)
+
+
+def _call(row: Row) -> Call:
+    """A row of the table ``calls``; until 0.1 its inputs were JSON texts."""
+    if any(texts := tuple((row.get(name) or "").encode() for name in INPUT_TEXTS)):
+        row = {**row, "inputs": [each._asdict() for each in parse_inputs(texts)]}
+    return record_of(Call, row)

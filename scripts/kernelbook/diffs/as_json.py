@@ -73,6 +73,6 @@ def _activity(activity: Activity) -> dict[str, Any]:
         "category": activity.category,
         "name": activity.name,
         "position": activity.position,
-        "op_path": activity.op_path,
+        "op_path": activity.launched_by,
         "duration_us": activity.duration_us,
     }

@@ -304,7 +304,7 @@ def paired(
 
 def _key(activity: Activity, sizes: SizesOf) -> Key:
     """What decides whether two activities may stand for each other."""
-    path = tuple(op for op in activity.ops if re.match(r"\w+::\w", op))  # without annotations and compiled regions
+    path = tuple(op for op in activity.op_path if re.match(r"\w+::\w", op))  # without annotations and compiled regions
     ops, own = activity.decoded.fused_ops, sizes.get(activity.position, ())
     return activity.name, activity.category, activity.family, ops, path, own
 

@@ -56,7 +56,7 @@ def base_op(name: str) -> str:
 
 def own_words(activity: Activity) -> tuple[str, ...]:
     """Ops under which the activity was launched, innermost first, then the ops in its name."""
-    path = [base_op(op) for op in reversed(activity.ops) if "::" in op]
+    path = [base_op(op) for op in reversed(activity.op_path) if "::" in op]
     name_ops = [base_op(op) for op in activity.decoded.fused_ops]
     if not path and name_ops == ["copy"]:
         name_ops = list(COPIES)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Sequence
 
 from kernelbook.cases import CaseFacts
+from kernelbook.cases.facts import Input
 from kernelbook.judge.cost_model.shapes import launched
 from kernelbook.judge.cost_model.traffic import FACTORS
 from kernelbook.kernel_names.model import UNKNOWN, element
@@ -20,7 +19,7 @@ def tensor_sizes(facts: CaseFacts) -> dict[int, Sizes]:
 
     Empty if no shapes were recorded, or if the recorded step launched other work.
     """
-    pairs = ((each.activity.position, sizes_of(each.op.name, each.op.input_shapes or "[]")) for each in launched(facts))
+    pairs = ((each.activity.position, sizes_of(each.op.name, each.op.inputs)) for each in launched(facts))
     return {position: sizes for position, sizes in pairs if sizes}
 
 
@@ -31,31 +30,22 @@ def conversions(facts: CaseFacts) -> dict[int, tuple[str, str]]:
     """
     by_position = {}
     for each in launched(facts):
-        kinds = json.loads(each.op.input_types or "[]") if each.op.name == "aten::copy_" else []
-        written, read = (element(kind) for kind in kinds[:2]) if len(kinds) > 1 else (UNKNOWN, UNKNOWN)
+        if each.op.name != "aten::copy_" or len(each.op.inputs) < 2:
+            continue
+        written, read = (element(tensor.type or "") for tensor in each.op.inputs[:2])
         if UNKNOWN not in (read, written) and read != written:
             by_position[each.activity.position] = read, written
     return by_position
 
 
-def sizes_of(op: str, shapes: str) -> Sizes:
-    """Sizes from the JSON text of an op's input shapes; (1,) for an op whose inputs are all single numbers.
+def sizes_of(op: str, inputs: Sequence[Input]) -> Sizes:
+    """Sizes of the tensors among an op's inputs; (1,) for an op whose inputs are all single numbers.
 
     For a matrix product only the two factors count, so that a variant with ``out`` gives the same.
     """
-    inputs = json.loads(shapes)
-    if not isinstance(inputs, list) or not inputs:
+    if not inputs:
         return ()
     if op in FACTORS:
         inputs = [inputs[place] for place in FACTORS[op] if place < len(inputs)]
-    return tuple(sorted((size for shape in inputs for size in _elements(shape) if size > 1), reverse=True)) or (1,)
-
-
-def _elements(shape: Any) -> Iterator[int]:
-    """Elements of one input; of a list of tensors, of each."""
-    if isinstance(shape, list) and shape:
-        if all(isinstance(side, int) for side in shape):
-            yield math.prod(shape)
-        else:
-            for inner in shape:
-                yield from _elements(inner)
+    sizes = (math.prod(shape) for each in inputs for shape in each.shapes)
+    return tuple(sorted((size for size in sizes if size > 1), reverse=True)) or (1,)

@@ -196,7 +196,7 @@ def _activity(
         act.device,
         act.stream,
         table.number(act.op),
-        table.number(act.op_path),
+        table.number(act.launched_by),
         act.correlation,
         None if act.launch_start_us is None else _round(act.launch_start_us - zero),
         {name: value for name, value in facts.items() if value is not None},
@@ -223,6 +223,11 @@ def _call(call: Call, table: Names, on_device: bool) -> list[Any]:
         call.kernels if on_device else None,
         _round(call.self_device_time_us) if on_device else None,
         call.correlation,
-        table.number(call.input_shapes),
+        table.number(_shapes(call)),
         call.thread or 0,
     ]
+
+
+def _shapes(call: Call) -> str | None:
+    """The shapes of its inputs, `[]` for a number; None where none were recorded."""
+    return json.dumps([each.tensors or each.shape or [] for each in call.inputs]) if call.inputs else None

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from kernelbook.trace.attribution import Attribution
-from kernelbook.trace.columns import KERNEL, OP, Columns, cpu_kind
-from kernelbook.trace.events import WITH_INPUTS, InputArgs
-from kernelbook.trace.frame import Column, Frame, microseconds, texts, whole
+from kernelbook.trace.columns import KERNEL, OP, Columns
+from kernelbook.trace.frame import Column, Frame, microseconds, whole
+from kernelbook.trace.inputs import input_lists
 from kernelbook.trace.nesting import NONE, depths, looked_up
-from kernelbook.trace.reader import EventReader
 from kernelbook.trace.tables import summed_by_row
 from kernelbook.trace.types import Flags, Ints
 
 #: By kind; driver calls are RUNTIME rows.
 _CATEGORIES = ("annotation", "op", "runtime", "driver", "overhead")
-
-
-class Inputs(NamedTuple):
-    """What `record_shapes` wrote about the inputs of an op, as JSON text."""
-
-    shapes: str | None = None
-    types: str | None = None
-    concrete: str | None = None
-    strides: str | None = None
 
 
 def forward_activities(activities: Frame, attribution: Attribution, forwards: Ints, number: Ints) -> Frame:
@@ -70,8 +58,7 @@ def forward_calls(
     inside = ~own & (parent != NONE)
     np.subtract.at(self_time, parent[inside], length[inside])
     start = either(rows.start, overhead.start) - rows.start[attribution.ranges[forwards]][place]
-    inputs_by_ordinal = _inputs(files, rows.ordinal[row[kind == OP]])
-    inputs = [inputs_by_ordinal.get(ordinal, Inputs()) for ordinal in either(rows.ordinal, NONE).tolist()]
+    ordinals = np.where(kind == OP, either(rows.ordinal, NONE), NONE)
     inferred = attribution.row_inferred[row]
     return Frame(
         {
@@ -87,10 +74,7 @@ def forward_calls(
             "kernels": Column(either(kernels, 0), no_device),
             "self_device_time_us": microseconds(either(time, 0), no_device),
             "correlation": whole(either(rows.correlation, NONE)),
-            "input_shapes": texts([each.shapes for each in inputs]),
-            "input_types": texts([each.types for each in inputs]),
-            "concrete_inputs": texts([each.concrete for each in inputs]),
-            "input_strides": texts([each.strides for each in inputs]),
+            "inputs": input_lists(files, ordinals),
             "thread": Column(_thread_numbers(place, inferred, rows.thread[row])),
             "inferred": Column(inferred),
         }
@@ -157,28 +141,3 @@ def _own_device_figures(columns: Columns, attribution: Attribution) -> tuple[Int
         for values in (is_kernel, device.end - device.start)
     )
     return kernels, time
-
-
-def _inputs(files: Iterable[Path], ordinals: Iterable[int]) -> dict[int, Inputs]:
-    """The inputs of the ops with these ordinals, from a second pass over the files: few readers ask for them."""
-    wanted = {int(ordinal) for ordinal in ordinals}
-    inputs: dict[int, Inputs] = {}
-    ordinal = 0
-    for events in chain.from_iterable(EventReader(f, decode=WITH_INPUTS).batches() for f in files if wanted):
-        for event in events:
-            if event.ph != "X" or cpu_kind(event.cat) is None:
-                continue
-            if ordinal in wanted and isinstance(event.args, InputArgs):
-                args = event.args
-                inputs[ordinal] = Inputs(
-                    _json_text(args.input_dims) or _json_text(args.old_input_dims),
-                    _json_text(args.input_type),
-                    _json_text(args.concrete_inputs),
-                    _json_text(args.input_strides),
-                )
-            ordinal += 1
-    return inputs
-
-
-def _json_text(raw: bytes) -> str | None:
-    return str(raw, "utf-8", "replace") or None

@@ -6,7 +6,7 @@ Importing pyarrow takes longer than reading a small trace. Buffers are handed to
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Column:
-    """Numbers or booleans, null where `missing` is true; rows of several numbers are lists.
+    """Numbers or booleans, null where `missing` is true.
 
     names: with it, `values` are indices into these names, and a negative one is null.
     """
@@ -49,12 +49,6 @@ class Column:
         values: Array = np.ascontiguousarray(self.values)
         size = len(values)
         validity = None if self.missing is None or not self.missing.any() else _bits(~self.missing)
-        if values.ndim == 2:
-            missing = np.zeros(size, bool) if self.missing is None else self.missing
-            offsets = np.concatenate(([0], np.cumsum(np.where(missing, 0, values.shape[1])))).astype(np.int32)
-            flat = Column(values[~missing].reshape(-1)).to_arrow()
-            kind = pa.list_(pa.int64())
-            return pa.Array.from_buffers(kind, size, [validity, pa.py_buffer(offsets)], children=[flat])
         if values.dtype == bool:
             return pa.Array.from_buffers(pa.bool_(), size, [validity, _bits(values)])
         kind = {"int8": pa.int8(), "int32": pa.int32(), "int64": pa.int64(), "float64": pa.float64()}
@@ -74,7 +68,46 @@ class Column:
         return pa.Array.from_buffers(kind, len(place), [validity, pa.py_buffer(offsets.astype(width)), data])
 
 
-class Frame(dict[str, Column]):
+@dataclass(frozen=True)
+class Lists:
+    """Lists of rows of `items`: list i holds `count[i]` of them from `first[i]` on. A negative count: null."""
+
+    first: Ints
+    count: Ints
+    items: Column | Lists | Frame
+
+    @property
+    def values(self) -> Ints:
+        return self.first
+
+    def take(self, rows: Ints | Flags) -> Lists:
+        return Lists(self.first[rows], self.count[rows], self.items)
+
+    def take_or_null(self, rows: Ints) -> Lists:
+        """`take`, with a null for each negative row."""
+        first, count = (np.append(values, -1)[np.maximum(rows, -1)] for values in (self.first, self.count))
+        return Lists(first, count, self.items)
+
+    def to_list(self) -> list[Any]:
+        items = self.items.to_rows() if isinstance(self.items, Frame) else self.items.to_list()
+        pairs = zip(self.first.tolist(), self.count.tolist(), strict=True)
+        return [items[first : first + count] if count >= 0 else None for first, count in pairs]
+
+    def to_arrow(self) -> pa.Array:
+        import pyarrow as pa
+
+        count = np.maximum(self.count, 0)
+        ends = np.cumsum(count)
+        rows = np.repeat(self.first - (ends - count), count) + np.arange(count.sum())
+        items = self.items.take(rows)
+        child = items.to_struct() if isinstance(items, Frame) else items.to_arrow()
+        missing: Flags = self.count < 0
+        validity = _bits(~missing) if missing.any() else None
+        offsets = pa.py_buffer(np.concatenate(([0], ends)).astype(np.int32))
+        return pa.Array.from_buffers(pa.list_(child.type), len(count), [validity, offsets], children=[child])
+
+
+class Frame(dict[str, Column | Lists]):
     """Columns of equal length by name."""
 
     @property
@@ -89,6 +122,11 @@ class Frame(dict[str, Column]):
         import pyarrow as pa
 
         return pa.table({name: column.to_arrow() for name, column in self.items()})
+
+    def to_struct(self) -> pa.Array:
+        import pyarrow as pa
+
+        return pa.StructArray.from_arrays([column.to_arrow() for column in self.values()], [*self])
 
     def to_rows(self, names: Iterable[str] | None = None) -> list[dict[str, Any]]:
         """One dict per row, of the columns of these names or of all."""
@@ -119,6 +157,14 @@ def microseconds(nanoseconds: Ints | Floats, missing: Flags | None = None) -> Co
 def texts(values: Sequence[str | None]) -> Column:
     codes = [index if value is not None else -1 for index, value in enumerate(values)]
     return Column(np.array(codes, dtype=np.int64), names=[value or "" for value in values])
+
+
+def listed(values: Sequence[Sequence[Any] | None], items: Callable[[list[Any]], Column | Lists | Frame]) -> Lists:
+    """Lists of `values`, whose items together `items` makes columns of; None is null."""
+    count = np.array([-1 if value is None else len(value) for value in values], dtype=np.int64)
+    flat = [item for value in values if value is not None for item in value]
+    size = np.maximum(count, 0)
+    return Lists(np.cumsum(size) - size, count, items(flat))
 
 
 def _bits(values: Flags) -> pa.Buffer:

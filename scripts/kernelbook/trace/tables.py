@@ -9,14 +9,13 @@ import numpy as np
 
 from kernelbook.trace.attribution import Attribution
 from kernelbook.trace.columns import CATEGORY_NAMES, KERNEL, MEMCPY, MEMSET, OP, Columns, distinct
-from kernelbook.trace.frame import Column, Frame, microseconds, texts, whole
+from kernelbook.trace.frame import Column, Frame, Lists, listed, microseconds, texts, whole
 from kernelbook.trace.implausible import ImplausibleTimes
 from kernelbook.trace.nesting import NONE, Forest, looked_up
 from kernelbook.trace.numbers import MISSING
 from kernelbook.trace.ranges import RangeGroups
 from kernelbook.trace.types import Flags, Ints, Totals
 
-PATH_SEPARATOR = " > "
 EVERY = slice(None)
 
 
@@ -272,8 +271,8 @@ def activity_table(columns: Columns, attribution: Attribution, implausible: Impl
             "op": Column(looked_up(rows.name, attribution.op), names=columns.names),
             "op_path": _op_paths(columns, attribution),
             "range": whole(attribution.range_of),
-            "grid": Column(device.sizes[:, :3], device.sizes[:, 0] == MISSING),
-            "block": Column(device.sizes[:, 3:], device.sizes[:, 3] == MISSING),
+            "grid": _triples(device.sizes[:, :3]),
+            "block": _triples(device.sizes[:, 3:]),
             "registers_per_thread": whole(device.registers),
             "shared_memory_bytes": whole(device.shared_memory),
             "occupancy_percent": Column(device.occupancy, ~np.isfinite(device.occupancy)),
@@ -306,16 +305,22 @@ def _in_graph(attribution: Attribution) -> Flags:
     return shared
 
 
-def _op_paths(columns: Columns, attribution: Attribution) -> Column:
-    """Per activity the ops around its launch, outermost first."""
+def _op_paths(columns: Columns, attribution: Attribution) -> Lists:
+    """Per activity the ops around its launch, outermost first; null without any."""
     rows, parent = attribution.forest.rows, attribution.forest.parent
     innermost_op = attribution.forest.innermost(rows.kind == OP)
     ops, place = np.unique(attribution.op, return_inverse=True)
-    paths: list[str] = []
+    paths: list[list[int] | None] = []
     for op in ops.tolist():
-        path: list[str] = []
+        path: list[int] = []
         while op != NONE:
-            path.append(columns.names[rows.name[op]])
+            path.append(rows.name[op])
             op = innermost_op[parent[op]] if parent[op] != NONE else NONE
-        paths.append(PATH_SEPARATOR.join(reversed(path)))
-    return Column(np.where(attribution.op == NONE, NONE, place), names=paths)
+        paths.append(path[::-1] or None)
+    return listed(paths, lambda codes: Column(np.array(codes, dtype=np.int64), names=columns.names)).take(place)
+
+
+def _triples(values: Ints) -> Lists:
+    """Lists of three numbers, null where the first is MISSING. values: shape (rows, 3)."""
+    first = np.arange(len(values)) * 3
+    return Lists(first, np.where(values[:, 0] == MISSING, -1, 3), Column(values.reshape(-1)))

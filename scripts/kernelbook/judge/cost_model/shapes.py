@@ -5,16 +5,15 @@ Shapes come from the forward itself, or from the step recorded with shapes besid
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from kernelbook.cases import Activity, Call, CaseFacts
+from kernelbook.cases.records import record_of
 from kernelbook.trace import TraceError, read_trace
 
 #: Bytes an element, by the names that the profiler gives to element types (those of C++, or of torch's own types).
@@ -65,7 +64,7 @@ class Launched:
 
 def shaped_calls(facts: CaseFacts) -> tuple[Call, ...]:
     """CPU calls with input shapes: of the forward itself, or of the step recorded with shapes."""
-    if any(call.input_shapes for call in facts.calls):
+    if any(call.inputs for call in facts.calls):
         return facts.calls
     if not facts.trace_path or not facts.annotation:
         return ()
@@ -80,9 +79,7 @@ def _read_shapes(path: str, annotation: str) -> tuple[Call, ...]:
         _, calls = read_trace(path, annotation).forwards()
     except (TraceError, OSError):
         return ()
-    names = Call.__dataclass_fields__
-    rows = [row for row in calls.to_pylist() if row["index"] == 0]
-    return tuple(Call(**{name: row.get(name) for name in names}) for row in rows)
+    return tuple(record_of(Call, row) for row in calls.to_pylist() if row["index"] == 0)
 
 
 def operands(call: Call) -> tuple[Operand | None, ...] | None:
@@ -91,40 +88,30 @@ def operands(call: Call) -> tuple[Operand | None, ...] | None:
     A number beside a tensor has the shape of one element. Returns None if a size is unknown: no shapes, a list of
     tensors, an unknown type.
     """
-    shapes, kinds = _listed(call.input_shapes), _listed(call.input_types)
-    if not shapes or len(shapes) != len(kinds):
+    if not call.inputs or any(each.shape is None or each.type is None for each in call.inputs):
         return None
-    strides = _listed(call.input_strides)
-    strides = strides if len(strides) == len(shapes) else [None] * len(shapes)
     result: list[Operand | None] = []
-    for shape, kind, steps in zip(shapes, kinds, strides, strict=True):
-        sizes = shape if isinstance(shape, list) else [shape]
-        if isinstance(kind, str) and kind in ELEMENT_BYTES and all(isinstance(size, int) for size in sizes):
-            result.append(Operand(tuple(sizes), kind, _stored(sizes, steps)))
-        elif sizes:
+    for each in call.inputs:
+        shape, kind = each.shape or (), each.type or ""
+        if kind in ELEMENT_BYTES:
+            result.append(Operand(shape, kind, _stored(shape, each.strides)))
+        elif shape:
             return None
         else:
             result.append(None)
     return tuple(result)
 
 
-def _stored(sizes: list[int], strides: Any) -> int | None:
+def _stored(sizes: tuple[int, ...], strides: tuple[int, ...] | None) -> int | None:
     """Elements in memory, without repeats by a stride of 0. None if no dimension was expanded."""
-    if not isinstance(strides, list) or len(strides) != len(sizes) or 0 not in strides:
+    if strides is None or len(strides) != len(sizes) or 0 not in strides:
         return None
     return math.prod(size for size, stride in zip(sizes, strides, strict=True) if stride != 0)
 
 
 def concrete(call: Call, place: int) -> str:
     """The value of a scalar argument as the profiler writes it; empty if it was not recorded."""
-    values = _listed(call.concrete_inputs)
-    return str(values[place]) if place < len(values) else ""
-
-
-def _listed(text: str | None) -> list[Any]:
-    """A JSON list; empty for any other value."""
-    value = json.loads(text or "[]")
-    return value if isinstance(value, list) else []
+    return call.inputs[place].value or "" if place < len(call.inputs) else ""
 
 
 def launched(facts: CaseFacts) -> list[Launched]:

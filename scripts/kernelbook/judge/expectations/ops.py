@@ -151,7 +151,7 @@ def ops_without_kernels(value: Any, facts: CaseFacts, _: RunFacts) -> Observatio
     matches = {p: matching(facts.ops, p) for p in names(value)}
     missing = [p for p, calls in matches.items() if not calls]
     called = {call.name for calls in matches.values() for call in calls}
-    launched = [(a, [name for name in a.ops if name in called]) for a in facts.activities]
+    launched = [(a, [name for name in a.op_path if name in called]) for a in facts.activities]
     guilty = sorted({name for _, inside in launched for name in inside})
     parts = [f"not called: {', '.join(missing)}"] * bool(missing) + [f"launches: {', '.join(guilty)}"] * bool(guilty)
     evidence = [list_ops(_each_once(matches), facts), *(f"no {p}{nearest(p, facts)}" for p in missing)]

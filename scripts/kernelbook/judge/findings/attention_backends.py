@@ -30,7 +30,7 @@ def fused_backend(scene: Scene) -> str:
 def runs_math(scene: Scene) -> bool:
     """Whether SDPA used its math backend; for a compiled case its eager twin shows it."""
     twin = scene.eager_twin()
-    return any(MATH in a.ops for a in [*scene.activities, *(twin.activities if twin else ())])
+    return any(MATH in a.op_path for a in [*scene.activities, *(twin.activities if twin else ())])
 
 
 # --- products in fp32 ------------------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ def discarded_output(scene: Scene) -> Iterator[Finding]:
     ``scaled_dot_product_attention`` uses the output only (ATen/native/transformers/attention.cpp). The weights are
     identified by their shape (..., queries, keys).
     """
-    rows = {a.position: a for a in scene.activities if MATH in a.ops}
+    rows = {a.position: a for a in scene.activities if MATH in a.op_path}
     if not rows:
         return
     taken, scores = positions(casts_of_products(scene)), _scores(scene)
@@ -172,9 +172,9 @@ def mask_rebuilt(scene: Scene) -> Iterator[Finding]:
     builds = [
         k
         for k in scene.kernels
-        if k.family in ("fill/mask", "copy/cast", "elementwise") and set(k.ops) & MASK_OPS and SAFE not in k.ops
+        if k.family in ("fill/mask", "copy/cast", "elementwise") and set(k.op_path) & MASK_OPS and SAFE not in k.op_path
     ]
-    adds = [k for k in scene.kernels if k.ops and k.ops[-1] == "aten::add_" and MATH in k.ops]
+    adds = [k for k in scene.kernels if k.op_path and k.op_path[-1] == "aten::add_" and MATH in k.op_path]
     also = f" Adding it to the scores takes another {duration(total(adds))}." if adds else ""
     text = f"The causal mask is rebuilt in each call by {plural(len(builds), 'kernel')}: {_counted(builds)}.{also}"
     remedy = "Build the mask once, outside the forward."
@@ -188,14 +188,14 @@ def mask_rebuilt(scene: Scene) -> Iterator[Finding]:
 
 def _counted(builds: Sequence[Activity]) -> str:
     """The op of each kernel: ``ones, tril, 2 × scalar_tensor, where``."""
-    names = [next(op for op in reversed(k.ops) if op in MASK_OPS).removeprefix("aten::") for k in builds]
+    names = [next(op for op in reversed(k.op_path) if op in MASK_OPS).removeprefix("aten::") for k in builds]
     return ", ".join(f"{names.count(n)} × {n}" if names.count(n) > 1 else n for n in dict.fromkeys(names))
 
 
 @rule("safe-softmax", "safe softmax (aten::_safe_softmax) runs kernels besides softmax")
 def safe_softmax(scene: Scene) -> Iterator[Finding]:
     """The extra kernels for rows that are fully masked."""
-    extra = [k for k in scene.kernels if SAFE in k.ops and k.family != "softmax"]
+    extra = [k for k in scene.kernels if SAFE in k.op_path and k.family != "softmax"]
     text = (
         f"Safe softmax runs {plural(len(extra), 'kernel')} besides softmax, to give zeros where a row is fully masked: "
         f"{duration(total(extra))}."

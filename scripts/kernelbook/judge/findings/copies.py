@@ -79,7 +79,7 @@ def unwritten(scene: Scene) -> list[Activity]:
 
 def _asking(activity: Activity) -> str | None:
     """The outermost op around it that is no wrapper (a compiled region, an autograd function)."""
-    return next((op for op in activity.ops if "::" in op), None)
+    return next((op for op in activity.op_path if "::" in op), None)
 
 
 @rule("unwritten-copy", "a device-to-device copy inside an op that is not a copy")
@@ -89,7 +89,7 @@ def unwritten_copy(scene: Scene) -> Iterator[Finding]:
         copies = [a for a in unwritten(scene) if _asking(a) == op]
         moved = sum(a.bytes or 0 for a in copies)
         size = f" of {moved / 2**20:.0f} MiB" if moved else ""
-        ops = copies[0].ops
+        ops = copies[0].op_path
         way = " > ".join(ops[ops.index(op or "") + 1 :]) or op
         text = f"{op} makes {_number(copies)}{size}, by way of {way}."
         remedy = "Use an op that works in place or returns a view."
@@ -171,7 +171,7 @@ def out_of_place(scene: Scene) -> Iterator[Finding]:
     """For example aten::masked_fill: a clone and aten::masked_fill_. Skipped if unwritten-copy reports it."""
     reported = {a.position for a in unwritten(scene)}
     for op in cloning_ops(scene):
-        copies = [a for a in scene.activities if op in a.ops and a.ops[-1] in (COPY, "aten::clone")]
+        copies = [a for a in scene.activities if op in a.op_path and a.op_path[-1] in (COPY, "aten::clone")]
         text = (
             f"{op.removeprefix('aten::')} works out of place: it clones its input and runs the in-place variant on "
             "the clone."

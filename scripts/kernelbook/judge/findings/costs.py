@@ -126,7 +126,9 @@ def positions(activities: Iterable[Activity]) -> tuple[int, ...]:
 
 def described(activities: Sequence[Activity], limit: int = 8) -> str:
     """Each with its time and op: ``Memcpy DtoD 128 µs (aten::masked_fill)``."""
-    parts = [f"{a.label} {duration(a.duration_us)}" + (f" ({a.ops[0]})" if a.ops else "") for a in activities[:limit]]
+    parts = [
+        f"{a.label} {duration(a.duration_us)}" + (f" ({a.op_path[0]})" if a.op_path else "") for a in activities[:limit]
+    ]
     return "; ".join(parts) + (f"; and {len(activities) - limit} more" if len(activities) > limit else "")
 
 

@@ -121,7 +121,7 @@ def _best(
 
 
 def _remedy(scene: Scene, kernel: Activity) -> str:
-    if MATH in kernel.ops:
+    if MATH in kernel.op_path:
         return f"SDPA's math backend launches it, so that no caller can change it: {fused_backend(scene)}."
     if converts(kernel):
         return (

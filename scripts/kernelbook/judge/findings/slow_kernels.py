@@ -170,11 +170,11 @@ def casts_of_forward(scene: Scene) -> Iterator[Finding]:
     chained = {pair.activity.position for chain in _chains(scene) for pair, _ in chain}
     outside = {cast.position: cast for cast in casts(scene) if cast.position not in chained}
     work = [activity for activity in scene.kernels if activity.position in outside]
-    if not work or any(MATH in activity.ops for activity in work):
+    if not work or any(MATH in activity.op_path for activity in work):
         return
     in_order = [outside[activity.position] for activity in work]
     ways = dict.fromkeys(f"{_type(cast.source)} to {_type(cast.target)}" for cast in in_order)
-    explicit = any(a.ops and a.ops[0] in ("aten::to", "aten::_to_copy", "aten::copy_") for a in work)
+    explicit = any(a.op_path and a.op_path[0] in ("aten::to", "aten::_to_copy", "aten::copy_") for a in work)
     by_autocast = not explicit and not any(cast.widens for cast in in_order)
     text = (
         f"{plural(len(work), 'cast')} ({', '.join(ways)}) {'takes' if len(work) == 1 else 'take'} "
@@ -200,7 +200,7 @@ def layout_copies(scene: Scene) -> Iterator[Finding]:
         )
         remedy = "Use channels_last: model.to(memory_format=torch.channels_last), and the same for the input."
         yield from _slow(scene, "layout-copies", transposes, total(transposes), text, remedy)
-    copies = [a for a in scene.kernels if a.ops and a.ops[0] == "aten::contiguous"]
+    copies = [a for a in scene.kernels if a.op_path and a.op_path[0] == "aten::contiguous"]
     if copies:
         text = (
             f"aten::contiguous copies in {plural(len(copies), 'kernel')}, {duration(total(copies))} a forward: its "
@@ -267,7 +267,7 @@ def _result(scene: Scene, chain: Sequence[tuple[Launched, Operand]]) -> tuple[st
     """(what the chain computes, empty if it is not known, remedy)."""
     ops = {pair.op.name.removeprefix("aten::").strip("_") for pair, _ in chain}
     around = {call.name.removeprefix("aten::") for call in scene.facts.ops}
-    if any(name.startswith("Torch-Compiled Region") for pair, _ in chain for name in pair.activity.ops):
+    if any(name.startswith("Torch-Compiled Region") for pair, _ in chain for name in pair.activity.op_path):
         return "", "It runs in a compiled region and nothing was fused: use backend='inductor'."
     if any(pair.activity.family == "softmax" for pair, _ in chain):
         fused = fused_backend(scene)
@@ -331,7 +331,7 @@ def slow_attention_backend(scene: Scene) -> Iterator[Finding]:
             continue
         tensors = operands(call) or ()
         query, mask = (tensors[0] if tensors else None), (tensors[3] if len(tensors) > 3 else None)
-        work = [a for a in scene.kernels if call.name in a.ops and a.family == "attention"]
+        work = [a for a in scene.kernels if call.name in a.op_path and a.family == "attention"]
         if query is None or not work:
             continue
         ran = work[0].label

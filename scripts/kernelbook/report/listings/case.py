@@ -145,6 +145,6 @@ def kernels(
         share("share", lambda activity: activity.duration_us / total if total else None),
         figure("GB/s", rate, formatting.number),
         TableColumn("of roof", of_roof, css="r num"),
-        words("launched by", lambda activity: Part(activity.op_path, "code") if activity.op_path else None),
+        words("launched by", lambda activity: Part(activity.launched_by, "code") if activity.launched_by else None),
     )
     return table(f"kernels-{row.run}-{row.case}", f"Kernels of one forward on {row.run}", columns, row.activities)

@@ -1,0 +1,107 @@
+"""The inputs of an op that `record_shapes` wrote: type, shape, strides and value of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from kernelbook.trace.columns import cpu_kind
+from kernelbook.trace.events import STRICT_FAILURES, WITH_INPUTS, InputArgs, integer
+from kernelbook.trace.frame import Column, Frame, Lists, listed, texts
+from kernelbook.trace.nesting import NONE
+from kernelbook.trace.reader import EventReader
+from kernelbook.trace.types import Ints
+
+Shape = tuple[int, ...]
+Texts = tuple[bytes, ...]  # JSON of the dimensions, types, values and strides of one op's inputs
+
+
+class Input(NamedTuple):
+    """One input of an op. shape: () of a number, None if unknown. tensors: of a list of tensors, the shape of each."""
+
+    type: str | None
+    shape: Shape | None
+    strides: Shape | None
+    value: str | None
+    tensors: tuple[Shape, ...] | None
+
+
+def parse_inputs(texts: Texts) -> list[Input]:
+    """The inputs that the JSON texts of one op describe, of which any may be empty or damaged."""
+    return [_input(*parts) for parts in zip_longest(*map(_items, texts))]
+
+
+def _items(text: bytes) -> list[Any]:
+    try:
+        value = msgspec.json.decode(text) if text else None
+    except STRICT_FAILURES:
+        return []
+    return value if isinstance(value, list) else []
+
+
+def _input(sizes: Any, kind: Any, value: Any, strides: Any) -> Input:
+    tensors = tuple(map(_sizes, sizes)) if isinstance(sizes, list) else ()
+    shapes = tuple(shape for shape in tensors if shape is not None)
+    of_list = bool(tensors) and len(shapes) == len(tensors)
+    return Input(
+        type=kind if isinstance(kind, str) else None,
+        shape=_sizes(sizes),
+        strides=_sizes(strides),
+        value=None if value is None else value if isinstance(value, str) else msgspec.json.encode(value).decode(),
+        tensors=shapes if of_list else None,
+    )
+
+
+def _sizes(value: Any) -> Shape | None:
+    if not isinstance(value, list) or not all(isinstance(each, int) and integer(each) is not None for each in value):
+        return None
+    return tuple(map(int, value))
+
+
+def input_lists(files: Sequence[Path], ordinals: Ints) -> Lists:
+    """Per event the list of its inputs; null without any, and where the ordinal of the event is NONE.
+
+    Read in a second pass over the files, since few readers ask for them.
+    """
+    by_ordinal: dict[int, int] = {NONE: NONE}
+    distinct: dict[Texts, int] = {}
+    for ordinal, inputs in _recorded(files, {*ordinals.tolist()} - {NONE}):
+        by_ordinal[ordinal] = distinct.setdefault(inputs, len(distinct)) if any(inputs) else NONE
+    rows = listed([parse_inputs(inputs) for inputs in distinct], _frame)
+    return rows.take_or_null(np.array([by_ordinal.get(each, NONE) for each in ordinals.tolist()], dtype=np.int64))
+
+
+def _recorded(files: Iterable[Path], wanted: set[int]) -> Iterable[tuple[int, Texts]]:
+    """(ordinal, JSON texts) of the wanted CPU events that have inputs."""
+    ordinal = 0
+    for event in chain.from_iterable(
+        chain.from_iterable(EventReader(file, decode=WITH_INPUTS).batches() for file in files if wanted)
+    ):
+        if event.ph != "X" or cpu_kind(event.cat) is None:
+            continue
+        if ordinal in wanted and isinstance(event.args, InputArgs):
+            args = event.args
+            dims = bytes(args.input_dims) or bytes(args.old_input_dims)
+            yield ordinal, (dims, bytes(args.input_type), bytes(args.concrete_inputs), bytes(args.input_strides))
+        ordinal += 1
+
+
+def _frame(inputs: Sequence[Input]) -> Frame:
+    return Frame(
+        {
+            "type": texts([each.type for each in inputs]),
+            "shape": listed([each.shape for each in inputs], _numbers),
+            "strides": listed([each.strides for each in inputs], _numbers),
+            "value": texts([each.value for each in inputs]),
+            "tensors": listed([each.tensors for each in inputs], lambda shapes: listed(shapes, _numbers)),
+        }
+    )
+
+
+def _numbers(values: Sequence[int]) -> Column:
+    return Column(np.array(values, dtype=np.int64))

@@ -1,0 +1,19 @@
+"""Inputs of ops as they are read from what the profiler writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from kernelbook.cases.facts import Input
+from kernelbook.trace.inputs import parse_inputs
+
+
+def inputs(
+    shapes: Any, kinds: Any = (), values: Sequence[str] = (), strides: Any = (), every: str | None = None
+) -> tuple[Input, ...]:
+    """The inputs of an op with these recorded values. every: the type of all of them."""
+    kinds = [every] * len(shapes) if every else kinds
+    texts = tuple(json.dumps(part).encode() for part in (shapes, kinds, values, strides))
+    return tuple(Input(**each._asdict()) for each in parse_inputs(texts))
