@@ -130,10 +130,9 @@ def test_or_kept_apart(notes_of):
 
 
 def test_work_of_a_range_of_another_thread_inside_the_forward_is_said_not_to_be_the_forwards(notes_of):
-    notes = notes_of(ranges(("train", 0, 200, 1), ("nccl:all_reduce", 50, 50, 2), ("nccl:all_gather", 120, 50, 2)))
+    notes = notes_of(ranges(("train", 0, 200, 1), ("preload", 50, 50, 2), ("evaluate", 120, 50, 2)))
     assert notes["ranges_beside"].message == (
-        "2 ranges of other threads (nccl:all_reduce, nccl:all_gather) ran inside train: 2 kernels in them count for "
-        "them alone"
+        "2 ranges of other threads (preload, evaluate) ran inside train: 2 kernels in them count for them alone"
     )
     assert "ranges_beside" not in notes_of(ranges(("train", 0, 200, 1), ("inner", 50, 50, 1)))
 

@@ -154,23 +154,79 @@ def test_of_ranges_that_began_at_once_the_shorter_one(read, first):
 def test_rows_of_a_range_of_the_own_thread_are_not_those_of_another(read):
     events = [
         annotation("train", 0, 100), op("aten::mul", 5, 5),
-        annotation("nccl:all_reduce", 50, 20, tid=AUTOGRAD), op("c10d::allreduce_", 52, 5, tid=AUTOGRAD),
+        annotation("evaluate", 50, 20, tid=AUTOGRAD), op("aten::add", 52, 5, tid=AUTOGRAD),
     ]  # fmt: skip
     assert [row[0] for row in calls_of(read(events, "train"))[0]] == ["aten::mul"]
-    assert calls_of(read(events, "nccl:*")) == {0: [("c10d::allreduce_", 0, None, 0)]}
+    assert calls_of(read(events, "evaluate")) == {0: [("aten::add", 0, None, 0)]}
+
+
+OF_TORCH = (
+    "nccl:all_reduce",
+    "FSDP::post_backward_reduce (1)",
+    "Optimizer.step#SGD.step",
+    "## Call CompiledFxGraph f1",
+)
+
+
+@pytest.mark.parametrize("name", OF_TORCH)
+def test_a_range_that_torch_opens_on_another_thread_is_part_of_the_forward(read, name):
+    """A collective in backward, in a range of torch's that is inside another one."""
+    events = [
+        annotation("train", 0, 100), annotation("backward", 20, 60), op("aten::mul", 5, 5), launch(1, 6),
+        kernel("mul", 12, 5, 1), annotation(name, 40, 30, tid=AUTOGRAD),
+        annotation("nccl:reduce_scatter", 45, 20, tid=AUTOGRAD), op("c10d::reduce", 46, 10, tid=AUTOGRAD),
+        launch(2, 50, tid=AUTOGRAD), kernel("ncclDevKernel", 300, 8, 2),
+        annotation("train", 400, 50),
+    ]  # fmt: skip
+    reading = read(events, "train")
+    rows = {(row["annotation"], row["index"]): row for row in reading.ranges.to_pylist()}
+    assert [rows["train", number]["kernels"] for number in (0, 1)] == [2, 0]
+    assert [rows["train", number]["inferred"] for number in (0, 1)] == [True, False]
+    assert (rows["backward", 0]["kernels"], rows["backward", 0]["device_time_us"]) == (1, 8)
+    assert (rows[name, 0]["kernels"], rows[name, 0]["inferred"]) == (1, False)
+    activities, _ = reading.forwards()
+    assert [(row["name"], row["index"], row["inferred"]) for row in activities.to_pylist()] == [
+        ("mul", 0, False), ("ncclDevKernel", 0, True)
+    ]  # fmt: skip
+    assert calls_of(reading)[0] == [
+        ("aten::mul", 0, None, 0), ("cudaLaunchKernel", 1, 0, 0), ("backward", 0, None, 0), (name, 0, None, 1),
+        ("nccl:reduce_scatter", 1, 3, 1), ("c10d::reduce", 2, 4, 1), ("cudaLaunchKernel", 3, 5, 1),
+    ]  # fmt: skip
+    assert reading.tables()["activities"]["range"].to_pylist() == [0, 0]
+    assert reading.beside_forwards().size == 0
+
+
+def test_ranges_of_torch_on_two_threads_at_once_are_both_of_the_step_and_not_of_each_other(read):
+    events = [annotation("train", 0, 100)]
+    for number, thread in enumerate((AUTOGRAD, LOADER), start=1):
+        events += [
+            annotation("nccl:all_reduce", 10 + number, 40 - 2 * number, tid=thread),
+            launch(number, 20, tid=thread), kernel("ncclDevKernel", 100, 5, number, stream=number),
+        ]  # fmt: skip
+    assert [row["kernels"] for row in read(events).ranges.to_pylist()] == [2, 1, 1]
+
+
+def test_a_range_of_torch_that_began_with_a_range_or_is_in_none_of_another_thread(read):
+    """Equal times on two threads must not put each inside the other."""
+    both = [annotation(name, 0, 100, tid=tid) for tid in (MAIN, AUTOGRAD) for name in ("nccl:all_reduce", "step")]
+    reading = read([*both, launch(1, 5, tid=AUTOGRAD), kernel("ncclDevKernel", 100, 5, 1)])
+    assert sum(row["kernels"] for row in reading.ranges.to_pylist() if row["tid"] == AUTOGRAD) == 2
+    late = [annotation("train", 0, 50), annotation("nccl:all_reduce", 40, 20, tid=AUTOGRAD)]
+    reading = read([*late, launch(1, 45, tid=AUTOGRAD), kernel("ncclDevKernel", 100, 5, 1)])
+    assert [row["kernels"] for row in reading.ranges.to_pylist()] == [0, 1]
 
 
 def test_ranges_of_other_threads_inside_a_forward_are_told_apart_from_it(read):
-    """A collective in backward. Others began before the step, or are of another process or of the step's own thread."""
+    """Work of its own. Others began before the step, or are of another process or of the step's own thread."""
     events = [
         annotation("train", 100, 100), annotation("backward", 110, 80), annotation("inner", 120, 5),
-        annotation("nccl:all_reduce", 130, 20, tid=AUTOGRAD), annotation("nested", 132, 5, tid=AUTOGRAD),
+        annotation("evaluate", 130, 20, tid=AUTOGRAD), annotation("nested", 132, 5, tid=AUTOGRAD),
         annotation("early", 90, 20, tid=LOADER), annotation("elsewhere", 130, 20, tid=4, pid=7),
-        launch(1, 135, tid=AUTOGRAD), kernel("ncclDevKernel", 300, 8, 1),
+        launch(1, 135, tid=AUTOGRAD), kernel("gemm", 300, 8, 1),
     ]  # fmt: skip
     reading = read(events, "train")
     beside = reading.beside_forwards().to_rows()
-    assert [(row["annotation"], row["kernels"]) for row in beside] == [("nccl:all_reduce", 1)]
+    assert [(row["annotation"], row["kernels"]) for row in beside] == [("evaluate", 1)]
     assert [row["kernels"] for row in reading.ranges.to_pylist() if row["forward"]] == [0]
     assert read(events, "nothing").beside_forwards().size == 0
 

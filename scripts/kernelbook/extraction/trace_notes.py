@@ -104,7 +104,7 @@ def _steps(reading: TraceReading) -> Iterator[TraceWarning]:
 
 
 def beside_forwards(reading: TraceReading) -> Iterator[TraceWarning]:
-    """Ranges of other threads, such as those of collectives in backward, whose kernels a forward does not have."""
+    """Ranges of the user on other threads, whose kernels a forward does not have."""
     beside = reading.beside_forwards()
     kernels = sum(count or 0 for count in beside["kernels"].to_list())
     if kernels:

@@ -7,6 +7,7 @@ process, so a file merged from several processes may have an id once in each.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,11 @@ from kernelbook.trace.nesting import NONE, Forest, contains, is_open, looked_up,
 from kernelbook.trace.numbers import MISSING
 from kernelbook.trace.types import Flags, Ints
 
+#: Ranges that torch itself opens around parts of a step, also on autograd's threads.
+_OF_TORCH = re.compile(
+    r"Optimizer\.\w+#|enumerate\(DataLoader\)#|(?:nccl|rccl|gloo|mpi|ucc|xccl|hccl):|FSDP::"
+    r"|DistributedDataParallel\.forward|FullyShardedDataParallel\.|## Call CompiledFxGraph|Torch-Compiled Region"
+)
 _LAUNCHES = ("launch", "memcpy", "memset")  # part of the name of every vendor's calls that queue work
 
 
@@ -32,11 +38,12 @@ class Attribution:
         inferred: whether that range is on another thread than the launch.
     Per row of `forest`:
         launching: whether it is a call with at least one activity.
-        range_of_row, row_inferred: as `range_of` and `inferred`; a range belongs to itself.
+        range_of_row: as `range_of`; a range belongs to itself.
     Per range:
         ranges: its row; ranges are in order of start.
         enclosing: the range that contains it, as an index into `ranges`.
         open_around: the innermost range of its thread that was open when it began.
+        Both are a range of another thread for one that torch opens where no other range of its thread is open.
     """
 
     forest: Forest
@@ -47,7 +54,6 @@ class Attribution:
     inferred: Flags
     launching: Flags
     range_of_row: Ints
-    row_inferred: Flags
     ranges: Ints
     enclosing: Ints
     open_around: Ints
@@ -65,6 +71,12 @@ class Attribution:
     def ranges_around(self, row: Ints) -> tuple[Ints, Ints]:
         """Pairs (range, place in `row`) for the range of each of these CPU rows and every other one open around it."""
         return self._pairs(looked_up(self.range_of_row, row), row)
+
+    def on_other_thread(self, ranges: Ints, row: Ints) -> Flags:
+        """Per pair (range, CPU row) whether they are on different threads."""
+        threads = self.forest.rows.thread
+        different: Flags = threads[self.ranges[ranges]] != threads[row]
+        return different
 
     def beside(self) -> Ints:
         """Per range, the range of another thread of its process open around it; NONE for a nested range."""
@@ -100,24 +112,42 @@ def attribute(columns: Columns, steps: bool = False) -> Attribution:
     index[ranges] = np.arange(len(ranges))
     range_of_row = looked_up(index, forest.innermost(is_range))
     open_around = looked_up(range_of_row, forest.parent[ranges])
+    enclosing = looked_up(index, forest.around(is_range, ranges))
+    part, whole = _parts_on_other_threads(columns, rows, ranges, open_around)
+    open_around[part] = enclosing[part] = whole
     outside = np.flatnonzero(range_of_row == NONE)
     range_of_row[outside] = _range_on_other_thread(rows, ranges, outside)
-    row_inferred = np.zeros(len(rows.start), dtype=bool)
-    row_inferred[outside] = range_of_row[outside] != NONE
+    inferred = np.zeros(len(rows.start), dtype=bool)
+    inferred[outside] = range_of_row[outside] != NONE
     return Attribution(
         forest=forest,
         launch=launch,
         ambiguous=ambiguous,
         op=looked_up(forest.innermost(rows.kind == OP), launch),
         range_of=looked_up(range_of_row, launch),
-        inferred=looked_up(row_inferred, launch) == 1,
+        inferred=looked_up(inferred, launch) == 1,
         launching=launching,
         range_of_row=range_of_row,
-        row_inferred=row_inferred,
         ranges=ranges,
-        enclosing=looked_up(index, forest.around(is_range, ranges)),
+        enclosing=enclosing,
         open_around=open_around,
     )
+
+
+def _parts_on_other_threads(columns: Columns, rows: CpuRows, ranges: Ints, open_around: Ints) -> tuple[Ints, Ints]:
+    """(outermost ranges that torch opens, the user's range of another thread around each or NONE).
+
+    Autograd's threads run the collectives, FSDP hooks and compiled graphs of backward inside ranges of torch's own.
+    These are parts of the training step around them. Ranges of the user stay apart: they may be work of their own.
+    """
+    names = rows.name[ranges]
+    is_torch = np.zeros(len(columns.names), dtype=bool)
+    is_torch[[code for code in distinct(names).tolist() if _OF_TORCH.match(columns.names[code])]] = True
+    part = np.flatnonzero(is_torch[names] & (open_around == NONE))
+    users = np.flatnonzero(~is_torch[names])
+    whole = looked_up(users, _range_on_other_thread(rows, ranges[users], ranges[part]))
+    earlier = rows.start[ranges[whole]] < rows.start[ranges[part]]  # else each of two could be inside the other
+    return part, np.where(earlier, whole, NONE)
 
 
 def queues_work(names: Sequence[str]) -> Flags:

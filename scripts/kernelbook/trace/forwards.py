@@ -26,7 +26,8 @@ def forward_activities(activities: Frame, attribution: Attribution, forwards: In
     """
     place, activity = _of_forwards(attribution.activities_in_ranges(), attribution, forwards)
     own = {"index": Column(number[place]), "position": Column(_position(place))}
-    return Frame(own | activities.take(activity))
+    inferred = attribution.on_other_thread(forwards[place], attribution.launch[activity])
+    return Frame(own | activities.take(activity) | {"inferred": Column(inferred)})
 
 
 def forward_calls(
@@ -59,7 +60,7 @@ def forward_calls(
     np.subtract.at(self_time, parent[inside], length[inside])
     start = either(rows.start, overhead.start) - rows.start[attribution.ranges[forwards]][place]
     ordinals = np.where(kind == OP, either(rows.ordinal, NONE), NONE)
-    inferred = attribution.row_inferred[row]
+    inferred = attribution.on_other_thread(forwards[place], row)
     return Frame(
         {
             "index": Column(number[place]),

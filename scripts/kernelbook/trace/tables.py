@@ -90,7 +90,7 @@ def compute_ranges(columns: Columns, attribution: Attribution) -> RangeFigures:
     time = np.zeros(count, dtype=np.int64)
     np.add.at(time, group, end - start)
     inferred = np.zeros(count, dtype=bool)
-    inferred[group[attribution.inferred[activity]]] = True
+    inferred[group[attribution.on_other_thread(group, attribution.launch[activity])]] = True
     return RangeFigures(
         kernels=np.bincount(group[category == KERNEL], minlength=count),
         memcpys=np.bincount(group[category == MEMCPY], minlength=count),

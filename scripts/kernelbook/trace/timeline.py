@@ -58,11 +58,7 @@ class Timeline:
 def make_timeline(
     columns: Columns, attribution: Attribution, implausible: ImplausibleTimes, forwards: Ints, number: Ints
 ) -> Timeline:
-    """forwards: the complete ones, as indices into `attribution.ranges`. number: the `index` of each.
-
-    A kernel that another thread launched while a forward was open belongs to that forward, even if torch opened a range
-    of its own around the launch, as it does for collectives in backward.
-    """
+    """forwards: the complete ones, as indices into `attribution.ranges`. number: the `index` of each."""
     device, rows, launch = columns.device, attribution.forest.rows, attribution.launch
     with_message = attribution.forest.innermost(rows.message != MISSING)
     of_launch = looked_up(rows.message, looked_up(with_message, launch))
@@ -70,8 +66,7 @@ def make_timeline(
     to_clock = columns.origin - columns.shifts[window]
     launch_start, launch_end = looked_up(rows.start, launch), looked_up(rows.end, launch)
     own = attribution.ranges[forwards]
-    launched = np.where(launch == NONE, NONE, launch_start)
-    place = _forward_of(attribution, forwards, rows.start[own], rows.end[own], launched)
+    place = _forward_of(attribution, forwards)
     possible = ~implausible.apart
     activities = {
         "name": device.name,
@@ -103,18 +98,11 @@ def _clock_of(columns: Columns, start: Ints) -> Ints:
     return np.subtract(columns.origin, columns.shifts[window])
 
 
-def _forward_of(attribution: Attribution, forwards: Ints, start: Ints, end: Ints, launched: Ints) -> Ints:
-    """Per activity the index of its forward, or NONE. launched: start of its launch, NONE where it is not known."""
+def _forward_of(attribution: Attribution, forwards: Ints) -> Ints:
+    """Per activity the index of its forward, or NONE."""
     index = np.full(len(attribution.ranges), NONE)
     index[forwards] = np.arange(len(forwards))
-    result = np.full(len(launched), NONE)
-    if not len(forwards):
-        return result
-    order = np.argsort(start, kind="stable")
-    before = np.searchsorted(start[order], launched, "right") - 1
-    candidate = order[np.maximum(before, 0)]
-    inside = (before >= 0) & (launched != NONE) & (launched < end[candidate])
-    result[inside] = candidate[inside]
+    result = np.full(len(attribution.launch), NONE)
     ranges, activity = attribution.activities_in_ranges()
     of_forward = index[ranges] != NONE
     result[activity[of_forward]] = index[ranges[of_forward]]
