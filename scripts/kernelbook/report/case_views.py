@@ -16,7 +16,7 @@ from kernelbook.judge.cost_model import ForwardCost, GemmCost
 from kernelbook.judge.expectations import Judgement, vocabulary
 from kernelbook.judge.findings import Finding
 from kernelbook.judge.sdpa_backends import Answer
-from kernelbook.report import forward_times, phrases, strips, sweeps
+from kernelbook.report import forward_times, phrases, rank_lanes, strips, sweeps
 from kernelbook.report.findings_section import ranked
 from kernelbook.report.forward_times import Spread
 from kernelbook.report.ranges import RangeLine, WholeFile, range_lines, whole_files
@@ -153,6 +153,7 @@ class WorkloadView:
     sweeps: tuple[Sweep, ...]
     cases: tuple[CaseView, ...]
     backends: tuple[Answer, ...] = ()
+    ranks: tuple[Chart, ...] = ()
 
     @property
     def tooltip(self) -> Markup:
@@ -160,9 +161,10 @@ class WorkloadView:
         return Markup("") if self.title == self.name else Markup(' title="{}"').format(visible(self.name))
 
     def charts(self, anchors: Mapping[str, str]) -> tuple[Chart, ...]:
-        """Its charts in the order of the page: strips, forward times, sweeps."""
+        """Its charts in the order of the page: strips, ranks, forward times, sweeps."""
         charts = (
             strips.chart(self.strips, self.title, anchors),
+            *self.ranks,
             forward_times.chart(self.spreads, self.title, anchors),
             *map(sweeps.chart, self.sweeps),
         )
@@ -192,6 +194,7 @@ def workloads(edition: Edition) -> tuple[WorkloadView, ...]:
             sweeps.sweeps(edition, name),
             tuple(case for case in cases if case.spec.workload == name),
             tuple(row for row in edition.backends if row.workload == name),
+            rank_lanes.charts(edition, name),
         )
         for name, title in titles(edition.workloads()).items()
     )
