@@ -15,10 +15,11 @@ ARGS ?=
 PYTEST_ARGS ?=
 WORKERS ?= 2
 # the first Python that starts; 3.11 is preferred where there are several
-PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3,$(shell $(p) -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $(p))))
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+	if $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then echo $$p; break; fi; done)
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 
-NOT_REACHED := the packages of requirements.txt could not be found: is there a network? Behind a proxy set https_proxy; \
+NOT_REACHED := make: the packages of requirements.txt could not be found: is there a network? Behind a proxy set https_proxy; \
 from a mirror set PIP_INDEX_URL=URL; from a folder of wheels set PIP_FIND_LINKS=FOLDER and PIP_NO_INDEX=1
 
 .PHONY: setup setup-dev docs report compare test lint format example bench fuzz nightly clean
@@ -27,13 +28,15 @@ setup: $(VENV)/.workflow $(VENV)/.torch
 setup-dev: setup $(VENV)/.dev
 
 $(VENV)/.workflow: requirements.txt constraints.txt
-	@if [ -z "$(PYTHON)" ]; then echo "make: no Python >= 3.11 found: install one, or name it: make setup PYTHON=/path/to/python3.11" >&2; exit 1; fi
+	@python="$(PYTHON)"  # looked for once
+	if [ -z "$$python" ]; then echo "make: no Python >= 3.11 found: install one, or name it: make setup PYTHON=/path/to/python3.11" >&2; exit 1; fi
+	"$$python" scripts/check_index.py requirements.txt || { echo "$(NOT_REACHED)" >&2; exit 1; }
 	echo "make: installing what the workflow needs into $(VENV) (once, about a minute)"
-	[ -x $(PY) ] || $(PYTHON) -m venv $(VENV)
-	# without a network pip retries for minutes, and ends with conflicts between versions
+	[ -x $(PY) ] || "$$python" -m venv $(VENV)
+	# where an index does not answer, pip retries for minutes, and ends with conflicts between versions
 	if ! $(PIP) --dry-run --no-deps --retries 0 --timeout 10 -r requirements.txt >$(VENV)/.reached 2>&1; then
 	  grep -v -i "^warning" $(VENV)/.reached | tail -n 3 >&2
-	  echo "make: $(NOT_REACHED)" >&2
+	  echo "$(NOT_REACHED)" >&2
 	  exit 1
 	fi
 	$(PIP) -r requirements.txt -c constraints.txt
@@ -46,6 +49,7 @@ $(VENV)/.torch: requirements-torch.txt $(VENV)/.workflow
 	touch $@
 
 $(VENV)/.dev: requirements-dev.txt $(VENV)/.workflow
+	@$(PY) scripts/check_index.py requirements-dev.txt || { echo "$(NOT_REACHED)" >&2; exit 1; }
 	$(PIP) -r requirements-dev.txt -c constraints.txt
 	touch $@
 
