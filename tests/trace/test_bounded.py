@@ -51,7 +51,7 @@ def packed(part, times=1):
 def write_long(path, place, content, size):
     """A file with a long part of `size` bytes."""
     before, after, _ = PLACES[place]
-    chunk = (CONTENTS[content] * CHUNK)[: CHUNK - CHUNK % len(CONTENTS[content])]
+    chunk = CONTENTS[content] * (CHUNK // len(CONTENTS[content]))
     with path.open("wb") as file:
         file.write(packed(before.encode()))
         member = packed(chunk[: min(size, len(chunk))])
