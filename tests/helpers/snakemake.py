@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import json
-import multiprocessing
 import os
 import subprocess
 import sys
@@ -19,13 +18,11 @@ import pyarrow.parquet as pq
 import yaml
 
 from tests.helpers import ROOT
+from tests.helpers.forks import FORKSERVER, set_up
 from tests.helpers.patience import LONG
 
 BROKEN = ROOT / "tests/workflow/broken_workloads.py"
 COMMAND = (sys.executable, "-m", "snakemake")
-# forks of a process that has imported Snakemake, since the imports take longer than most of what tests let it do
-FORKSERVER = multiprocessing.get_context("forkserver")
-FORKSERVER.set_forkserver_preload(["snakemake.cli"])
 
 
 def run(command: list[object] | tuple[object, ...], folder: Path, status: int = 0, **environment: str) -> str:
@@ -49,11 +46,7 @@ def _run_in_fork(arguments: list[str], folder: Path, environment: dict[str, str]
     """What `python -m snakemake` does in a process of its own, as one of FORKSERVER's; writes to the file `output`."""
     from snakemake import cli
 
-    os.chdir(folder)
-    os.environ.clear()
-    os.environ.update(environment)
-    sys.path[:] = [path for path in sys.path if Path(path) not in (ROOT, ROOT / "scripts")]  # added by pytest
-    sys.argv = [cli.__file__, *arguments]
+    set_up(environment, folder, [cli.__file__, *arguments])
     stream = os.open(output, os.O_WRONLY | os.O_APPEND)
     os.dup2(stream, 1)
     os.dup2(stream, 2)

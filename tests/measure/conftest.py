@@ -1,4 +1,4 @@
-"""Runs profile_case.py as a process of its own, the way the workflow does."""
+"""Runs profile_case.py as processes of their own, the way the workflow does."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ import pytest
 
 import profile_case
 from tests.helpers import ROOT
+from tests.helpers.forks import Served
 from tests.helpers.patience import LONG
 
+PROFILE_CASE = str(ROOT / "scripts/profile_case.py")
 FAULTS = "tests/measure/fixtures/faults.py"
 
 
@@ -51,14 +53,16 @@ class Measuring:
         env: dict[str, str] | None = None,
         extra: Sequence[str] = (),
         **keys: Any,
-    ) -> subprocess.Popen:
-        """Start it. workload: a built-in one, or `:name` for a function of fixtures/faults.py; keys: of the case."""
-        script = str(ROOT / "scripts" / "profile_case.py")
-        arguments = [*self._arguments(workload, device, **keys), *extra]
+    ) -> subprocess.Popen | Served:
+        """Start it. workload: a built-in one, or `:name` for a function of fixtures/faults.py; keys: of the case.
+
+        env: further environment variables, for a new process; without them it is a fork of one that has imported torch.
+        """
+        words = [PROFILE_CASE, *self._arguments(workload, device, **keys), *extra]
         environment = {**os.environ, "TMPDIR": str(self.folder), **(env or {})}
-        return subprocess.Popen(
-            [sys.executable, script, *arguments], cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True
-        )
+        if env is None:
+            return Served(words, environment, ROOT)
+        return subprocess.Popen([sys.executable, *words], cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
 
     def _arguments(self, workload: str, device: str, **keys: Any) -> list[str]:
         name = FAULTS + workload if workload.startswith(":") else workload
@@ -72,7 +76,7 @@ class Measuring:
         """The same with the supervisor in this process; the child is one of its own all the same."""
         return self._outcome(profile_case.main(self._arguments(workload, "cpu", **keys)), "")
 
-    def finish(self, process: subprocess.Popen) -> Outcome:
+    def finish(self, process: subprocess.Popen | Served) -> Outcome:
         """Wait for it and read what it left."""
         _, stderr = process.communicate(timeout=2 * LONG)
         return self._outcome(process.returncode, stderr)

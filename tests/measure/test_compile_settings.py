@@ -42,6 +42,7 @@ def test_a_compiled_kernel_leaves_no_headers_beside_its_cache(measure, monkeypat
         mode="compile",
         params={"batch": 1, "heads": 1, "seq": 8, "head_dim": 8},
         extra=["--cache-dir", str(tmp_path / "cache")],
+        env={},
     )
     assert got.measurement["status"] == "ok"
     assert list((tmp_path / "cache").rglob("*.so"))

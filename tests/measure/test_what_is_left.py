@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import ROOT
+from tests.helpers.forks import Served
 from tests.helpers.patience import LONG, wait_for
 from tests.helpers.processes import ended
 from workloads.harness import attempt, guard, notebook, old_python
@@ -154,9 +156,10 @@ def measure_beside_its_case(folder: Path, name: str, **params) -> dict:
     case |= {"params": {"folder": str(output), **params}, "retries": 0}
     file = output / "case.json"
     file.write_text(json.dumps(case))
-    command = [sys.executable, SCRIPTS / "profile_case.py", "--case-file", file, "--device", "cpu", "--output", output]
-    done = subprocess.run([*command, "--lock-dir", folder], cwd=SCRIPTS.parent, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    words = ["--case-file", file, "--device", "cpu", "--output", output, "--lock-dir", folder]
+    process = Served([str(SCRIPTS / "profile_case.py"), *map(str, words)], os.environ, ROOT)
+    _, stderr = process.communicate(timeout=LONG)
+    assert process.returncode == 0, stderr
     assert json.loads(file.read_text()) == case
     return json.loads((output / "measurement.json").read_text())
 

@@ -1,0 +1,18 @@
+"""What the server of `tests.helpers.forks` imports before it forks, as far as it is installed."""
+
+import contextlib
+import gc
+import os
+from unittest import mock
+
+# torch._inductor reads these as it is imported; scripts/workloads/harness/child_environment.py sets them
+SPARING = {"TORCHINDUCTOR_COMPILE_THREADS": "1", "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0"}
+
+with contextlib.suppress(ImportError):
+    import snakemake.cli  # noqa: F401
+with contextlib.suppress(ImportError), mock.patch.dict(os.environ, SPARING):
+    import torch._dynamo
+    import torch.distributed.fsdp
+    import torch.distributed.launcher.api  # noqa: F401
+gc.collect()
+gc.freeze()
