@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 import pyarrow as pa
@@ -310,7 +311,7 @@ class CaseColumns(CaseMeasured):
         """Whether the case is the ceiling of fp8 products; the name of their kernel need not state the type."""
         return self.ceiling is not None and self.variant == "matmul-fp8"
 
-    @property
+    @cached_property
     def setting(self) -> Setting:
         """What decides which figures may be compared with these."""
         return Setting(

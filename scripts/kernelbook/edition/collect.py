@@ -106,6 +106,7 @@ def _scrubbed(about: Mapping[str, Any], tables: Mapping[str, pa.Table], scrub: S
 
 def _counted(cases: Mapping[Key, CaseFacts], profiled: pa.Table) -> dict[Key, CaseFacts]:
     """The cases with the counters that their processes left. profiled: the tables `ncu` of all processes."""
+    profiled = profiled.combine_chunks()  # taking rows of one chunk a process is slow
     places: dict[Key, list[int]] = {}
     for row, key in enumerate(zip(*_columns(profiled, "run", "case"), strict=True)):
         places.setdefault(key, []).append(row)
