@@ -156,6 +156,17 @@ class TimeLine:
         waits = (Wait(name, kind, op, sum(times), len(times)) for (name, kind, op), times in sums.items())
         return tuple(sorted(waits, key=lambda wait: -wait.time_us))
 
+    def gaps(self) -> list[tuple[float, float]]:
+        """(start, end) of the stretches before the last activity in which the device is idle."""
+        busy = _union((placed.start, placed.end) for placed in self.placed)
+        starts = [0.0, *(end for _, end in busy[:-1])]
+        return [(left, right) for left, (right, _) in zip(starts, busy, strict=False) if right > left]
+
+    def ends_of_waits(self, op: str | None) -> list[float]:
+        """When the synchronizations from this op return."""
+        waits = (call for call in self.calls if call_kind(call) == SYNCHRONIZATION and self._op_of(call) == op)
+        return [call.start_us + call.duration_us for call in waits]
+
     def queued(self, at_us: float) -> int:
         """Number of activities of the forward that were launched by this time and have not begun."""
         return bisect_right(self.launch_starts, at_us) - bisect_right(self.placed, at_us, key=lambda p: p.start)

@@ -17,8 +17,11 @@ from kernelbook.judge.findings import (  # noqa: F401 - they define the rules
     overhead,
     peers,
     pointwise,
+    product_groups,
+    products,
     ranks,
     reliability,
+    sdpa_choice,
     slow_kernels,
     waits,
 )

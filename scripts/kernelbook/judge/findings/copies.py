@@ -8,9 +8,17 @@ from itertools import pairwise
 
 from kernelbook.cases import Activity, Call
 from kernelbook.judge.cost_model.shapes import ELEMENT_BYTES, launched, operands
-from kernelbook.judge.findings.costs import described, device_finding, forward_span, part, positions, total
+from kernelbook.judge.findings.costs import (
+    described,
+    device_finding,
+    forward_span,
+    part,
+    positions,
+    slow_finding,
+    total,
+)
 from kernelbook.judge.findings.rules import DEVICE, SPENT, Finding, Scene, in_cases, rule, subjects, times
-from kernelbook.text.units import plural
+from kernelbook.text.units import duration, plural
 
 #: Ops that are explicit copies.
 ASKED_FOR = {"aten::copy_", "aten::clone", "aten::to", "aten::_to_copy", "aten::contiguous", "aten::cat", "aten::stack",
@@ -18,6 +26,8 @@ ASKED_FOR = {"aten::copy_", "aten::clone", "aten::to", "aten::_to_copy", "aten::
             "aten::_foreach_copy_", "aten::type_as", "aten::float", "aten::half", "aten::bfloat16"}  # fmt: skip
 SEEDED = {"aten::addmm", "aten::baddbmm", "aten::addbmm", "aten::_addmm_activation"}
 COPY = "aten::copy_"
+#: Explicit copies below this share of the device time are not reported.
+LEAST_COPYING = 0.1
 #: C++ names of element types as traces give them, and torch's.
 TYPE_NAMES = {"c10::BFloat16": "bfloat16", "c10::Half": "float16", "float": "float32", "double": "float64"}
 
@@ -64,6 +74,7 @@ def seeds_a_product(scene: Scene, activity: Activity) -> bool:
 
 def unwritten(scene: Scene) -> list[Activity]:
     """Copies on the device inside ops that are no copies, without conversions and copies of a bias."""
+    converting = {cast.position for cast in casts(scene)}
     return [
         a
         for a in scene.activities
@@ -73,6 +84,7 @@ def unwritten(scene: Scene) -> list[Activity]:
         and _asking(a)
         and _asking(a) not in ASKED_FOR
         and not converts(a)
+        and a.position not in converting
         and not seeds_a_product(scene, a)
     ]
 
@@ -206,3 +218,24 @@ def _within(call: Call, position: int, calls: dict[int, Call]) -> bool:
             return True
         parent = calls[parent].parent
     return False
+
+
+#: Ops that copy whole tensors -> what does without the copy.
+COPYING = {
+    "aten::cat": "Write into slices of one tensor that is allocated once, instead of joining tensors in each call.",
+    "aten::stack": "Write into slices of one tensor that is allocated once, instead of stacking tensors in each call.",
+    "aten::repeat": "Use expand, which copies nothing, where the consumer broadcasts.",
+    "aten::repeat_interleave": "Use expand, which copies nothing, or enable_gqa=True of SDPA for grouped heads.",
+    "aten::clone": "Drop the clone, or reuse one buffer for it.",
+}
+
+
+@rule("copying", "explicit copies (cat, stack, repeat, clone) take over 10 % of the device time")
+def copying(scene: Scene) -> Iterator[Finding]:
+    """By the outermost op; a copy to another type or layout is left to the rules of those."""
+    for op, remedy in COPYING.items():
+        work = [a for a in scene.activities if _asking(a) == op and a.family == "copy/cast"]
+        if (part(total(work), scene.device_time_us) or 0.0) < LEAST_COPYING:
+            continue
+        text = f"{op} copies in {plural(len(work), 'kernel')}, {duration(total(work))} a forward."
+        yield from slow_finding(scene, "copying", work, total(work), text, remedy, len(work))

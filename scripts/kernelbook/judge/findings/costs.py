@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernelbook.cases import Activity, Call, CallTotal, CaseFacts, median, medians_by_process
 from kernelbook.judge.clock import bound_of
-from kernelbook.judge.findings.rules import CPU, DEVICE, RECOVERABLE, SPENT, Finding, Scene
+from kernelbook.judge.findings.rules import CPU, DEVICE, FORWARD, RECOVERABLE, SPENT, Finding, Scene
+from kernelbook.judge.time_line import (
+    ALLOCATION,
+    API,
+    BLOCKING_COPY,
+    COMPILE,
+    LATENCY,
+    LAUNCH,
+    OP,
+    PYTHON,
+    SYNCHRONIZATION,
+)
 from kernelbook.kernel_names import UNKNOWN
 from kernelbook.text.units import duration
 
+#: Work below this share of the device time is not reported.
+LEAST_WORK = 0.05
+#: Kinds of idle time in which the CPU makes its way to the next launch.
+LAUNCHING = (LAUNCH, API, OP, PYTHON, LATENCY, COMPILE)
+#: Kinds of waits after which the CPU cannot be ahead of the device.
+BLOCKING = (SYNCHRONIZATION, ALLOCATION, BLOCKING_COPY)
 #: Processes that differ by more than this share of the least time are reported as a range.
 APART_FROM = 0.2
 
@@ -162,6 +179,51 @@ def device_finding(
     share = part(time_us, scene.device_time_us)
     level = severity(part(time_us, scene.split.time_us) if scene.split else share)
     yield Finding(name, level, time_us, share, described(work), remedy, text, positions(work), DEVICE, kind)
+
+
+def slow_finding(
+    scene: Scene,
+    name: str,
+    work: Sequence[Activity],
+    saved_us: float | None,
+    text: str,
+    remedy: str,
+    spared: int = 0,
+) -> Iterator[Finding]:
+    """A finding about work of at least `LEAST_WORK` of the device time.
+
+    saved_us: what the remedy saves at the ceilings; None: all of it was spent. spared: launches that the remedy saves,
+    too; where the device waits for the CPU, its idle time for them is part of the finding's time.
+    """
+    kind = SPENT if saved_us is None else RECOVERABLE
+    idle = idle_of_launches(scene, spared)
+    for finding in device_finding(scene, name, work, text, remedy, saved_us, kind, LEAST_WORK):
+        if not idle or scene.split is None or finding.time_us is None:
+            yield finding
+            continue
+        time_us = finding.time_us + idle
+        share = part(time_us, scene.split.time_us)
+        waits = (
+            f" The device also waits for {'its launch' if spared == 1 else f'their {spared} launches'}, "
+            f"{duration(idle)} of the forward."
+        )
+        yield replace(
+            finding, severity=severity(share), time_us=time_us, share=share, text=f"{text}{waits}", of=FORWARD
+        )
+
+
+def idle_of_launches(scene: Scene, count: int) -> float:
+    """Idle time of launching that so many activities account for, by their share of all launches, in µs.
+
+    Launching is the ops, Python and launches themselves, without waits. 0 unless the device waits for the CPU, and 0
+    in a forward that waits for the device: the CPU could be ahead without those waits.
+    """
+    launches = scene.facts.launches or 0
+    if not launches or scene.split is None or not cpu_paced(scene.facts):
+        return 0.0
+    if any(wait.kind in BLOCKING for wait in scene.split.waits):
+        return 0.0
+    return scene.split.of_kind(*LAUNCHING) * min(count / launches, 1.0)
 
 
 # --- CPU time --------------------------------------------------------------------------------------------------------

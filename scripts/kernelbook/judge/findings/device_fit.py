@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from statistics import mean
 
 from kernelbook.cases import Activity, CaseFacts
 from kernelbook.judge.cost_model import GemmCost, gemm_costs
 from kernelbook.judge.cost_model.gemm import COLUMN_MAJOR
-from kernelbook.judge.findings.costs import maker, note, positions, process_medians
-from kernelbook.judge.findings.rules import Finding, Scene, in_cases, rule, subjects
+from kernelbook.judge.findings.costs import maker, note, part, positions, process_medians, severity, total
+from kernelbook.judge.findings.rules import DEVICE, SPENT, Finding, Scene, in_cases, rule, subjects
 from kernelbook.judge.occupancy import theoretical_occupancy
 from kernelbook.kernel_names import decode
 from kernelbook.text.units import duration
@@ -233,12 +234,14 @@ def _older(group: Sequence[Finding]) -> str:
     "older-architecture",
     "a kernel with at least 5 % of the device time whose name states an older architecture",
     _older,
-    yields=1,
+    yields=2,
 )
 def older_architecture(scene: Scene) -> Iterator[Finding]:
     """By the major number of the compute capability.
 
     Kernels on CUDA cores are skipped: newer architectures add tensor-core instructions, which they do not use.
+    Attention has weight, since kernels for the device exist: FlashAttention 3 takes half to two thirds of the time of 2
+    on an H100 (Shah et al., arXiv:2407.08608). The time is that of the kernels, and the severity at most medium.
     """
     major = scene.facts.device_properties.get("computeMajor", "")  # a bare trace has no measurement beside it
     own = (scene.facts.capability or str(major)).partition(".")[0]
@@ -249,7 +252,16 @@ def older_architecture(scene: Scene) -> Iterator[Finding]:
     kinds = dict.fromkeys(f"{maker(k)} ({_built_for(k)})" for k in older)
     text = f"Built for an older architecture than the sm{own}0 of this device: {each}."
     remedy = _newer(scene, older, int(own))
-    yield note("older-architecture", each, remedy, text, positions(older), theme=remedy, subject=", ".join(kinds))
+    finding = note("older-architecture", each, remedy, text, positions(older), theme=remedy, subject=", ".join(kinds))
+    names = {kernel.name for kernel in older if kernel.family == "attention"}
+    if names and int(own) in NEWER_ATTENTION and scene.split:
+        spent = total(kernel for kernel in scene.kernels if kernel.name in names)
+        level = severity(part(spent, scene.split.time_us))
+        finding = replace(
+            finding, severity="medium" if level == "high" else level, time_us=spent,
+            share=part(spent, scene.device_time_us), of=DEVICE, kind=SPENT,
+        )  # fmt: skip
+    yield finding
 
 
 #: Kernels of FlashAttention 2, which is built for sm80; those of later versions have other names.

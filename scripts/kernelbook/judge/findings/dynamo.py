@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from kernelbook.cases import CallTotal, CaseFacts
-from kernelbook.judge.findings.costs import began_inside, cpu_cost, cpu_note, note, part, severity
-from kernelbook.judge.findings.rules import FORWARD, RECOVERABLE, Finding, Scene, rule
+from kernelbook.judge.findings.costs import began_inside, cpu_cost, cpu_note, idle_of_launches, note, part, severity
+from kernelbook.judge.findings.rules import FORWARD, RECOVERABLE, SPENT, Finding, Scene, rule
 from kernelbook.judge.findings.waits import LEAST_SHARE, READING_OPS
-from kernelbook.judge.time_line import COMPILE, SYNCHRONIZATION
+from kernelbook.judge.time_line import COMPILE, SYNCHRONIZATION, range_kind
 from kernelbook.judge.time_split import Cause, TimeSplit
 from kernelbook.text.units import duration, plural
 
@@ -123,36 +124,63 @@ def recompiled(scene: Scene) -> Iterator[Finding]:
     yield from cpu_note(scene, "recompiled", cost, text, remedy)
 
 
-@rule("not-compiled", "a case of mode compile whose forwards run no compiled code, as the measurement noted")
+@rule("not-compiled", "a case of mode compile whose forwards run no compiled code")
 def not_compiled(scene: Scene) -> Iterator[Finding]:
-    """Dynamo skipped the frame, as it does for a break inside a loop or a with block; or the backend is eager."""
-    warning = scene.facts.note("not_compiled")
+    """As the measurement noted, else by the ranges and kernels of the trace.
+
+    Dynamo skipped the frame, as it does for a break inside a loop or a with block; or the backend is eager.
+    """
+    facts, warning = scene.facts, scene.facts.note("not_compiled")
     if warning:
-        text = f"{warning.message[:1].upper()}{warning.message[1:]}.{_logged_breaks(scene.facts)}"
-        remedy = "TORCH_LOGS=graph_breaks says why Dynamo skipped the frame; torch.compile(fullgraph=True) refuses to."
+        text = f"{warning.message[:1].upper()}{warning.message[1:]}.{_logged_breaks(facts)}"
         evidence = f"{plural(warning.count, 'profiled forward')}"
-        yield Finding("not-compiled", "high", None, None, evidence, remedy, text)
+    elif facts.mode == "compile" and facts.calls and not _runs_compiled_code(scene):
+        text = (
+            "The forward ran eagerly, although its mode is compile: no compiled region and no Triton kernel is in it."
+            f"{_logged_breaks(facts)}"
+        )
+        evidence = f"{plural(len(facts.ops), 'op')}, none inside a range of torch.compile"
+    else:
+        return
+    remedy = "TORCH_LOGS=graph_breaks says why Dynamo skipped the frame; torch.compile(fullgraph=True) refuses to."
+    yield Finding("not-compiled", "high", None, None, evidence, remedy, text)
+
+
+def _runs_compiled_code(scene: Scene) -> bool:
+    """Whether the forward has ranges of torch.compile, kernels that Inductor generated, or a CUDA graph's launch."""
+    ranges = any(range_kind(call.name) == COMPILE for call in scene.facts.calls)
+    return ranges or any(kernel.graph or kernel.decoded.library == "Triton" for kernel in scene.kernels)
 
 
 @rule("no-cuda-graph", "a case that asks torch.compile for CUDA graphs and replays none")
 def no_cuda_graph(scene: Scene) -> Iterator[Finding]:
-    """Mode reduce-overhead or max-autotune, or the option triton.cudagraphs; a replay is one launch of many kernels."""
+    """Mode reduce-overhead or max-autotune, or the option triton.cudagraphs; a replay is one launch of many kernels.
+
+    The time is the idle time of the forward, if the device waits for the CPU.
+    """
     facts = scene.facts
     options = facts.compile_options
     asked = options.get("mode") in GRAPH_MODES or (options.get("options") or {}).get("triton.cudagraphs") is True
     replays = any(a.graph or "GraphLaunch" in (a.launch_api or "") for a in scene.activities)
     if not asked or replays or not scene.kernels or facts.device_type == "cpu":
         return
+    idle = idle_of_launches(scene, facts.launches or 0)
+    waits = f", and the device waits {duration(idle)} for the CPU" if idle else ""
     text = (
         f"CUDA graphs were asked for ({_spelled(options)}), and the forward replays none: "
-        f"{plural(facts.launches or 0, 'launch', 'launches')}.{_logged_skips(facts)}"
+        f"{plural(facts.launches or 0, 'launch', 'launches')}{waits}.{_logged_skips(facts)}"
     )
     remedy = (
         "TORCH_LOGS=cudagraphs says why they were skipped: inputs that are changed in place, tensors on the CPU, "
         "dynamic shapes."
     )
     launches = ", ".join(dict.fromkeys(activity.launch_api or "an unknown call" for activity in scene.kernels))
-    yield note("no-cuda-graph", f"kernels launched by {launches}", remedy, text)
+    evidence = f"kernels launched by {launches}"
+    if not idle or scene.split is None:
+        yield replace(note("no-cuda-graph", evidence, remedy, text), severity="low")
+        return
+    share = part(idle, scene.split.time_us)
+    yield Finding("no-cuda-graph", severity(share), idle, share, evidence, remedy, text, of=FORWARD, kind=SPENT)
 
 
 def _spelled(options: Mapping[str, Any]) -> str:

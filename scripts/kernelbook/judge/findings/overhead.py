@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from kernelbook.cases import Activity, CallTotal, CaseFacts, median
 from kernelbook.judge.clock import bounds_by_process
-from kernelbook.judge.findings import dynamo, waits
+from kernelbook.judge.findings import dynamo, product_groups, waits
 from kernelbook.judge.findings.costs import (
     cpu_paced,
     cpu_span,
@@ -43,6 +43,8 @@ CAUSES = (
     waits.synchronization, waits.pageable_copy, waits.allocation, waits.data_loading, waits.optimizer_on_cpu,
     waits.cpu_op, waits.python_time, dynamo.graph_breaks, dynamo.compiled_in_forward,
 )  # fmt: skip
+#: Rules that name launches to spare.
+SPARING = (product_groups.products_apart, dynamo.no_cuda_graph)
 AFTERWARDS = "Then give each op more work, for example by a larger batch."
 #: Smaller parts of the CPU time are left out of texts.
 LEAST_PART = 0.05
@@ -82,7 +84,7 @@ def overhead_bound(scene: Scene) -> Iterator[Finding]:
 
 
 def _after_causes(scene: Scene, findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Left out if most of the idle time is that of the optimizer, or has a cause that other rules name.
+    """Left out if most of the idle time is that of the optimizer, or of causes or launches that other rules name.
 
     Otherwise less severe than what they name, since a CPU that waits for the device cannot launch ahead.
     """
@@ -91,7 +93,10 @@ def _after_causes(scene: Scene, findings: Iterator[Finding]) -> Iterator[Finding
     causes = [cause for look in CAUSES for cause in look(scene) if cause.severity in ("high", "medium")]
     least = max((SEVERITIES.index(cause.severity) for cause in causes), default=None)
     explained = sum(cause.time_us or 0.0 for cause in causes)
+    spared = sum(finding.time_us or 0.0 for look in SPARING for finding in look(scene))
     for finding in findings:
+        if spared > 0.5 * (finding.time_us or 0.0):
+            continue
         if least is None:
             yield finding
         elif explained <= 0.5 * (finding.time_us or 0.0):

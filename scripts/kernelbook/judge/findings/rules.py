@@ -12,6 +12,7 @@ from kernelbook.cases.comparability import refusal
 from kernelbook.judge.cost_model import Ceilings, ceilings_of, kernel_costs
 from kernelbook.judge.inductor_code import source_ops
 from kernelbook.judge.time_split import TimeSplit, time_split
+from kernelbook.kernel_names.model import UNKNOWN, element
 from kernelbook.text.meaning import doc
 from kernelbook.text.units import duration
 
@@ -74,10 +75,12 @@ class Finding:
     def rank(self) -> tuple[int, bool, float, str]:
         """Sort key: severity, CPU time under the profiler last, longest time first, name of the rule.
 
-        If the time differs between processes, the shortest counts.
+        If the time differs between processes, the shortest counts. A finding of high severity without a time concerns
+        the whole forward, and comes first.
         """
         sure = self.time_us if self.time_low_us is None else self.time_low_us
-        return SEVERITIES.index(self.severity), self.of == CPU, -(sure or 0.0), self.rule
+        whole = float("inf") if self.severity == "high" else 0.0
+        return SEVERITIES.index(self.severity), self.of == CPU, -(whole if sure is None else sure), self.rule
 
 
 @dataclass(frozen=True)
@@ -241,3 +244,9 @@ def shares(group: Sequence[Finding]) -> str:
 def subjects(findings: Iterable[Finding]) -> str:
     """The distinct subjects, joined."""
     return ", ".join(dict.fromkeys(finding.subject for finding in findings if finding.subject))
+
+
+def type_name(kind: str) -> str:
+    """An element type as kernel names spell it (bf16); a type that none of them has as it is."""
+    name = element(kind)
+    return kind if name == UNKNOWN else name

@@ -6,8 +6,10 @@ copy also how long the copy engine works.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from kernelbook.cases import Activity, CaseFacts, median
 from kernelbook.judge.findings.costs import began_inside, part, percent, severity
@@ -37,6 +39,8 @@ from kernelbook.text.units import duration, plural, significant
 
 #: Causes below this share of the forward are not reported, unless a wait itself is longer.
 LEAST_SHARE = 0.05
+#: Idle time after waits is stated if it is this many times the time that the waits explain.
+MUCH_MORE = 1.5
 #: Ops that copy a value to the CPU, and ops whose output size must be known on the CPU; both wait for the device.
 READING_OPS = {"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal"}
 COPYING_OPS = {"aten::copy_", "aten::_to_copy", "aten::to"}
@@ -50,6 +54,8 @@ WAIT_REMEDIES = {
     BLOCKING_COPY: "Copy from pinned memory with non_blocking=True, ahead of the forward that needs the data",
 }
 PAGEABLE = "Pageable"
+#: Smaller copies, in bytes, are of single values or short lists.
+SMALL_COPY = 4096
 
 
 @rule("synchronization", "the CPU waits for the device inside the forward, for over 5 % of it")
@@ -57,7 +63,9 @@ def synchronization(scene: Scene) -> Iterator[Finding]:
     """One finding for each op that waits.
 
     The time is how long the device is idle because the CPU fell behind, and while an op that reads a value runs, which
-    would not be there without it. Ops that read a value between compiled regions are left to graph-breaks.
+    would not be there without it. The severity is that of all idle time from such a wait to the next device work: a
+    wait empties the queue, and the trace does not show how far ahead the CPU would be without it. Ops that read a value
+    between compiled regions are left to graph-breaks.
     """
     split = scene.split
     for op, waits in _by_op(split, SYNCHRONIZATION):
@@ -69,15 +77,42 @@ def synchronization(scene: Scene) -> Iterator[Finding]:
         waited, count = sum(wait.time_us for wait in waits), sum(wait.count for wait in waits)
         if not split or max(waited, idle) < LEAST_SHARE * split.time_us:
             continue
+        after = max(_idle_after(scene, split, op), idle)
         origin = f"{op} waits" if op else "The program waits"
         names = ", ".join(dict.fromkeys(wait.name for wait in waits))
         text = (
             f"{origin} for the device {_times(count)} in a forward ({names}): the CPU is blocked for "
             f"{duration(waited)}, and the device is idle for {duration(idle)} because of it."
         )
-        yield _finding(
-            "synchronization", split, idle, text, wait_remedy(waits[0]), f"{names}, {op or 'outside of ops'}"
+        if after >= MUCH_MORE * idle:
+            text += f" In all it is idle for {duration(after)} from such a wait to its next work."
+        finding = _finding(
+            "synchronization", split, idle, text, _remedy(scene, waits[0]), f"{names}, {op or 'outside of ops'}"
         )
+        yield replace(finding, severity=severity(part(after, split.time_us)))
+
+
+def _remedy(scene: Scene, wait: Wait) -> str:
+    """As `wait_remedy`; small tensors that are copied to the device need not be made on the CPU."""
+    copies = [a for a in scene.activities if a.category == "memcpy" and a.op == wait.op and "HtoD" in a.name]
+    if wait.op in COPYING_OPS and copies and all((a.bytes or SMALL_COPY) < SMALL_COPY for a in copies):
+        return (
+            "Create small tensors on the device (device='cuda'), once and outside the forward, instead of copying them "
+            "from the CPU."
+        )
+    return wait_remedy(wait)
+
+
+def _idle_after(scene: Scene, split: TimeSplit, op: str | None) -> float:
+    """Idle time of the device in which a wait of this op ends, scaled as that of the split."""
+    line = TimeLine.of(scene.facts)
+    if line is None:
+        return 0.0
+    gaps = line.gaps()
+    ends = sorted(line.ends_of_waits(op))
+    after = sum(end - start for start, end in gaps if bisect_right(ends, end) > bisect_left(ends, start))
+    idle = sum(end - start for start, end in gaps)
+    return after * split.idle_us / idle if idle else 0.0
 
 
 @rule("pageable-copy", "a copy between pageable host memory and the device takes over 5 % of the forward")
@@ -189,11 +224,13 @@ def _beside_forward(scene: Scene, name: str, kind: str, subject: str, remedy: st
 
 @rule("cpu-op", "ops on the CPU keep the device idle for over 20 % of the forward and over 200 µs each")
 def cpu_op(scene: Scene) -> Iterator[Finding]:
-    """Most often ops on CPU tensors: a launch takes some 10 µs."""
+    """Ops that launch nothing: most often those of tensors on the CPU."""
     split = scene.split
     ops = dict.fromkeys(cause.op for cause in split.causes if cause.kind == OP and cause.op) if split else ()
     calls = Counter(call.name for call in scene.facts.calls)
-    long = {op: time for op in ops if (time := _time(split, OP, op)) / max(calls[op], 1) > 200}
+    launching = {call.name for call in scene.facts.calls if call.kernels}
+    each = {op: _time(split, OP, op) for op in ops if op not in launching}
+    long = {op: time for op, time in each.items() if time / max(calls[op], 1) > 200}
     time_us = sum(long.values())
     if split and time_us >= 0.2 * split.time_us:
         run = "runs" if len(long) == 1 else "run"

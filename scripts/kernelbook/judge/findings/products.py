@@ -1,0 +1,221 @@
+"""Products whose kernel is slow for a reason that shapes, types and names show."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+from kernelbook.cases import Activity
+from kernelbook.judge.cost_model import GemmCost, Launched, gemm_costs, launched
+from kernelbook.judge.cost_model.gemm import ALIGNED_BYTES
+from kernelbook.judge.cost_model.roof import COMPUTE, time_at
+from kernelbook.judge.cost_model.shapes import ELEMENT_BYTES, operands
+from kernelbook.judge.cost_model.traffic import FACTORS, sizes
+from kernelbook.judge.findings.costs import percent, slow_finding, total
+from kernelbook.judge.findings.device_fit import tile_of
+from kernelbook.judge.findings.rules import Finding, Scene, rule, type_name
+from kernelbook.kernel_names.products import SPLIT_K
+from kernelbook.text.units import duration, plural, significant
+
+#: Padded sizes are multiples of this many elements, whole tiles of most kernels.
+PAD_TO = 64
+#: A product is slow below this share of its roof, where the roof is known.
+SLOW_BELOW = 0.5
+#: FLOPs a byte above which a product in fp32 is bound by compute on any GPU of a data centre.
+COMPUTE_BOUND = 32
+#: Least share of a product's time that a full last wave would save.
+LEAST_WAVE = 0.1
+#: Sides of a product below which no kernel reaches its roof.
+LEAST_SIDE = 128
+#: Shorter products, in µs, do not reach their roof: starting and ending them takes some µs.
+LEAST_LENGTH = 20.0
+#: Elements of the output that a block computes below which it loads more than the tensor cores can hide.
+SMALL_TILE = 64 * 64
+
+
+@rule(
+    "unaligned-product", "a product whose rows are not multiples of 16 bytes, on a kernel that is not for this device"
+)
+def unaligned_product(scene: Scene) -> Iterator[Finding]:
+    """cuBLAS falls back to kernels that load one element at a time."""
+    for (gemm, activity, kind), work in _alike(scene):
+        step = ALIGNED_BYTES // ELEMENT_BYTES[kind]
+        odd = {side.upper(): size for side, size in gemm.unaligned("nk", step).items()}
+        fast = gemm.share_of_roof is not None and gemm.share_of_roof >= SLOW_BELOW
+        current = activity.decoded.architecture is not None and activity.decoded.architecture == _device(scene)
+        if step < 2 or not odd or fast or current or activity.decoded.tensor_cores == "no":
+            continue
+        listed = " and ".join(f"{name} = {size}" for name, size in odd.items())
+        pads = " and ".join(f"{name} to {math.ceil(size / PAD_TO) * PAD_TO}" for name, size in odd.items())
+        text = (
+            f"{_of_size(gemm, work)} ({type_name(kind)}) {_runs(work)} on {activity.label} in {duration(total(work))}"
+            f"{_rate(gemm)}: {listed} is not a multiple of {step} elements ({ALIGNED_BYTES} bytes), so the tensor "
+            "cores are fed by narrow loads."
+        )
+        saved = _above_roof(gemm, work)
+        yield from slow_finding(scene, "unaligned-product", work, saved, text, f"Pad {pads}, a multiple of {PAD_TO}.")
+
+
+@rule("product-without-tf32", "products of fp32 tensors on CUDA cores", yields=1)
+def product_without_tf32(scene: Scene) -> Iterator[Finding]:
+    """TF32 is off by default in torch. Products that memory bounds would not be faster, and are left out."""
+    slow = [
+        (gemm, activity)
+        for gemm, activity, kind in _products(scene)
+        if kind == "float" and activity.decoded.tensor_cores == "no" and gemm.intensity >= COMPUTE_BOUND
+    ]
+    if slow and scene.facts.device_type != "cpu":
+        activities = [activity for _, activity in slow]
+        text = (
+            f"{plural(len(slow), 'product')} of fp32 tensors {'runs' if len(slow) == 1 else 'run'} on CUDA cores, in "
+            f"{duration(total(activities))} a forward{_rate(slow[0][0])}.{_in_tf32(scene, [gemm for gemm, _ in slow])}"
+        )
+        remedy = (
+            "Allow TF32 (torch.set_float32_matmul_precision('high'), 10 bits of mantissa), or compute in bfloat16, if "
+            "the result may be less exact."
+        )
+        yield from slow_finding(scene, "product-without-tf32", activities, None, text, remedy)
+
+
+def _in_tf32(scene: Scene, gemms: Sequence[GemmCost]) -> str:
+    """A sentence with the time of these products at the ceiling of TF32; empty where that is not known."""
+    least = time_at(sum(gemm.flops for gemm in gemms), scene.ceilings.compute("tf32"))
+    return f" The ceiling of TF32 allows {duration(least)}." if least else ""
+
+
+@rule("product-in-fp64", "products of fp64 tensors in a case of another type")
+def product_in_fp64(scene: Scene) -> Iterator[Finding]:
+    """One fp64 operand makes an expression fp64."""
+    wide = [activity for _, activity, kind in _products(scene) if kind == "double"]
+    if wide and scene.facts.dtype != "float64":
+        text = f"{plural(len(wide), 'product')} in fp64, {duration(total(wide))} a forward."
+        remedy = "Look for an fp64 operand (a NumPy array or a Python list makes one) and create it in the dtype meant."
+        yield from slow_finding(scene, "product-in-fp64", wide, None, text, remedy)
+
+
+@rule("tail-wave", "a product whose last wave of blocks fills less than 40 % of the multiprocessors")
+def tail_wave(scene: Scene) -> Iterator[Finding]:
+    """133 blocks on 132 multiprocessors take two waves. Persistent kernels deal out tiles instead of blocks.
+
+    Waves are those that Nsight Compute measured, else what registers, shared memory and block size allow.
+    """
+    for (gemm, activity, _), work in _alike(scene):
+        counted = scene.facts.measured.get(activity.position)
+        measured = counted.waves if counted else None
+        of_blocks = gemm.waves if measured is None else measured
+        if not of_blocks or not gemm.blocks:
+            continue
+        waves = of_blocks * max(gemm.tiles_per_block or 1.0, 1.0)
+        whole = math.ceil(waves - 1e-6)
+        fill, lost = waves - (whole - 1), 1 - waves / whole if whole else 0.0
+        if whole >= 2 and fill < 0.4 and lost >= LEAST_WAVE:
+            takes = "takes" if len(work) == 1 else "take"
+            source = "" if measured is None else " (measured by Nsight Compute)"
+            text = (
+                f"{_of_size(gemm, work)} on {activity.label} {takes} {whole} waves{source}, and the last wave fills "
+                f"{percent(fill)} of the device."
+            )
+            remedy = "Change the batch, or try torch.compile(mode='max-autotune'), which times other tiles."
+            yield from slow_finding(scene, "tail-wave", work, total(work) * lost, text, remedy)
+
+
+@rule("split-k-reduction", "kernels that add up the parts of split-K products take over 5 % of the device time")
+def split_k_reduction(scene: Scene) -> Iterator[Finding]:
+    """A library splits the inner dimension over blocks where the output has too few tiles for the device."""
+    pairs = [pair for pair in launched(scene.facts) if pair.activity.decoded.what == SPLIT_K]
+    work = [pair.activity for pair in pairs] or [a for a in scene.kernels if a.decoded.what == SPLIT_K]
+    of_pairs = (sizes(pair.op) for pair in pairs if pair.op.name in FACTORS)
+    shapes = dict.fromkeys(f"{size[1]} × {size[2]} × {size[3]}" for size in of_pairs if size)
+    text = (
+        f"{plural(len(work), 'product')}{f' of {_listed(shapes)}' if shapes else ''} "
+        f"{'is' if len(work) == 1 else 'are'} split along the inner dimension (split-K), because the output has too "
+        f"few tiles for the device: adding up the parts takes {duration(total(work))} in "
+        f"{plural(len(work), 'more kernel')}."
+    )
+    remedy = (
+        "Give the product more rows or columns (a larger batch, or several products as one aten::bmm), so that it need "
+        "not be split; or try torch.compile(mode='max-autotune')."
+    )
+    yield from slow_finding(scene, "split-k-reduction", work, None, text, remedy)
+
+
+@rule("slow-product", "a product under half of the compute ceiling, where no other rule names the cause", yields=1)
+def slow_product(scene: Scene) -> Iterator[Finding]:
+    """The tile, the number of tiles and the kernel's architecture are the causes that a trace shows."""
+    processors = scene.facts.device_properties.get("numSms")
+    for (gemm, activity, kind), work in _alike(scene):
+        share = gemm.share_of_roof
+        short = min(gemm.m, gemm.n, gemm.k) < LEAST_SIDE or gemm.time_us < LEAST_LENGTH
+        wide = kind == "float" and activity.decoded.tensor_cores == "no"
+        if share is None or share >= SLOW_BELOW or gemm.roof != COMPUTE or short or wide:
+            continue
+        sides = [int(side) for side in (gemm.tile or "").split("x")[:2] if side.isdigit()]
+        if processors and gemm.tiles and gemm.tiles < processors:
+            cause = f"its output has {gemm.tiles} tiles for {processors} multiprocessors"
+            remedy = "Batch several products into one, or try torch.compile(mode='max-autotune'), which can split K."
+        elif len(sides) == 2 and math.prod(sides) <= SMALL_TILE:
+            cause = f"its tile of {tile_of(gemm)} is small, so that each block loads much for what it computes"
+            remedy = "Try torch.compile(mode='max-autotune'), which times larger tiles."
+        else:
+            cause = "the trace does not show why"
+            remedy = "Try torch.compile(mode='max-autotune'); counters: true measures what the kernel waits for."
+        counted = scene.facts.measured.get(activity.position)
+        text = (
+            f"{_of_size(gemm, work)} ({type_name(kind)}) {_runs(work)} on {activity.label} in {duration(total(work))}"
+            f"{_rate(gemm)}: {cause}.{f' {counted.sentence}' if counted and counted.sentence else ''}"
+        )
+        yield from slow_finding(scene, "slow-product", work, _above_roof(gemm, work), text, remedy)
+
+
+def _alike(scene: Scene) -> Iterator[tuple[tuple[GemmCost, Activity, str], list[Activity]]]:
+    """The products of each size, type and kernel: the first of them, and the activities of all."""
+    groups: dict[tuple[object, ...], list[tuple[GemmCost, Activity, str]]] = {}
+    for gemm, activity, kind in _products(scene):
+        groups.setdefault((gemm.batch, gemm.m, gemm.n, gemm.k, kind, gemm.kernel), []).append((gemm, activity, kind))
+    for group in groups.values():
+        yield group[0], [activity for _, activity, _ in group]
+
+
+def _products(scene: Scene) -> Iterator[tuple[GemmCost, Activity, str]]:
+    """(cost, kernel, the profiler's name of the element type) of each product."""
+    kinds = {pair.activity.position: _kind(pair) for pair in launched(scene.facts)}
+    by_position = {activity.position: activity for activity in scene.activities}
+    for gemm in gemm_costs(scene.facts, scene.ceilings):
+        kind = kinds.get(gemm.position)
+        if kind is not None:
+            yield gemm, by_position[gemm.position], kind
+
+
+def _kind(pair: Launched) -> str | None:
+    tensors = [operand for operand in operands(pair.op) or () if operand is not None and len(operand.shape) > 1]
+    return tensors[-1].kind if tensors else None
+
+
+def _rate(gemm: GemmCost) -> str:
+    share = f", {percent(gemm.share_of_roof)} of its roof" if gemm.share_of_roof else ""
+    return f" ({significant(gemm.tflops)} TFLOP/s{share})" if gemm.tflops else ""
+
+
+def _above_roof(gemm: GemmCost, work: Sequence[Activity]) -> float | None:
+    """What products like this one would save at their roof."""
+    return total(work) * (1 - gemm.share_of_roof) if gemm.share_of_roof else None
+
+
+def _of_size(gemm: GemmCost, work: Sequence[Activity]) -> str:
+    """``A product of 4096 × 4096 × 4095``, ``12 products of ...``"""
+    return f"{'A product' if len(work) == 1 else f'{len(work)} products'} of {gemm.m} × {gemm.n} × {gemm.k}"
+
+
+def _runs(work: Sequence[Activity]) -> str:
+    return "runs" if len(work) == 1 else "run"
+
+
+def _listed(shapes: Iterable[str]) -> str:
+    """The first few shapes."""
+    first, *others = shapes
+    return f"{first} and {plural(len(others), 'other size')}" if others else first
+
+
+def _device(scene: Scene) -> str | None:
+    capability = scene.facts.capability
+    return f"sm{capability.replace('.', '')}" if capability else None
