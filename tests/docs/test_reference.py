@@ -2,15 +2,21 @@
 
 import json
 import sys
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal, TypedDict
 
 import jsonschema
 import pytest
 import yaml
 
 from kernelbook.cli import COMMANDS as CLI_COMMANDS
+from kernelbook.judge.findings import Finding
 from kernelbook.reference import reference_pages
 from kernelbook.reference.commands import help_of
-from kernelbook.reference.tables_page import described, edition_tables
+from kernelbook.reference.json_schemas import SCHEMAS, json_schema, schema_files
+from kernelbook.reference.tables_page import TABLE_DOCS, columns_of, edition_tables
+from kernelbook.text.json_objects import plain
+from kernelbook.text.meaning import doc
 from tests.helpers import ROOT
 
 COMMANDS = sorted(path.name for path in (ROOT / "scripts").glob("*.py"))
@@ -47,10 +53,65 @@ def test_every_word_of_a_shipped_guess_is_in_the_reference(made):
 
 
 def test_nothing_is_described_that_no_table_has():
-    found = edition_tables(ROOT)
-    columns = {(name, column) for name, table in found.items() for column in table.column_names}
-    told = {(name, column) for name, about in described()["tables"].items() for column in about["columns"]}
-    assert told <= columns
+    tables = edition_tables(ROOT)
+    assert [*tables] == [*TABLE_DOCS]
+    internal = {("findings", name) for name in Finding.INTERNAL}
+    for name, table in tables.items():
+        documented = {(name, column) for column in columns_of(name)}
+        assert documented - internal <= {(name, column) for column in table.column_names}
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_a_generated_schema_is_current_and_valid(name):
+    file = f"scripts/kernelbook/{name}.schema.json"
+    text = (ROOT / file).read_text(encoding="utf-8")
+    assert text == schema_files()[file], "run python scripts/reference_docs.py"
+    jsonschema.Draft202012Validator.check_schema(json.loads(text))
+
+
+def test_a_schema_follows_from_the_types_of_the_fields():
+    class Part(TypedDict):
+        name: Annotated[str | None, doc("Its name.")]
+        kind: Annotated[str, doc("", "a", "b")]
+
+    @dataclass
+    class Whole:
+        INTERNAL: ClassVar = ("hidden",)
+
+        schema: Literal[2]
+        parts: Annotated[tuple[Part, ...], doc("All.")]
+        hidden: str
+        first: Part | None = None
+        count: int = 0
+
+    schema = json_schema(Whole, "t", "d")
+    part = {
+        "type": "object",
+        "properties": {
+            "name": {"type": ["string", "null"], "description": "Its name."},
+            "kind": {"type": "string", "enum": ["a", "b"]},
+        },
+        "required": ["name", "kind"],
+        "additionalProperties": False,
+    }
+    assert schema == {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "t",
+        "description": "d",
+        "type": "object",
+        "properties": {
+            "schema": {"enum": [2]},
+            "parts": {"type": "array", "items": {"$ref": "#/$defs/Part"}, "description": "All."},
+            "first": {"anyOf": [{"$ref": "#/$defs/Part"}, {"type": "null"}]},
+            "count": {"type": "integer", "minimum": 0},
+        },
+        "required": ["schema", "parts"],
+        "additionalProperties": False,
+        "$defs": {"Part": part},
+    }
+    written = Whole(2, ({"name": None, "kind": "a"},), "x")
+    assert plain(written) == {"schema": 2, "parts": [{"name": None, "kind": "a"}], "first": None, "count": 0}
+    jsonschema.validate(plain(written), schema)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import Annotated
 
 from kernelbook.cases.medians import median, median_durations_us, median_of_processes, spread
 from kernelbook.cases.process import CaseColumns, Note, Process
@@ -17,6 +18,7 @@ from kernelbook.collectives.remarks import JobReport
 from kernelbook.counters import JOINED, KernelCounters
 from kernelbook.kernel_names import KernelName, decode_activity
 from kernelbook.kernel_names.text import function_name
+from kernelbook.text.meaning import doc
 
 #: Ratio of the 95th to the 5th percentile of forward times above which other work on the machine must have interfered.
 RESTLESS_FROM = 5.0
@@ -127,13 +129,19 @@ class CallTotal:
     """The calls of one name and category in one forward: how many, their length together, and what they launched."""
 
     process: int
-    index: int
-    category: str
-    name: str
-    count: int
-    cpu_time_us: float
-    self_us: float
-    kernels: int | None = None
+    index: Annotated[int, doc("Which forward, from 0.")]
+    category: Annotated[
+        str,
+        doc(
+            "op, runtime, annotation, or overhead that CUPTI reported (a full launch queue, loading a kernel, a buffer "
+            "of the profiler)."
+        ),
+    ]
+    name: Annotated[str, doc("Name as the trace has it.")]
+    count: Annotated[int, doc("How many of that name.")]
+    cpu_time_us: Annotated[float, doc("Their length together; one inside another of its name counts twice.")]
+    self_us: Annotated[float, doc("Less child ops and runtime calls.")]
+    kernels: Annotated[int | None, doc("Kernels that they launched themselves, not through a child op.")] = None
 
 
 @dataclass(frozen=True)

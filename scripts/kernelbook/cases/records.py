@@ -32,8 +32,9 @@ def schema_of(kind: type, *without: str) -> pa.Schema:
 
 
 def meanings(kind: type) -> dict[str, str]:
-    """Column -> its meaning, of the fields that have a `doc`."""
-    return {name: meaning for name, hint in _layout(kind).hints.items() if (meaning := _doc(hint))}
+    """Column -> its meaning, of the fields of a dataclass or typed dict that have a `doc`."""
+    hints = get_type_hints(kind, include_extras=True).items()
+    return {name: meaning for name, hint in hints if (meaning := _doc(hint))}
 
 
 def table_of(records: Iterable[Any], schema: pa.Schema) -> pa.Table:
@@ -120,7 +121,14 @@ def _layout(kind: type) -> _Layout:
 
 def _doc(hint: Any) -> str | None:
     metas = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
-    return next((meta.description for meta in metas if isinstance(meta, msgspec.Meta) and meta.description), None)
+    return next((_meaning(meta) for meta in metas if isinstance(meta, msgspec.Meta)), None)
+
+
+def _meaning(meta: msgspec.Meta) -> str:
+    """The description, then the possible values."""
+    values = [value for value in (meta.extra_json_schema or {}).get("enum", ()) if value]
+    listed = f"{', '.join(values[:-1])} or {values[-1]}." if values else ""
+    return " ".join(filter(None, (meta.description, listed)))
 
 
 def _bare(hint: Any) -> Any:

@@ -35,10 +35,6 @@ class TopRow:
         self.max_us = max(self.max_us, row["max_us"])
         self.sources.add(source)
 
-    def as_json(self) -> dict[str, Any]:
-        names = ("name", "category", "family", "count", "total_us", "max_us", "files")
-        return {name: getattr(self, name) for name in names}
-
 
 def top_kernels(rows: Iterable[tuple[Any, Mapping[str, Any]]]) -> tuple[list[TopRow], list[TopRow]]:
     """(by name, by family), each with the longest total first.

@@ -22,14 +22,18 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
+
+from kernelbook.text.json_objects import plain
+from kernelbook.text.meaning import doc
+from kernelbook.trace.types import Gap, TraceWarning
 
 if TYPE_CHECKING:
     from kernelbook.summarize.summary import Summary
 
-SCHEMA = 1
+SCHEMA: Literal[1] = 1
 YAML = (".yaml", ".yml")
 _NO_RUNS = (
     "the key 'runs' is missing, and this folder has no config.yaml to which the file could be added: add runs:, or run "
@@ -44,6 +48,29 @@ class ConfigCheck:
     source: str
     mistakes: tuple[str, ...]
     plan: tuple[str, ...]
+
+
+class CheckedTrace(TypedDict):
+    """The JSON line of a trace."""
+
+    schema: Literal[1]
+    kind: Literal["trace"]
+    source: str
+    odd: Annotated[
+        list[TraceWarning],
+        doc("What to know before using the figures; the codes are those of kernelbook summarize --json."),
+    ]
+    not_known: Annotated[list[Gap], doc("What the file cannot tell.")]
+
+
+class CheckedConfig(TypedDict):
+    """The JSON line of a configuration."""
+
+    schema: Literal[1]
+    kind: Literal["configuration"]
+    source: str
+    mistakes: Annotated[list[str], doc("File, fact and remedy, one each.")]
+    plan: Annotated[list[str], doc("What would run and what is left out; empty where there are mistakes.")]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -118,7 +145,14 @@ def merged(base: Any, over: Any) -> Any:
 
 
 def _config_json(check: ConfigCheck) -> str:
-    return json.dumps({"schema": SCHEMA, "kind": "configuration", **asdict(check)})
+    line: CheckedConfig = {
+        "schema": SCHEMA,
+        "kind": "configuration",
+        "source": check.source,
+        "mistakes": [*check.mistakes],
+        "plan": [*check.plan],
+    }
+    return json.dumps(line)
 
 
 def _config_text(check: ConfigCheck) -> str:
@@ -132,14 +166,14 @@ def _config_text(check: ConfigCheck) -> str:
 def _trace_json(summary: Summary) -> str:
     from kernelbook.summarize.gaps import gaps
 
-    value = {
+    line: CheckedTrace = {
         "schema": SCHEMA,
         "kind": "trace",
         "source": summary.source,
-        "odd": [asdict(each) for each in (*summary.warnings, *summary.notes)],
-        "not_known": [asdict(gap) for gap in gaps(summary)],
+        "odd": [*summary.warnings, *summary.notes],
+        "not_known": [*gaps(summary)],
     }
-    return json.dumps(value, allow_nan=False)
+    return json.dumps(plain(line), allow_nan=False)
 
 
 def _trace_text(summary: Summary) -> str:

@@ -23,10 +23,24 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, TypedDict
+
+from kernelbook.text.meaning import doc
 
 if TYPE_CHECKING:
     from kernelbook.kernel_names import KernelName
+
+
+class StatedName(TypedDict):
+    """The JSON line of a name."""
+
+    name: Annotated[str, doc("Unchanged.")]
+    family: Annotated[str, doc("unknown where the name does not say it.")]
+    dtype: str | None
+    tensor_cores: Annotated[str | None, doc("", "yes", "no", None)]
+    arch: Annotated[str | None, doc("The architecture that it was built for.")]
+    tile: str | None
+    layout: str | None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,16 +59,18 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _stated(kernel: KernelName) -> dict[str, str | None]:
+def _stated(kernel: KernelName) -> StatedName:
     from kernelbook.kernel_names import UNKNOWN
 
-    fields = {
+    def stated(value: str | None) -> str | None:
+        return None if value == UNKNOWN else value
+
+    return {
         "name": kernel.name,
         "family": kernel.family,
-        "dtype": kernel.element_type,
-        "tensor_cores": kernel.tensor_cores,
-        "arch": kernel.architecture,
-        "tile": kernel.tile,
-        "layout": kernel.layout,
+        "dtype": stated(kernel.element_type),
+        "tensor_cores": stated(kernel.tensor_cores),
+        "arch": stated(kernel.architecture),
+        "tile": stated(kernel.tile),
+        "layout": stated(kernel.layout),
     }
-    return {key: None if value == UNKNOWN and key not in ("name", "family") else value for key, value in fields.items()}

@@ -27,9 +27,32 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, TypedDict
 
-SCHEMA = 1
+from kernelbook.text.meaning import doc
+
+SCHEMA: Literal[1] = 1
+
+
+class FailedCase(TypedDict):
+    """A case without figures."""
+
+    run: str
+    case: str
+    reason: str | None
+
+
+class ReportLine(TypedDict):
+    """The JSON object about a report."""
+
+    schema: Literal[1]
+    page: Annotated[str, doc("Path of index.html.")]
+    summary: Annotated[str, doc("Path of summary.json, whose schema is report/summary.schema.json.")]
+    headline: Annotated[str, doc("First sentence of the report.")]
+    cases: Annotated[int, doc("Rows of the report.")]
+    failed: Annotated[list[FailedCase], doc("Cases without figures, with the reason.")]
+
+
 OUTPUT = Path("kernelbook-report")
 
 
@@ -149,7 +172,7 @@ def _problem(folders: Sequence[Path], output: Path) -> str | None:
     return None
 
 
-def _about(summary: Mapping[str, Any], output: Path) -> dict[str, Any]:
+def _about(summary: Mapping[str, Any], output: Path) -> ReportLine:
     cases = summary["cases"]
     failed = [case for case in cases if case["status"] != "ok"]
     return {
@@ -158,7 +181,7 @@ def _about(summary: Mapping[str, Any], output: Path) -> dict[str, Any]:
         "summary": str(output / "summary.json"),
         "headline": summary["verdict"]["sentence"],
         "cases": len(cases),
-        "failed": [{name: case[name] for name in ("run", "case", "reason")} for case in failed],
+        "failed": [{"run": case["run"], "case": case["case"], "reason": case["reason"]} for case in failed],
     }
 
 

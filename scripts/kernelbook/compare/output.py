@@ -3,27 +3,66 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, TypedDict
 
-from kernelbook.compare.result import CaseResult, Result
+from kernelbook.compare.result import CHANGES, CaseResult, Result
 from kernelbook.diffs import pages
 from kernelbook.diffs.as_json import as_json as diff_json
+from kernelbook.judge.paired import PairedRatio, Precision
 from kernelbook.report import table
 from kernelbook.text import formatting
+from kernelbook.text.json_objects import plain
+from kernelbook.text.meaning import doc
 
-SCHEMA = 1
+SCHEMA: Literal[1] = 1
+Change = Annotated[str, doc("", *CHANGES)]
 RESULT, REPORT = "compare.json", "compare.md"
 
 
+class SubjectJson(TypedDict):
+    """A side."""
+
+    text: str
+    kind: Annotated[str, doc("", "host", "python", "image", "workload", "commit")]
+    commit: Annotated[str | None, doc("Full hash; null for the working tree and other kinds.")]
+
+
+class CaseJson(TypedDict):
+    """A case of both sides."""
+
+    case: str
+    verdict: Annotated[str, doc("", "slower", "faster", "no difference", "undecided", "failed", "unsupported")]
+    ratio: Annotated[PairedRatio | None, doc("Forward time of b over that of a, paired by round.")]
+    changes: list[Change]
+    reasons: list[str]
+
+
+class CompareJson(TypedDict):
+    """The whole result."""
+
+    schema: Literal[1]
+    a: SubjectJson
+    b: SubjectJson
+    precision: Precision
+    fail_on: list[Change]
+    seconds: float
+    seed: int
+    exit_status: Annotated[int, doc("As that of the command.")]
+    cases: list[CaseJson]
+    diff: Annotated[
+        dict[str, Any] | None,
+        doc("The object of kernelbook diff --json (diffs/diff.schema.json); null where a side has no measurement."),
+    ]
+
+
 def as_json(result: Result) -> dict[str, Any]:
-    """The whole result; compare.schema.json describes it. `diff` is the object of `kernelbook diff --json`."""
-    return {
+    """The whole result. `diff` is the object of `kernelbook diff --json`."""
+    made: CompareJson = {
         "schema": SCHEMA,
         "a": {"text": result.a.text, "kind": result.a.kind, "commit": result.a.commit},
         "b": {"text": result.b.text, "kind": result.b.kind, "commit": result.b.commit},
-        "precision": asdict(result.precision),
+        "precision": result.precision,
         "fail_on": list(result.fail_on),
         "seconds": round(result.seconds, 1),
         "seed": result.seed,
@@ -32,7 +71,7 @@ def as_json(result: Result) -> dict[str, Any]:
             {
                 "case": case.case,
                 "verdict": case.verdict,
-                "ratio": asdict(case.ratio) if case.ratio else None,
+                "ratio": case.ratio,
                 "changes": list(case.changes),
                 "reasons": list(case.reasons),
             }
@@ -40,6 +79,8 @@ def as_json(result: Result) -> dict[str, Any]:
         ],
         "diff": diff_json(result.diff) if result.diff else None,
     }
+    values: dict[str, Any] = plain(made)
+    return values
 
 
 def verdicts(result: Result) -> table.Table:

@@ -103,7 +103,10 @@ class KernelCounters(Figures):
     duration_note: Annotated[str | None, doc("A word where the two durations differ by more than 10 %.")] = None
     limiter: Annotated[
         str | None,
-        doc("compute, memory, balanced, latency or grid, by the speed-of-light rule of Nsight Compute."),
+        doc(
+            "By the speed-of-light rule of Nsight Compute.",
+            *("compute", "memory", "balanced", "latency", "grid", None),
+        ),
     ] = None
     sentence: Annotated[str | None, doc("The limiter in a sentence.")] = None
     modelled_bytes: Annotated[int | None, doc("Bytes by the cost model, as `bytes` of `costs`.")] = None

@@ -1,21 +1,108 @@
-"""A diff as one JSON object, which diff.schema.json describes. Times are in µs, sizes in bytes; null is not known."""
+"""A diff as one JSON object. Times are in µs, sizes in bytes; null is not known."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any, Literal, TypedDict
 
 from kernelbook.cases import Activity, CaseFacts
 from kernelbook.diffs.model import Diff
-from kernelbook.judge.alignment import Step
-from kernelbook.judge.comparisons import Comparison
+from kernelbook.judge.alignment import OpStep, Step
+from kernelbook.judge.comparisons import ActivityCounts, Comparison
+from kernelbook.judge.ratios import Ratio
+from kernelbook.text.json_objects import plain
+from kernelbook.text.meaning import doc
 
-SCHEMA = 1
+SCHEMA: Literal[1] = 1
+
+
+class CaseJson(TypedDict):
+    """One side of a comparison."""
+
+    run: Annotated[str | None, doc("Null for a single trace.")]
+    case: Annotated[str, doc("Of a bare trace the name of its ranges.")]
+    annotation: str | None
+    status: Annotated[str, doc("", "ok", "failed", "unsupported")]
+    device: str | None
+
+
+class ActivityJson(TypedDict):
+    """A device activity of a step."""
+
+    category: Annotated[str, doc("", "kernel", "memcpy", "memset")]
+    name: str
+    position: Annotated[int, doc("In the order of start in the forward that stands for the side.")]
+    op_path: Annotated[str | None, doc("CPU ops around the launch, outermost first.")]
+    duration_us: Annotated[float, doc("Median over forwards.")]
+
+
+class StepJson(TypedDict):
+    """A difference of device activities."""
+
+    kind: Annotated[str, doc("", "changed", "replaced", "fused", "split", "added", "removed")]
+    a: list[ActivityJson]
+    b: list[ActivityJson]
+    time_a_us: float | None
+    time_b_us: float | None
+    delta_us: float
+
+
+class FigureJson(TypedDict):
+    """A figure of both sides."""
+
+    name: Annotated[str, doc("A column of the table cases.")]
+    unit: Annotated[str, doc("", "µs", "bytes", "count", "")]
+    a: float | None
+    b: float | None
+
+
+class CauseJson(TypedDict):
+    """The time of one cause on both sides."""
+
+    kind: Annotated[str, doc("As in the table time_split.")]
+    idle: Annotated[bool, doc("Whether the device is idle meanwhile.")]
+    time_a_us: float
+    time_b_us: float
+    delta_us: float
+
+
+class ComparisonJson(TypedDict):
+    """b against a."""
+
+    a: CaseJson
+    b: CaseJson
+    refused: Annotated[str | None, doc("Why times are not compared.")]
+    same_work: Annotated[
+        bool | None, doc("Whether both ran the same activities in one order; null where a side has none.")
+    ]
+    activities: Annotated[ActivityCounts | None, doc("Device activities; null where a side has none.")]
+    figures: list[FigureJson]
+    steps: Annotated[list[StepJson], doc("Differences of device activities in the order of the forward.")]
+    ops: Annotated[list[OpStep], doc("CPU ops that only one side calls.")]
+    causes: list[CauseJson]
+    rest_us: Annotated[float | None, doc("Difference in device time that no step explains.")]
+    ratio: Annotated[
+        Ratio | None,
+        doc("Unprofiled forward time of b over that of a; null where none was measured, or times are refused."),
+    ]
+    sentences: list[str]
+
+
+class DiffJson(TypedDict):
+    """The whole diff."""
+
+    schema: Literal[1]
+    a: Annotated[str, doc("As on the command line.")]
+    b: str
+    equal: Annotated[bool, doc("What --exit-status reports.")]
+    comparisons: list[ComparisonJson]
+    only_a: list[CaseJson]
+    only_b: list[CaseJson]
+    skipped: Annotated[list[str], doc("Files of a folder that cannot be read.")]
 
 
 def as_json(diff: Diff) -> dict[str, Any]:
     """The whole diff. Steps of kind `same` are left out; they are counted in `activities`."""
-    return {
+    made: DiffJson = {
         "schema": SCHEMA,
         "a": diff.a,
         "b": diff.b,
@@ -23,31 +110,41 @@ def as_json(diff: Diff) -> dict[str, Any]:
         "comparisons": [_comparison(comparison) for comparison in diff.comparisons],
         "only_a": [_identity(case) for case in diff.only_a],
         "only_b": [_identity(case) for case in diff.only_b],
-        "skipped": list(diff.skipped),
+        "skipped": [*diff.skipped],
     }
+    values: dict[str, Any] = plain(made)
+    return values
 
 
-def _comparison(comparison: Comparison) -> dict[str, Any]:
-    ratio = comparison.ratio
+def _comparison(comparison: Comparison) -> ComparisonJson:
     return {
         "a": _identity(comparison.a),
         "b": _identity(comparison.b),
         "refused": comparison.refused,
         "same_work": comparison.same_work,
-        "activities": None if comparison.same_work is None else asdict(comparison.counts),
+        "activities": None if comparison.same_work is None else comparison.counts,
         "figures": [
             {"name": figure.name, "unit": figure.unit, "a": figure.a, "b": figure.b} for figure in comparison.figures
         ],
         "steps": [_step(step) for step in comparison.steps if step.kind != "same"],
-        "ops": [{"kind": op.kind, "names": list(op.names), "self_us": op.self_us} for op in comparison.op_steps],
-        "causes": [{**asdict(cause), "delta_us": cause.delta_us} for cause in comparison.causes],
+        "ops": [*comparison.op_steps],
+        "causes": [
+            {
+                "kind": cause.kind,
+                "idle": cause.idle,
+                "time_a_us": cause.time_a_us,
+                "time_b_us": cause.time_b_us,
+                "delta_us": cause.delta_us,
+            }
+            for cause in comparison.causes
+        ],
         "rest_us": comparison.rest_us,
-        "ratio": asdict(ratio) if ratio else None,
-        "sentences": list(comparison.sentences),
+        "ratio": comparison.ratio,
+        "sentences": [*comparison.sentences],
     }
 
 
-def _identity(case: CaseFacts) -> dict[str, Any]:
+def _identity(case: CaseFacts) -> CaseJson:
     return {
         "run": case.run or None,
         "case": case.case,
@@ -57,7 +154,7 @@ def _identity(case: CaseFacts) -> dict[str, Any]:
     }
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _step(step: Step) -> StepJson:
     return {
         "kind": step.kind,
         "a": [_activity(activity) for activity in step.a],
@@ -68,7 +165,7 @@ def _step(step: Step) -> dict[str, Any]:
     }
 
 
-def _activity(activity: Activity) -> dict[str, Any]:
+def _activity(activity: Activity) -> ActivityJson:
     return {
         "category": activity.category,
         "name": activity.name,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 
 from kernelbook.cases import CASE_COLUMNS, CaseFacts, Process, call_totals, case_facts, merge_processes, with_counters
 from kernelbook.cases.from_tables import spans_of
-from kernelbook.cases.process import KEYS
-from kernelbook.cases.records import records_of, table_of
+from kernelbook.cases.records import records_of, schema_of, table_of
 from kernelbook.edition.jobs import by_case, job_tables, read_jobs, with_measured_rates
 from kernelbook.edition.paths import SCHEMA, EditionFiles
 from kernelbook.judge.inductor_code import source_ops
@@ -25,18 +24,62 @@ from kernelbook.judge.sdpa_backends import backends_table
 from kernelbook.judge.tensor_sizes import conversions, tensor_sizes
 from kernelbook.judge.trust import trust_table
 from kernelbook.plan.made_tables import TABLES
-from kernelbook.plan.published import Published, case_rows, figure_rows, load_published
+from kernelbook.plan.published import Published, PublishedFigure, case_rows, figure_rows, load_published
+from kernelbook.text.meaning import doc
 from kernelbook.text.scrubbing import Scrubber, edition_scrubber
 from kernelbook.text.timestamps import utc_now
 
-FIGURES = pa.schema(
-    [
-        *((name, pa.string()) for name in ("run", "case", "figure")),
-        ("value", pa.float64()),
-        *((name, pa.string()) for name in ("unit", "source")),
+
+@dataclass(frozen=True)
+class Sample:
+    """A row of the table `samples`."""
+
+    run: str
+    case: str
+    process: int
+    rank: int | None
+    index: Annotated[int, doc("Which one, from 0.")]
+    forward_time_us: Annotated[float, doc("Its time.")]
+
+
+@dataclass(frozen=True)
+class OfRepresentative:
+    """The columns that an edition adds to `activities`; filled for the representative forward alone, but the first."""
+
+    representative: Annotated[
+        bool, doc("Whether its forward is the one that stands for the case, of median device time.")
     ]
-)
+    median_duration_us: Annotated[
+        float | None,
+        doc(
+            "How long the activity in this place usually takes, over the forwards of all processes with the same "
+            "activities in the same order; of a process its median, and of these the median. Only in the "
+            "representative forward."
+        ),
+    ]
+    tensor_sizes: Annotated[
+        tuple[int, ...] | None,
+        doc(
+            "Elements of the tensors that the op around the launch takes, largest first; of a matrix product its two "
+            "factors. Only in the representative forward, where shapes were recorded."
+        ),
+    ]
+    converts: Annotated[
+        str | None,
+        doc("Of a copy that changes the element type, from which to which (bf16 to fp32), where types were recorded."),
+    ]
+    source_ops: Annotated[
+        tuple[str, ...] | None,
+        doc(
+            "ATen ops that a kernel of torch.compile computes, in the order of its graph, by Inductor's output code; "
+            "of the representative forward."
+        ),
+    ]
+
+
 Key = tuple[str, str]
+FIGURES = schema_of(PublishedFigure)
+ADDED = schema_of(OfRepresentative)
 FORWARD = ("run", "case", "process", "rank", "index")
 SWEEP = "collective"  # the workload that measures one collective alone
 DETAILS = ("activities", "calls")  # tables with many rows a forward, of which a job keeps those of one rank
@@ -72,7 +115,7 @@ def collect(plan: Mapping[str, Any], results: Path) -> EditionFiles:
     }
     tables |= {
         "cases": cases,
-        "published": pa.Table.from_pylist(figures, schema=FIGURES),
+        "published": table_of(figures, FIGURES),
         "samples": _samples(processes),
     }
     tables["call_totals"] = call_totals(tables["calls"])
@@ -214,13 +257,12 @@ def _run_facts(
 
 def _samples(processes: Iterable[Process]) -> pa.Table:
     """One row an unprofiled forward: run, case, process, rank, index, forward_time_us."""
-    rows = [
-        {**{key: getattr(process, key) for key in KEYS}, "index": index, "forward_time_us": time}
+    rows = (
+        Sample(*process.key, process.process, process.rank, index, time)
         for process in processes
         for index, time in enumerate(process.forward_times_us)
-    ]
-    types = [*((key, CASE_COLUMNS.field(key).type) for key in KEYS), ("index", pa.int64())]
-    return pa.Table.from_pylist(rows, schema=pa.schema([*types, ("forward_time_us", pa.float64())]))
+    )
+    return table_of(rows, schema_of(Sample))
 
 
 def _with_representatives(tables: Mapping[str, pa.Table], cases: Mapping[Key, CaseFacts]) -> dict[str, pa.Table]:
@@ -237,14 +279,13 @@ def _with_representatives(tables: Mapping[str, pa.Table], cases: Mapping[Key, Ca
            for position, ops in source_ops(case).items()}  # fmt: skip
     medians = {(*place, a.position): a.duration_us for case in cases.values() if (place := _chosen(case))
                for a in case.activities}  # fmt: skip
-    values = {
-        "representative": pa.array([place[:-1] in chosen for place in places], pa.bool_()),
-        "median_duration_us": pa.array([medians.get(place) for place in places], pa.float64()),
-        "tensor_sizes": pa.array([operands.get(place, (None, None))[0] for place in places], pa.list_(pa.int64())),
-        "converts": pa.array([operands.get(place, (None, None))[1] for place in places], pa.string()),
-        "source_ops": pa.array([ops.get(place) for place in places], pa.list_(pa.string())),
-    }
-    for name, column in values.items():
+    rows = (
+        OfRepresentative(
+            place[:-1] in chosen, medians.get(place), *operands.get(place, (None, None)), source_ops=ops.get(place)
+        )
+        for place in places
+    )
+    for name, column in zip(ADDED.names, table_of(rows, ADDED).columns, strict=True):
         activities = activities.append_column(name, column)
     calls = tables["calls"]
     kept = pa.array([place in chosen for place in zip(*_columns(calls, *FORWARD), strict=True)], pa.bool_())

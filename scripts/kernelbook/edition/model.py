@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import pyarrow as pa
 
@@ -19,18 +19,21 @@ from kernelbook.judge.expectations import Judgement
 from kernelbook.judge.findings import Finding
 from kernelbook.judge.sdpa_backends import Answer
 from kernelbook.judge.trust import Trust
+from kernelbook.text.meaning import doc
 
 
 @dataclass(frozen=True)
 class Run:
     """One PyTorch build on one machine."""
 
+    INTERNAL: ClassVar = ("environment",)
+
     run: str
-    kind: str
+    kind: Annotated[str, doc("", "host", "container", "recorded", "published")]
     description: str = ""
     image: str | None = None
     image_digest: str | None = None
-    where: str | None = None
+    where: Annotated[str | None, doc("The image, folder or file that config.yaml names.")] = None
     device: str | None = None
     device_type: str | None = None
     capability: str | None = None
@@ -40,8 +43,8 @@ class Run:
     cudnn: str | None = None
     environment: Mapping[str, Any] = field(default_factory=dict)
     recorded_utc: str | None = None
-    source: str = ""
-    status: str = "ok"
+    source: Annotated[str, doc("Where published figures come from.")] = ""
+    status: Annotated[str, doc("", "ok", "lost")] = "ok"
     reason: str | None = None
 
 

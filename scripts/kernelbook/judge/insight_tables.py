@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
 
 import pyarrow as pa
 
@@ -17,37 +17,85 @@ from kernelbook.judge.cost_model import Ceiling, ForwardCost, GemmCost, KernelCo
 from kernelbook.judge.expectations import Judgement
 from kernelbook.judge.findings import Finding
 from kernelbook.judge.time_split import Cause, TimeSplit
+from kernelbook.text.meaning import doc
 
 Row = Mapping[str, Any]
 
-_KEYS = schema_of(ForwardCost).names[:2]
+
+@dataclass(frozen=True)
+class CostKey:
+    """The first columns of the table `costs`, before those of a forward, a kernel or a product."""
+
+    run: str
+    case: str
+    scope: Annotated[str, doc("forward, kernel (or memcpy) whose traffic is known from recorded shapes, or GEMM.")]
+
+
+@dataclass(frozen=True)
+class SplitKey:
+    """The first columns of the table `time_split`, before those of a cause."""
+
+    run: str
+    case: str
+    source: Annotated[
+        str,
+        doc(
+            "unprofiled forward: the time that is split was measured without the profiler, and the idle parts of the "
+            "trace are scaled to it. trace: none was measured; the time is that from the start of the range to the end "
+            "of its range and device work."
+        ),
+    ]
+    share: Annotated[float, doc("Of the forward's time.")]
+
+
+@dataclass(frozen=True)
+class ComparisonRow:
+    """A row of the table `comparisons`; which columns are filled depends on the scope."""
+
+    run_a: Annotated[str, doc("Run of the first.")]
+    case_a: Annotated[str, doc("Case of the first.")]
+    run_b: Annotated[str, doc("Run of the second.")]
+    case_b: Annotated[str, doc("Case of the second.")]
+    scope: Annotated[str, doc("summary, activity, op or cause; what the row is about.")]
+    kind: Annotated[
+        str,
+        doc(
+            "Of a summary, ratio or refused; of a difference, what became of the activity or op: changed, replaced, "
+            "fused, split, added or removed; or rest, with which the differences of activities add up to that of the "
+            "device times; of a cause, its kind, as in the table time_split."
+        ),
+    ]
+    a: Annotated[tuple[str, ...] | None, doc("Names of what the first has in this place.")]
+    b: Annotated[tuple[str, ...] | None, doc("Names of what the second has.")]
+    time_a_us: Annotated[float | None, doc("Its time in the first.")]
+    time_b_us: Annotated[float | None, doc("Its time in the second.")]
+    delta_us: Annotated[float | None, doc("The difference.")]
+    share: Annotated[float | None, doc("Of the device time of the first.")]
+    ratio: Annotated[float | None, doc("Forward time of b over that of a, medians.")]
+    ratio_low: Annotated[
+        float | None, doc("Lower end of its 95 % interval (bootstrap over processes and the forwards in them).")
+    ]
+    ratio_high: Annotated[float | None, doc("Upper end.")]
+    p_value: Annotated[
+        float | None,
+        doc("Of the Mann-Whitney test over the medians of processes; empty with too few processes."),
+    ]
+    verdict: Annotated[
+        str | None,
+        doc(
+            "slower, faster, about equal, processes differ, no difference shown, or not tested (one process on a side)."
+        ),
+    ]
+    text: Annotated[str, doc("The difference in a sentence, or why times may not be compared.")]
+
+
 EXPECTATIONS = schema_of(Judgement)
-FINDINGS = schema_of(Finding, "positions", "theme", "subject")
+FINDINGS = schema_of(Finding, *Finding.INTERNAL)
 CLOCK = schema_of(Clock)
 CEILINGS = schema_of(Ceiling)
-COSTS = pa.unify_schemas(
-    [
-        pa.schema([(name, pa.string()) for name in (*_KEYS, "scope")]),
-        *map(schema_of, (ForwardCost, KernelCost, GemmCost)),
-    ]
-)
-TIME_SPLIT = pa.schema(
-    [
-        *((name, pa.string()) for name in ("run", "case", "source")),
-        *schema_of(Cause, "positions"),
-        ("share", pa.float64()),
-    ]
-)
-COMPARISONS = pa.schema(
-    [
-        *((name, pa.string()) for name in ("run_a", "case_a", "run_b", "case_b", "scope", "kind")),
-        *((name, pa.list_(pa.string())) for name in ("a", "b")),
-        *((name, pa.float64()) for name in ("time_a_us", "time_b_us", "delta_us", "share")),
-        *((name, pa.float64()) for name in ("ratio", "ratio_low", "ratio_high", "p_value")),
-        ("verdict", pa.string()),
-        ("text", pa.string()),
-    ]
-)
+COSTS = pa.unify_schemas([schema_of(kind) for kind in (CostKey, ForwardCost, KernelCost, GemmCost)])
+TIME_SPLIT = pa.unify_schemas([schema_of(SplitKey), schema_of(Cause, "positions")])
+COMPARISONS = schema_of(ComparisonRow)
 
 
 def table(rows: Iterable[Row], schema: pa.Schema) -> pa.Table:

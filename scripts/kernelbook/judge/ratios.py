@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
 from kernelbook.judge.votes import ABOUT_EQUAL, ABOUT_EQUAL_BELOW, FASTER, PROCESSES_DIFFER, SLOWER, vote
+from kernelbook.text.meaning import doc
 
 MIN_PROCESSES = 7
 P_BELOW = 0.002
@@ -30,10 +32,12 @@ class Ratio:
     """
 
     ratio: float
-    low: float | None
+    low: Annotated[float | None, doc("End of the 95 % interval.")]
     high: float | None
     p_value: float | None
-    verdict: str
+    verdict: Annotated[
+        str, doc("", "slower", "faster", "about equal", "processes differ", "no difference shown", "not tested")
+    ]
     split: str = ""
 
 

@@ -62,9 +62,9 @@ class Trust:
             " work takes turns with them."
         ),
     ] = None
-    bound: Annotated[str, doc("What bounds a forward, as in the table clock. gpu, launches, unclear or unknown.")] = (
-        "unknown"
-    )
+    bound: Annotated[
+        str, doc("What bounds a forward, as in the table clock.", "launches", "gpu", "unclear", "unknown")
+    ] = "unknown"
     bound_processes: Annotated[
         int | None,
         doc("In how many of the processes that is so by their own medians; empty where it is known of none."),
@@ -104,7 +104,7 @@ class Trust:
         doc("First call that found something in it, of which nobody knows whether it were its own kernels."),
     ] = None
     flush_l2: Annotated[bool | None, doc("Whether the GPU's L2 cache was emptied before each timed forward.")] = None
-    forward_timer: Annotated[str | None, doc("What timed the unprofiled forwards, cuda_events or wall.")] = None
+    forward_timer: Annotated[str | None, doc("What timed the unprofiled forwards.", "cuda_events", "wall", None)] = None
     counted_kernels: Annotated[
         int | None, doc("Kernels of the forward whose counters were joined; null where none were asked for.")
     ] = None

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from kernelbook.config.yaml_text import YamlError, read_yaml, value_errors
+from kernelbook.text.meaning import doc
 
 # the columns of the case table that a published figure may fill; other figures stand in the published table alone
 COUNTS = ("kernels", "memcpys", "memsets", "launches")
@@ -97,13 +98,25 @@ def case_rows(run: str, published: Published) -> list[dict[str, Any]]:
     return rows
 
 
-def figure_rows(run: str, published: Published) -> list[dict[str, Any]]:
-    """One row a figure: run, case, figure, value, unit, source."""
-    rows = []
-    for case, figures in published.cases.items():
-        for figure, value in figures.items():
-            if isinstance(value, int | float):
-                unit = "us" if figure.endswith("_us") else "count"
-                key = {"run": run, "case": case, "figure": figure}
-                rows.append({**key, "value": float(value), "unit": unit, "source": published.source_text()})
-    return rows
+@dataclass(frozen=True)
+class PublishedFigure:
+    """A row of the table `published`."""
+
+    run: str
+    case: str
+    figure: Annotated[str, doc("Which figure.")]
+    value: Annotated[float, doc("Its value.")]
+    unit: Annotated[str, doc("Its unit.")]
+    source: Annotated[str, doc("Where it was published.")]
+
+
+def figure_rows(run: str, published: Published) -> list[PublishedFigure]:
+    """The published figures that are numbers."""
+    return [
+        PublishedFigure(
+            run, case, figure, float(value), "us" if figure.endswith("_us") else "count", published.source_text()
+        )
+        for case, figures in published.cases.items()
+        for figure, value in figures.items()
+        if isinstance(value, int | float)
+    ]

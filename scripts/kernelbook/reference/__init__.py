@@ -25,8 +25,8 @@ def reference_pages(home: Path) -> Mapping[str, str]:
         "guesses.md": guesses_page(schemas),
         "tables.md": tables_page(home),
         "findings.md": findings_page(),
-        "summary.md": summary_page(home / "scripts"),
-        "trace-json.md": trace_page(home / "scripts"),
+        "summary.md": summary_page(),
+        "trace-json.md": trace_page(),
         "commands.md": commands_page(home / "scripts"),
     }
     return {name: NOTE + text for name, text in pages.items()}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-from kernelbook.reference.config import Resolver
+from kernelbook.reference.json_schemas import NULL, SCHEMAS, json_schema
 from kernelbook.reference.markdown import table
-from kernelbook.reference.tables_page import described
+from kernelbook.reference.tables_page import TABLE_DOCS, columns_of
+from kernelbook.summarize.line import NOTE_CODES, WARNING_CODES
 
 Schema = Mapping[str, Any]
 INTRO = """# summary.json
@@ -27,44 +27,45 @@ One JSON object per line for each trace, with the schema
 [trace.schema.json](../../scripts/kernelbook/trace/trace.schema.json).
 
 """
-CODES = {"warning_code": "Codes of warnings", "note_code": "Codes of notes"}
+CODES = {"Codes of warnings": WARNING_CODES, "Codes of notes": NOTE_CODES}
 
 
-def summary_page(scripts: Path) -> str:
+def summary_page() -> str:
     """Every key of summary.json; a list's entries are `key[]`."""
-    return INTRO + _keys(scripts, _read(scripts / "kernelbook/report/summary.schema.json"))
+    return INTRO + _keys("report/summary")
 
 
-def trace_page(scripts: Path) -> str:
+def trace_page() -> str:
     """Every key of `summarize_trace.py --json`, and every code of its warnings and notes."""
-    schema = _read(scripts / "kernelbook/trace/trace.schema.json")
-    parts = [TRACE_INTRO, _keys(scripts, schema)]
-    for name, title in CODES.items():
-        rows = [(f"`{code['const']}`", code["description"]) for code in schema["$defs"][name]["oneOf"]]
+    parts = [TRACE_INTRO, _keys("trace/trace")]
+    for title, meanings in CODES.items():
+        rows = [(f"`{code}`", text) for code, text in meanings.items()]
         parts.append(f"\n## {title}\n\n" + table(("code", "meaning"), rows))
     return "".join(parts)
 
 
-def _read(file: Path) -> Schema:
-    schema: Schema = json.loads(file.read_text(encoding="utf-8"))
-    return schema
+def _keys(name: str) -> str:
+    schema = json_schema(*SCHEMAS[name])
+    return str(schema["description"]) + "\n\n" + table(("key", "value", "meaning"), _rows(schema, "", schema))
 
 
-def _keys(scripts: Path, schema: Schema) -> str:
-    rows = _rows(Resolver(scripts, schema), "", schema)
-    return str(schema["description"]) + "\n\n" + table(("key", "value", "meaning"), rows)
-
-
-def _rows(whole: Resolver, prefix: str, schema: Schema) -> Iterator[tuple[str, str, str]]:
-    columns = described()["tables"].get(prefix.removesuffix("[]."), {}).get("columns", {})
+def _rows(whole: Schema, prefix: str, schema: Schema) -> Iterator[tuple[str, str, str]]:
+    columns = columns_of(table_name) if (table_name := prefix.removesuffix("[].")) in TABLE_DOCS else {}
     for name, value in schema.get("properties", {}).items():
-        path, resolved = prefix + name, whole.follow(value)
-        yield f"`{path}`", _kind(resolved), resolved.get("description") or columns.get(name, "")
-        entries = resolved.get("items", {})
-        if resolved.get("type") == "array":
-            yield from _rows(whole, f"{path}[].", whole.follow(entries))
+        path, inner = prefix + name, _followed(whole, value)
+        yield f"`{path}`", _kind(inner), inner.get("description") or columns.get(name, "")
+        if inner.get("type") == "array":
+            yield from _rows(whole, f"{path}[].", _followed(whole, inner["items"]))
         else:
-            yield from _rows(whole, f"{path}.", resolved)
+            yield from _rows(whole, f"{path}.", inner)
+
+
+def _followed(whole: Schema, schema: Schema) -> Schema:
+    """The schema with what it refers to; of one that may be null, the other option."""
+    options = [each for each in schema.get("anyOf", (schema,)) if each != NULL]
+    target = whole["$defs"][options[0]["$ref"].rpartition("/")[2]] if "$ref" in options[0] else options[0]
+    kind = [target["type"], "null"] if "anyOf" in schema else target.get("type")
+    return {**target, "type": kind, **{key: value for key, value in schema.items() if key not in ("$ref", "anyOf")}}
 
 
 def _kind(schema: Schema) -> str:
@@ -74,5 +75,5 @@ def _kind(schema: Schema) -> str:
         return "a code listed below"
     if "enum" in schema:
         return ", ".join(f"`{json.dumps(value)}`" for value in schema["enum"])
-    kinds = schema.get("type", "any")
+    kinds = schema.get("type") or "any"
     return " or ".join([kinds] if isinstance(kinds, str) else kinds)

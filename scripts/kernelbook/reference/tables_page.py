@@ -6,45 +6,123 @@ import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import pyarrow as pa
 import yaml
 
 from kernelbook.cases import Process
+from kernelbook.cases.facts import CallTotal
 from kernelbook.cases.records import meanings
 from kernelbook.collectives.model import Collective, RankForward
 from kernelbook.config.loading import load_config
 from kernelbook.counters import KernelCounters
-from kernelbook.edition.collect import collect
+from kernelbook.edition.collect import OfRepresentative, Sample, collect
 from kernelbook.extraction.process_tables import Origin, tables_of, write_tables
 from kernelbook.judge.clock import Clock
 from kernelbook.judge.cost_model import Ceiling, ForwardCost, GemmCost, KernelCost
 from kernelbook.judge.expectations import Judgement
 from kernelbook.judge.findings import Finding
+from kernelbook.judge.insight_tables import ComparisonRow, CostKey, SplitKey
 from kernelbook.judge.sdpa_backends import Answer
 from kernelbook.judge.time_split import Cause
 from kernelbook.judge.trust import Trust
 from kernelbook.plan.plan_texts import plan_json
 from kernelbook.plan.planning import make_plan
+from kernelbook.plan.published import PublishedFigure
 from kernelbook.reference.markdown import table
+from kernelbook.trace.rows import ActivityRow, CallRow, KernelRow, OpRow, RangeRow
 
 RUNS = ("h200", "two-h200", "a100-series")
 CASES = ("mlp-eager", "mlp-compile", "attention-inplace-eager", "sdpa-math-eager", "ceiling-*", "ddp-step")
-#: Tables whose columns are fields of these dataclasses, which say what they mean.
-ROWS: Mapping[str, tuple[type, ...]] = {
-    "cases": (Process,),
-    "ranks": (RankForward,),
-    "collectives": (Collective,),
-    "expectations": (Judgement,),
-    "findings": (Finding,),
-    "costs": (ForwardCost, KernelCost, GemmCost),
-    "ceilings": (Ceiling,),
-    "time_split": (Cause,),
-    "clock": (Clock,),
-    "counters": (KernelCounters,),
-    "trust": (Trust,),
-    "sdpa_backends": (Answer,),
+
+
+class Described(NamedTuple):
+    """A table: what a row is, and the classes whose fields are its columns, with their meaning."""
+
+    about: str
+    rows: tuple[type, ...]
+
+
+#: Columns that most tables have.
+KEYS = {
+    "run": "Name of the run in config.yaml.",
+    "case": "Name of the case; of bare traces, made of what the paths of the job's files have in common.",
+    "process": "Number of the process, from 1; of a recorded job with ranks, the rank and one.",
+    "rank": "Rank of the process in its job, from 0; empty where the case has no `ranks`.",
+}
+#: In the order of the page.
+TABLE_DOCS: Mapping[str, Described] = {
+    "cases": Described(
+        "One row a run, case and process, and a rank where the case has ranks. Counts are those of most forwards, "
+        "times the median over forwards.",
+        (Process,),
+    ),
+    "ranges": Described(
+        "One row a record_function range of the trace, nested ones included; figures include what is nested.",
+        (RangeRow,),
+    ),
+    "activities": Described(
+        "One row a device activity of a forward.",
+        (ActivityRow, OfRepresentative),
+    ),
+    "calls": Described(
+        "One row per CPU event of the representative forward, those of other threads included.", (CallRow,)
+    ),
+    "call_totals": Described(
+        "One row a name of CPU events in each forward of each process; what a finding says the CPU spends rests on it.",
+        (CallTotal,),
+    ),
+    "ops": Described("One row an op name, over the whole trace, counted as torch's key_averages counts.", (OpRow,)),
+    "kernels": Described(
+        "One row a device activity name, over the whole trace, work from before the window included.", (KernelRow,)
+    ),
+    "ranks": Described(
+        "One row a rank and forward of a job of several ranks, and one for the whole file of each rank. Times are "
+        "lengths of unions of intervals, so that span_us is compute_us + exposed_us + copies_us + idle_us.",
+        (RankForward,),
+    ),
+    "collectives": Described("One row a communication kernel of a job of several ranks.", (Collective,)),
+    "samples": Described("One row an unprofiled forward.", (Sample,)),
+    "expectations": Described("One row a word of a guess, on each run that measured the case.", (Judgement,)),
+    "published": Described("One row a published figure.", (PublishedFigure,)),
+    "findings": Described("One row a finding; see the rule for what it looks at.", (Finding,)),
+    "comparisons": Described(
+        "Two cases, or one case on two runs; a row of summary, then one a difference. It is b against a.",
+        (ComparisonRow,),
+    ),
+    "costs": Described(
+        "The least cost of a forward, and the rates of its kernels and matrix products, against the ceilings of "
+        "the device.",
+        (CostKey, ForwardCost, KernelCost, GemmCost),
+    ),
+    "ceilings": Described(
+        "The best rates of a run's device, by which its forwards and kernels are judged, and their origin.", (Ceiling,)
+    ),
+    "time_split": Described(
+        "Where the time of a forward goes. The rows of a case add up to its forward time, longest first. How idle "
+        "time finds its cause is described in scripts/kernelbook/judge/time_line.py.",
+        (SplitKey, Cause),
+    ),
+    "clock": Described(
+        "Where the time of a forward goes, medians over the forwards of a process, and of these over processes.",
+        (Clock,),
+    ),
+    "counters": Described(
+        "One row a kernel of a representative forward whose case was measured with counters, by Nsight Compute "
+        "(ncu); one row a case where it was refused. Of a row that is not joined all figures are null.",
+        (KernelCounters,),
+    ),
+    "trust": Described(
+        "One row a run and case that was measured, on how far its figures can be trusted. A list is empty where "
+        "there was something to read and nothing in it, null where nothing could be read.",
+        (Trust,),
+    ),
+    "sdpa_backends": Described(
+        "One row for each answer that an SDPA backend gives on a run. Each was called on the q, k and v of the "
+        "attention cases, causal and without a mask.",
+        (Answer,),
+    ),
 }
 TYPES = {"string": "text", "int64": "whole number", "double": "number", "bool": "true or false"}
 INTRO = """# Tables
@@ -61,34 +139,27 @@ def tables_page(home: Path) -> str:
 
     Raises ValueError that names every column whose meaning is written nowhere.
     """
-    texts, tables = described(), edition_tables(home)
-    keys = texts["keys"]
+    tables = edition_tables(home)
+    columns = {name: columns_of(name) for name in tables}
     unknown = [
         f"{name}.{column}"
         for name, each in tables.items()
         for column in each.column_names
-        if column not in keys and column not in texts["tables"].get(name, {}).get("columns", {})
+        if column not in KEYS and column not in columns[name]
     ]
     if unknown:
-        raise ValueError(
-            f"no meaning of {', '.join(unknown)}: write it in columns.yaml or at the field of the dataclass"
-        )
-    parts = [INTRO, table(("column", "meaning"), [(f"`{name}`", text) for name, text in keys.items()])]
+        raise ValueError(f"no meaning of {', '.join(unknown)}: write it at the field of the row's class, in doc(...)")
+    parts = [INTRO, table(("column", "meaning"), [(f"`{name}`", text) for name, text in KEYS.items()])]
     for name, each in tables.items():
-        about = texts["tables"][name]
-        own = [field for field in each.schema if field.name not in keys]
-        rows = [(f"`{field.name}`", _type(field.type), about["columns"][field.name]) for field in own]
-        parts.append(f"\n## {name}\n\n{about['about']}\n\n" + table(("column", "type", "meaning"), rows))
+        own = [field for field in each.schema if field.name not in KEYS]
+        rows = [(f"`{field.name}`", _type(field.type), columns[name][field.name]) for field in own]
+        parts.append(f"\n## {name}\n\n{TABLE_DOCS[name].about}\n\n" + table(("column", "type", "meaning"), rows))
     return "".join(parts)
 
 
-def described() -> Mapping[str, Any]:
-    """What is written about each table and column: in columns.yaml, and at the fields of the dataclasses in `ROWS`."""
-    texts: Mapping[str, Any] = yaml.safe_load((Path(__file__).parent / "columns.yaml").read_text(encoding="utf-8"))
-    for name, kinds in ROWS.items():
-        for kind in kinds:
-            texts["tables"][name].setdefault("columns", {}).update(meanings(kind))
-    return texts
+def columns_of(name: str) -> dict[str, str]:
+    """Column -> meaning of a table, without the keys."""
+    return {column: text for kind in TABLE_DOCS[name].rows for column, text in meanings(kind).items()}
 
 
 def edition_tables(home: Path) -> dict[str, pa.Table]:
@@ -109,14 +180,13 @@ def edition_tables(home: Path) -> dict[str, pa.Table]:
         for run in planned["runs"]:
             run["source"] = str(home / run["source"])
         collected = collect(planned, results).tables
-    order = list(described()["tables"])
-    names = [name for name in order if name in collected] + sorted(set(collected) - set(order))
-    return {name: collected[name] for name in names if collected[name].num_columns}
+    return {name: collected[name] for name in TABLE_DOCS if name in collected and collected[name].num_columns}
 
 
 def _type(kind: pa.DataType) -> str:
     if pa.types.is_list(kind):
-        return f"list of {_type(kind.value_type)}s"
+        inner = kind.value_type
+        return f"list of {_type(inner)}" if pa.types.is_nested(inner) else f"list of {_type(inner)}s"
     if pa.types.is_map(kind):
         return f"map from text to {_type(kind.item_type)}"
     if pa.types.is_struct(kind):

@@ -3,21 +3,159 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from kernelbook.cases import CaseFacts
+from kernelbook.counters import KernelCounters
 from kernelbook.edition.model import Edition, Run
-from kernelbook.judge.insight_tables import FINDINGS
+from kernelbook.judge.cost_model import Ceiling
+from kernelbook.judge.expectations import Judgement
+from kernelbook.judge.findings import Finding
+from kernelbook.judge.sdpa_backends import Answer
+from kernelbook.judge.trust import Trust
 from kernelbook.report import first_screen
+from kernelbook.text.json_objects import plain
+from kernelbook.text.meaning import doc
 
-SCHEMA = 2
+SCHEMA: Literal[2] = 2
+
+
+class VerdictJson(TypedDict):
+    """How the guesses fared."""
+
+    sentence: Annotated[str, doc("How the guesses fared, in one sentence.")]
+    held: int
+    judged: Annotated[int, doc("Guesses that held or broke.")]
+    not_applicable: Annotated[int, doc("Guesses that could not be judged.")]
+    reasons: Annotated[dict[str, int], doc("Why those could not be judged, and how many for each reason.")]
+    failed_cases: Annotated[int, doc("Cases of runs that failed in all processes, those of lost runs included.")]
+    lost_runs: Annotated[int, doc("Runs that could not be started.")]
+    cases_failed_in_part: Annotated[int, doc("Cases of runs of which some processes failed.")]
+
+
+class TimedJson(TypedDict):
+    """A case of the headline."""
+
+    case: str
+    device_time_us: float
+
+
+class HeadlineJson(TypedDict):
+    """The two cases of the headline on one run."""
+
+    run: str
+    fast: TimedJson
+    slow: TimedJson
+    ratio: Annotated[float, doc("Device time of slow over that of fast.")]
+
+
+class LeftOutJson(TypedDict):
+    """A run that was not measured."""
+
+    run: str
+    reason: Annotated[str, doc("Why the run was not measured.")]
+
+
+class FailedJson(TypedDict):
+    """A process of a case that failed or was unsupported."""
+
+    process: int
+    status: Annotated[str, doc("", "failed", "unsupported")]
+    reason: str | None
+
+
+class TimesJson(TypedDict):
+    """Median and 5-95 % span of unprofiled forward times."""
+
+    median: float | None
+    p05: float | None
+    p95: float | None
+
+
+class WarningJson(TypedDict):
+    """What to know before the figures of a case are used."""
+
+    code: str
+    message: str
+
+
+class CaseJson(TypedDict):
+    """A case on a run."""
+
+    run: str
+    case: str
+    workload: str | None
+    variant: str | None
+    mode: str | None
+    dtype: str | None
+    params: Annotated[dict[str, Any], doc("Parameters that the workload was measured with.")]
+    warmup: int | None
+    status: Annotated[str, doc("", "ok", "failed", "unsupported")]
+    reason: str | None
+    processes: int
+    failed_processes: Annotated[
+        list[FailedJson], doc("The processes that failed or were unsupported; their figures are in none of the case.")
+    ]
+    kernels: int | None
+    memcpys: int | None
+    memsets: int | None
+    launches: int | None
+    cpu_time_us: float | None
+    device_time_us: Annotated[float | None, doc("Sum over kernels, memcpys and memsets.")]
+    device_busy_us: Annotated[float | None, doc("Union of their intervals.")]
+    forward_time_us: Annotated[TimesJson, doc("Unprofiled.")]
+    first_call_us: float | None
+    inductor_cache: Annotated[str | None, doc("", "cold", "shared", "unknown", None)]
+    peak_memory_bytes: int | None
+    flops: float | None
+    relative_error: float | None
+    kernel_names: Annotated[list[str], doc("Of one forward, in order of start.")]
+    warnings: list[WarningJson]
+
+
+class SummaryJson(TypedDict):
+    """The whole file."""
+
+    schema: Literal[2]
+    edition: str
+    created_utc: Annotated[str, doc("When the edition was collected, ISO 8601.")]
+    verdict: VerdictJson
+    headline: Annotated[
+        list[HeadlineJson],
+        doc(
+            "The two cases of report.headline in config.yaml, one entry for each run that has both and may compare "
+            "them; measured runs first."
+        ),
+    ]
+    runs: list[Run]
+    left_out: list[LeftOutJson]
+    cases: Annotated[
+        list[CaseJson],
+        doc(
+            "One entry for each case of each run: counts of the first good process per forward, times as medians over "
+            "processes of one machine, 5-95 % over all their forwards."
+        ),
+    ]
+    expectations: list[Judgement]
+    findings: list[Finding]
+    ceilings: NotRequired[
+        Annotated[list[Ceiling], doc("The best rates of each run's device, which shares of ceilings refer to.")]
+    ]
+    counters: NotRequired[
+        Annotated[list[KernelCounters], doc("What Nsight Compute measured of each kernel of a representative forward.")]
+    ]
+    trust: NotRequired[
+        Annotated[list[Trust], doc("How far the figures of each case of each measured run can be trusted.")]
+    ]
+    sdpa_backends: NotRequired[
+        Annotated[list[Answer], doc("Which SDPA backends a device takes for the inputs of its attention cases.")]
+    ]
 
 
 def summary(edition: Edition, created_utc: str) -> dict[str, Any]:
     """The edition as plain JSON values. Times are microseconds; what was not measured is null."""
     verdict = first_screen.verdict(edition)
-    return {
+    made: SummaryJson = {
         "schema": SCHEMA,
         "edition": edition.edition,
         "created_utc": created_utc,
@@ -40,27 +178,25 @@ def summary(edition: Edition, created_utc: str) -> dict[str, Any]:
             }
             for head in first_screen.headlines(edition)
         ],
-        "runs": [_run(run) for run in edition.runs],
+        "runs": [*edition.runs],
         "left_out": [{"run": run, "reason": reason} for run, reason in edition.left_out],
         "cases": [_case(row) for row in edition.case_runs],
-        "expectations": [asdict(row) for row in edition.judged],
-        "findings": [{name: getattr(row, name) for name in FINDINGS.names} for row in edition.findings],
-        "ceilings": [asdict(row) for row in edition.ceilings],
-        "counters": [asdict(row) for row in edition.counters],
-        "trust": [asdict(row) for row in edition.trust],
-        "sdpa_backends": [asdict(row) for row in edition.backends],
+        "expectations": [*edition.judged],
+        "findings": [*edition.findings],
+        "ceilings": [*edition.ceilings],
+        "counters": [*edition.counters],
+        "trust": [*edition.trust],
+        "sdpa_backends": [*edition.backends],
     }
+    values: dict[str, Any] = plain(made)
+    return values
 
 
 def dumps(value: dict[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
 
 
-def _run(run: Run) -> dict[str, Any]:
-    return {key: value for key, value in asdict(run).items() if key != "environment"}
-
-
-def _case(row: CaseFacts) -> dict[str, Any]:
+def _case(row: CaseFacts) -> CaseJson:
     return {
         "run": row.run,
         "case": row.case,

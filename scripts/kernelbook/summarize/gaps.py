@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from kernelbook.summarize.summary import Summary
 from kernelbook.text.units import plural
-
-
-@dataclass(frozen=True)
-class Gap:
-    """A figure that the file does not have. why: the cause as far as the file shows it. remedy: what to record."""
-
-    missing: str
-    why: str
-    remedy: str
+from kernelbook.trace.types import Gap
 
 
 def gaps(summary: Summary) -> tuple[Gap, ...]:

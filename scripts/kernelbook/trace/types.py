@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+
+from kernelbook.text.meaning import doc
 
 Array = np.ndarray[tuple[Any, ...], np.dtype[Any]]
 Ints = np.ndarray[tuple[Any, ...], np.dtype[np.signedinteger[Any]]]
@@ -31,23 +33,28 @@ class TraceWarning:
 
 
 @dataclass(frozen=True)
-class Totals:
-    """Figures of the whole file. Device figures are None when the file has no device activity at all.
+class Gap:
+    """A figure that the file does not have."""
 
-    kernels, memcpys, memsets: number of activities of each category.
-    launches: runtime and driver calls with at least one activity.
-    attributed, unattributed: activities whose launch is in the file, and all others.
-    device_time_us: sum of the durations of all activities.
-    device_busy_us: length of the union of the activities of each device, summed over the devices.
-    implausible_us: the part of device_time_us that cannot be right (see the warning `implausible`).
-    """
+    missing: Annotated[str, doc("The figure that the file does not have.")]
+    why: Annotated[str, doc("The cause, as far as the file shows it.")]
+    remedy: Annotated[str, doc("What to record.")]
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Figures of the whole file. Device figures are None when the file has no device activity at all."""
 
     kernels: int | None
     memcpys: int | None
     memsets: int | None
-    launches: int | None
-    attributed: int | None
-    unattributed: int | None
-    device_time_us: float | None
-    device_busy_us: float | None
-    implausible_us: float | None
+    launches: Annotated[int | None, doc("Runtime and driver calls with at least one activity.")]
+    attributed: Annotated[int | None, doc("Activities whose launch is in the file.")]
+    unattributed: Annotated[int | None, doc("The other activities.")]
+    device_time_us: Annotated[float | None, doc("Sum of the lengths of all activities.")]
+    device_busy_us: Annotated[
+        float | None, doc("Time in which at least one of them ran, per device, summed over the devices.")
+    ]
+    implausible_us: Annotated[
+        float | None, doc("The part of device_time_us that cannot be right; the warning `implausible` says why.")
+    ]

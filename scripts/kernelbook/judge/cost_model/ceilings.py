@@ -22,7 +22,7 @@ class Ceiling:
     """One ceiling of a run and its origin. ``case``: the one that measured it, None if none did."""
 
     run: str
-    quantity: Annotated[str, doc("compute, memory or L2 cache.")]
+    quantity: Annotated[str, doc("", "compute", "memory", "L2 cache")]
     per_s: Annotated[float, doc("Operations or bytes per second.")]
     case: str | None
     kernel: Annotated[
@@ -42,7 +42,8 @@ class Ceiling:
         str,
         doc(
             "measured in this run, other run (of this edition, on a GPU of the same name), recorded run (that "
-            "ships with the project) or data sheet."
+            "ships with the project) or data sheet.",
+            *("measured", "other run", "recorded run", "data sheet"),
         ),
     ] = MEASURED
     largest_bytes: Annotated[

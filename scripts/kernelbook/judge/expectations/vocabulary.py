@@ -31,7 +31,7 @@ class Judgement:
     word: Annotated[str, doc("The word under `expect:`.")]
     expected: Annotated[str, doc("What was guessed.")]
     observed: Annotated[str, doc("What was seen; where it could not be judged, why not in a few words.")]
-    verdict: Annotated[str, doc("confirmed, broken or not applicable.")]
+    verdict: Annotated[str, doc("", CONFIRMED, BROKEN, NOT_APPLICABLE)]
     evidence: Annotated[str, doc("What the verdict rests on.")] = ""
 
     @property

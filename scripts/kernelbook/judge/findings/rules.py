@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from kernelbook.cases import Activity, Call, CaseFacts
 from kernelbook.cases.comparability import refusal
@@ -35,6 +35,8 @@ class Finding:
     ``subject``: short text used when findings are merged. ``run`` and ``case`` are set by `find`.
     """
 
+    INTERNAL: ClassVar = ("positions", "theme", "subject")
+
     run: str = field(default="", kw_only=True)
     case: str = field(default="", kw_only=True)
     rule: Annotated[str, doc("Which rule found it.")]
@@ -47,11 +49,17 @@ class Finding:
     positions: tuple[int, ...] = ()
     of: Annotated[
         str | None,
-        doc('Which time that is. device, "CPU, profiled" (which the profiler lengthens) or forward (unprofiled).'),
+        doc(
+            "Which time that is; the profiler lengthens that of the CPU, forward is unprofiled.",
+            *("device", "CPU, profiled", "forward", None),
+        ),
     ] = None
     kind: Annotated[
         str,
-        doc("recoverable (the remedy could save that time), spent (time went there) or note (no claim about time)."),
+        doc(
+            "recoverable (the remedy could save that time), spent (time went there) or note (no claim about time).",
+            *("recoverable", "spent", "note", ""),
+        ),
     ] = NOTE
     time_low_us: Annotated[
         float | None, doc("The least of the case's processes; empty where the time was not taken of each.")
