@@ -52,6 +52,18 @@ def test_a_family_of_several_categories_has_none():
     assert {family.name: family.category for family in families}["memset"] == "memset"
 
 
+def test_convolutions_have_a_row_of_their_own_among_the_families():
+    """Their family is `other`, which says little where they take a third of the time."""
+    row = {"count": 1, "total_us": 2.0, "max_us": 2.0, "category": "kernel"}
+    names = (
+        "volta_scudnn_128x64_relu_small_nn_v1",
+        "cudnn::winograd::generateWinogradTilesKernel<0>(int)",
+        "topk_kernel",
+    )
+    _, families = top_kernels([("a", row | {"name": name}) for name in names])
+    assert {family.name: family.count for family in families} == {"convolution": 2, "other": 1}
+
+
 def test_a_trace_without_device_activities_is_counted_apart(kernelbook, tmp_path):
     from tests.trace.made_trace import op, write
 

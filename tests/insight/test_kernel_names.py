@@ -81,6 +81,14 @@ def test_names_shared_beside_the_checkout_give_the_facts_that_they_state(shared_
     assert deviations(table) == []
 
 
+@pytest.mark.parametrize("functor", ["CUDAFunctor_add", "CUDAFunctorOnSelf_add", "CUDAFunctorOnOther_add"])
+def test_a_label_has_the_op_of_a_functor_without_its_prefix(functor: str) -> None:
+    name = (
+        f"void at::native::vectorized_elementwise_kernel<4, at::native::{functor}<float>, std::array<char*, 3ul>>(int)"
+    )
+    assert short(name) == "vectorized_elementwise_kernel · add"
+
+
 def test_memcpy_and_memset_are_copy_and_fill_and_no_kernels() -> None:
     copy = decode_activity("memcpy", "Memcpy DtoD (Device -> Device)")
     assert (copy.family, copy.tensor_cores, copy.what) == ("copy/cast", "no", "memcpy DtoD")

@@ -8,6 +8,9 @@ from typing import Any
 
 from kernelbook.kernel_names import decode_activity
 
+#: Kernels that are known to convolve, by what their names say.
+CONVOLUTION = "convolution"
+
 
 @dataclass(eq=False)
 class TopRow:
@@ -59,7 +62,11 @@ def top_kernels(rows: Iterable[tuple[Any, Mapping[str, Any]]]) -> tuple[list[Top
 
 
 def _family(category: str, name: str) -> str:
-    return decode_activity(category, name).family if category == "kernel" else category
+    """The family of a kernel; convolutions, which are kernels of the family `other`, have a row of their own."""
+    if category != "kernel":
+        return category
+    kernel = decode_activity(category, name)
+    return CONVOLUTION if (kernel.family, kernel.what) == ("other", CONVOLUTION) else kernel.family
 
 
 def _sorted(rows: Iterable[TopRow]) -> list[TopRow]:

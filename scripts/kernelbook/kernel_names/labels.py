@@ -85,11 +85,14 @@ def short(name: str, limit: int = 56) -> str:
 
 def _functor(text: str) -> str | None:
     """What an elementwise kernel computes: the functor or the host function among its template arguments."""
-    words = re.findall(r"(\w+(?:Functor(?:_\w+)?|_kernel_impl|_kernel_cuda|_kernel))\b", text)
+    words = re.findall(r"(\w+(?:Functor(?:On(?:Self|Other))?(?:_\w+)?|_kernel_impl|_kernel_cuda|_kernel))\b", text)
     words = [
         word for word in words if not word.endswith(WRAPPERS) and not re.fullmatch(r"\w+(ary|wrapper)Functor", word)
     ]
-    return re.sub(r"(_kernel_impl|_kernel_cuda|_kernel|Functor)", "", words[0]).strip("_") if words else None
+    if not words:
+        return None
+    own = re.sub(r"^CUDAFunctor(?:On(?:Self|Other))?(?=_)", "", words[0])
+    return re.sub(r"(_kernel_impl|_kernel_cuda|_kernel|Functor)", "", own).strip("_")
 
 
 def labels(names: Sequence[str], room: int) -> list[str]:
