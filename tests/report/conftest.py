@@ -58,19 +58,43 @@ def settle() -> Callable:
     return settled
 
 
-@pytest.fixture
-def open_page(browser) -> Iterator[Callable]:
-    """open_page(report, hash="", width=...) -> page, ready. A console error or a request fails the test at its end."""
-    contexts, trouble = [], []
+@pytest.fixture(scope="session")
+def kept_page(browser):
+    """One page for all tests, since a new page is a new process of the browser."""
+    return browser.new_context(accept_downloads=True).new_page()
 
-    def opened(report: Path, hash_: str = "", width: int = 1280, height: int = 900, **options):
-        context = browser.new_context(viewport={"width": width, "height": height}, accept_downloads=True, **options)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda said: trouble.append(said.text) if said.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: trouble.append(str(error)))
-        page.on("request", lambda sent: None if sent.url.startswith(INSIDE) else trouble.append(sent.url))
-        page.on("dialog", lambda dialog: (trouble.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+
+@pytest.fixture
+def open_page(browser, kept_page) -> Iterator[Callable]:
+    """open_page(report, hash="", width=...) -> page, ready. A console error or a request fails the test at its end.
+
+    A second page of a test, and one with options, has a browser context of its own; page: opens it there instead.
+    """
+    contexts, pages, trouble = [], [], []
+    listeners = {
+        "console": lambda said: trouble.append(said.text) if said.type in ("error", "warning") else None,
+        "pageerror": lambda error: trouble.append(str(error)),
+        "request": lambda sent: None if sent.url.startswith(INSIDE) else trouble.append(sent.url),
+        "dialog": lambda dialog: (trouble.append(f"dialog: {dialog.message}"), dialog.dismiss()),
+    }
+
+    def new_page(width: int, height: int, color_scheme: str, options: dict):
+        if options or kept_page in pages:
+            screen = {"width": width, "height": height}
+            contexts.append(browser.new_context(viewport=screen, color_scheme=color_scheme, **options))
+            page = contexts[-1].new_page()
+        else:
+            page = kept_page
+            page.set_viewport_size({"width": width, "height": height})
+            page.emulate_media(media="null", color_scheme=color_scheme)
+        pages.append(page)
+        for event, listener in listeners.items():
+            page.on(event, listener)
+        return page
+
+    def opened(report: Path, hash_: str = "", width: int = 1280, height: int = 900, page=None, **options):
+        page = page or new_page(width, height, options.pop("color_scheme", "light"), options)
+        page.goto("about:blank")  # else another hash alone loads nothing
         page.goto(f"{(report / 'index.html').as_uri()}{hash_}")
         page.wait_for_selector("html[data-ready]")
         return settled(page)
@@ -78,6 +102,12 @@ def open_page(browser) -> Iterator[Callable]:
     yield opened
     for context in contexts:
         context.close()
+    if kept_page in pages:
+        for event, listener in listeners.items():
+            kept_page.remove_listener(event, listener)
+        kept_page.evaluate("localStorage.clear()")
+        kept_page.mouse.move(0, 0)
+        kept_page.goto("about:blank")
     assert trouble == []
 
 

@@ -152,7 +152,8 @@ def test_published_figures_keep_their_digits(open_page, report):
 
 
 def test_a_hostile_address_does_nothing(open_page, report):
+    page = None
     for hash_ in ("#cases?sort=<img>&group=x&base=run:none&columns=,,", "#cases?q=%E0%A4%A", "#case-x?base=case:"):
-        page = open_page(report, hash_)
+        page = open_page(report, hash_, page=page)
         assert page.locator("h1").is_visible()
         assert json.loads(page.evaluate("JSON.stringify(document.images.length)")) == 0

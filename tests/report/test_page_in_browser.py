@@ -281,8 +281,9 @@ def test_a_hostile_trace_is_only_text(open_page, tmp_path):
 
 
 def test_links_that_name_nothing_are_harmless(open_page, report):
+    page = None
     for hash_ in ("#case-nothing~h200~k1", "#compare:a/b:c/d", "#compare:%", "#%E0%A4%A", "#case-linear-eager~x~k99"):
-        page = open_page(report, hash_)
+        page = open_page(report, hash_, page=page)
         assert page.locator("h1").is_visible()
 
 
