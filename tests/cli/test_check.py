@@ -5,6 +5,7 @@ import json
 import jsonschema
 import pytest
 
+from tests.collectives.made_job import collective, folder_of_pair, message, write_rank
 from tests.trace.made_trace import forward, kernel, launch, op, write
 
 
@@ -110,3 +111,23 @@ def test_without_a_configuration_to_add_to_the_file_itself_is_named(check, tmp_p
     assert status == 1
     (mistake,) = found["mistakes"]
     assert mistake.startswith("mine.yaml: the key 'runs' is missing, and this folder has no config.yaml")
+
+
+def test_a_rank_beside_its_partner_is_not_odd_and_alone_it_lacks_the_other(check, tmp_path):
+    both = folder_of_pair(tmp_path / "traces")
+    status, found = check(both)
+    assert status == 0
+    codes = [[odd["code"] for odd in each["odd"]] for each in found]
+    assert (codes, [each["not_known"] for each in found]) == ([["several_streams"]] * 2, [[], []])
+    (alone,) = check(both / "job_rank1.json")[1]
+    assert [gap["missing"] for gap in alone["not_known"]] == ["waiting for other ranks"]
+    assert "only one rank has a trace here" in alone["not_known"][0]["why"]
+
+
+def test_ranks_without_a_trace_leave_transfer_times_unknown(check, tmp_path):
+    for rank in (0, 2):
+        events = [*forward(), *collective(1010, 1200 + rank, 50, 9, message("allreduce", 64, range(4)))]
+        write_rank(tmp_path, rank, events, 4)
+    for each in check(tmp_path)[1]:
+        gap = next(gap for gap in each["not_known"] if gap["missing"] == "transfer times of collectives")
+        assert gap["why"] == "of 4 ranks, 1, 3 have no trace here"

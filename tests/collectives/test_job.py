@@ -298,3 +298,18 @@ def test_a_file_cut_before_its_first_collective_is_refused_and_blames_no_rank(tm
     report = read(files)
     assert "rank 0 has no communication kernel in its trace: its file ends too early" in report.lead
     assert not {"unequal-work", "straggler"} & set(rules(report))
+
+
+def test_extra_work_that_explains_little_of_the_lateness_is_reported_as_that(tmp_path):
+    """Both run 300 kernels of 1 µs, rank 1 another one of 7 µs, and it is late by 3 x 200."""
+    rank0, rank1 = late_pair()
+    small = [each for n in range(300) for each in compute(5000 + 9 * n, 5001 + 9 * n, 1, 100 + n, name="small")]
+    extra = compute(4000, 4001, 7, 99, name="small")
+    report = read(write_pair(tmp_path, ([*rank0, *small], [*rank1, *extra, *small])))
+    (remark,) = [remark for remark in report.remarks if remark.rule == "unequal-work"]
+    assert remark.text == (
+        "rank 1 runs 1 kernel more than the others (small), of at most 7.00 µs in its file: only 1 % of the time by "
+        "which it is late."
+    )
+    assert (remark.rank, remark.time_us) == (1, None)
+    assert report.remarks[0].rule == "straggler"

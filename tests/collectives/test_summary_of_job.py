@@ -1,5 +1,6 @@
 """`summarize_trace.py` on the ranks of a job: JSON with further keys, a sentence first in the terminal, tables."""
 
+import gzip
 import json
 import re
 
@@ -57,11 +58,45 @@ def test_the_tables_of_the_job_are_written(folder, tmp_path, capsys):
 
 
 def test_a_rank_that_is_there_twice_makes_no_job(folder, capsys):
-    write_rank(folder, 1, late_pair()[1], 2, file="job_rank01.json")
+    write_rank(folder, 1, late_pair(shift=1.0)[1], 2, file="job_rank01.json")
     assert main(["summarize", str(folder), "--json"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert not any("job" in line for line in lines)
     assert "duplicate_rank" in {warning["code"] for line in lines for warning in line["warnings"]}
+
+
+@pytest.mark.parametrize("name", ["job_rank1 (1).json", "a copy.json", "copy.json.gz"])
+def test_a_copy_of_a_trace_is_left_out_and_reported(folder, capsys, name):
+    content = (folder / "job_rank1.json").read_bytes()
+    (folder / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    assert main(["summarize", str(folder), "--json"]) == 0
+    lines = {line["source"].rpartition("/")[2]: line for line in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert {source for source, line in lines.items() if "job" in line} == {"job_rank0.json", "job_rank1.json"}
+    assert lines["job_rank1.json"]["job"]["sentence"].startswith("rank 1 comes last to 3 of 3 all-reduces")
+    warnings = {source: [each["message"] for each in line["warnings"]] for source, line in lines.items()}
+    assert warnings[name] == ["a copy of job_rank1.json: left out of the job"]
+    assert warnings["job_rank1.json"] == [f"copies of this trace lie beside it and are left out: {name}"]
+    assert lines[name]["rank"] == 1
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("a.json", "b.json"),
+        ("job_rank0.json", "b.json"),
+        ("job_rank0.json", "job_rank1.json.gz"),
+        ("node1/trace.json", "node2/trace.json"),
+    ],
+)
+def test_ranks_are_found_by_what_the_files_state_where_names_do_not_tell(tmp_path, capsys, names):
+    for rank, (name, events) in enumerate(zip(names, late_pair(), strict=True)):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        file = write_rank(tmp_path, rank, events, 2, file=name.removesuffix(".gz"))
+        if name.endswith(".gz"):
+            file.with_name(f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
+            file.unlink()
+    assert main(["summarize", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.startswith("rank 1 comes last to 3 of 3 all-reduces")
 
 
 def test_files_with_swapped_names_are_read_by_the_rank_inside(folder, capsys):

@@ -1,10 +1,12 @@
 """Which traces are windows of one process and ranks of one job, which rank each is, and what the set lacks."""
 
+import gzip
+import zlib
 from pathlib import Path
 
 import pytest
 
-from kernelbook.trace.files import TraceFile, read_origin
+from kernelbook.trace.files import TraceFile, content_of, read_origin
 from kernelbook.trace.ranks import jobs_of
 
 DAY = 86_400 * 10**9
@@ -250,3 +252,30 @@ def test_what_the_head_of_a_file_says(tmp_path, head, rank, device):
     (tmp_path / "a.json").write_text(head)
     found = read_origin(tmp_path, Path("a.json"))
     assert ((found.distributed or {}).get("rank"), found.device) == (rank, device)
+
+
+def test_folders_of_hosts_hold_one_job_only_if_their_ranks_fit_together():
+    traces = [(f"host{name}/trace.json", info(rank, 4)) for rank, name in enumerate("abcd")]
+    assert jobs(*traces) == [("ranks", [(rank, 1) for rank in range(4)])]
+    assert len(jobs(*traces, ("hoste/trace.json", info(3, 4)))) == 5
+    assert len(jobs(("hosta/trace.json", info(0, 2)), ("hostb/other.json", info(1, 2)))) == 2
+
+
+def test_copies_are_taken_once_and_of_equal_files_the_one_whose_name_states_a_rank():
+    names = ("a.json", "job_rank1.json", "b/job_rank1.json")
+    files = [TraceFile(Path(name), info(1, 2), content=(9, 9)) for name in names]
+    first, second = sorted(jobs_of(files), key=lambda job: job.processes[0].first.place)
+    assert [window.place for window in first.processes[0].windows] == [1]
+    assert [copy.place for copy in first.processes[0].first.copies] == [0]
+    assert second.processes[0].first.copies == ()
+
+
+def test_copies_are_told_by_their_unpacked_content(tmp_path):
+    plain, packed, other, broken = (tmp_path / name for name in ("a.json", "b.json.gz", "c.json", "d.json.gz"))
+    plain.write_bytes(b'{"traceEvents": []}')
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    other.write_bytes(b'{"traceEvents":  []')
+    broken.write_bytes(b"\x1f\x8b")
+    assert content_of(plain) == content_of(packed) == (19, zlib.crc32(plain.read_bytes()))
+    assert content_of(other) != content_of(plain)
+    assert content_of(broken) is content_of(tmp_path / "none.json") is None

@@ -32,6 +32,7 @@ from kernelbook.trace.types import Gap, TraceWarning
 
 if TYPE_CHECKING:
     from kernelbook.summarize.summary import Summary
+    from kernelbook.trace import TraceWarning
 
 SCHEMA: Literal[1] = 1
 YAML = (".yaml", ".yml")
@@ -170,17 +171,22 @@ def _trace_json(summary: Summary) -> str:
         "schema": SCHEMA,
         "kind": "trace",
         "source": summary.source,
-        "odd": [*summary.warnings, *summary.notes],
+        "odd": [*_odd(summary)],
         "not_known": [*gaps(summary)],
     }
     return json.dumps(plain(line), allow_nan=False)
+
+
+def _odd(summary: Summary) -> list[TraceWarning]:
+    """The warnings and notes of a trace. That it is of one rank of several is no oddity."""
+    return [each for each in (*summary.warnings, *summary.notes) if each.code != "rank"]
 
 
 def _trace_text(summary: Summary) -> str:
     from kernelbook.summarize.gaps import gaps
     from kernelbook.text.formatting import visible
 
-    odd = [f"  odd, {each.code}: {each.message}" for each in (*summary.warnings, *summary.notes)]
+    odd = [f"  odd, {each.code}: {each.message}" for each in _odd(summary)]
     unknown = [f"  not known: {gap.missing}: {gap.why}. To have it: {gap.remedy}" for gap in gaps(summary)]
     lines = [summary.source, *odd, *unknown]
     return "\n".join(map(visible, lines if odd or unknown else [f"{summary.source}: nothing odd, nothing missing"]))

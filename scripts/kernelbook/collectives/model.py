@@ -138,6 +138,7 @@ class RankTrace:
     """What the reading of a job takes from the trace of one rank.
 
     kernels: name of each kernel that is no communication -> how often it ran, and its total time (µs).
+    longest: name of each such kernel -> its longest run (µs).
     cpu: name of each op and runtime call -> how often it was called, and the CPU time of its own (µs).
     forwards: their start_us counts from `origin`, the start of the first device activity in ns on the file's clock.
     file_start: the earliest event of the file, on its clock (ns).
@@ -154,5 +155,6 @@ class RankTrace:
     origin: int | None
     file_start: int
     kernels: Mapping[str, Work] = field(default_factory=dict)
+    longest: Mapping[str, float] = field(default_factory=dict)
     cpu: Mapping[str, Work] = field(default_factory=dict)
     shared_stream: bool = False

@@ -58,6 +58,7 @@ def rank_trace(reading: TraceReading, rank: int) -> RankTrace:
         origin=origin,
         file_start=line.file_start,
         kernels=_kernel_work(line, communicates),
+        longest=_longest_kernels(line, communicates),
         cpu=reading.self_cpu_work(),
         shared_stream=_shared_stream(line, communicates),
     )
@@ -213,6 +214,13 @@ def _kernel_work(line: Timeline, communicates: Flags) -> dict[str, Work]:
     np.add.at(total, line.name[rows], (line.end - line.start)[rows])
     count = np.bincount(line.name[rows], minlength=len(line.names))
     return {line.names[code]: (int(count[code]), float(total[code]) / 1000) for code in np.flatnonzero(count).tolist()}
+
+
+def _longest_kernels(line: Timeline, communicates: Flags) -> dict[str, float]:
+    rows = ~communicates & ~line.is_copy()
+    longest = np.zeros(len(line.names), dtype=np.int64)
+    np.maximum.at(longest, line.name[rows], (line.end - line.start)[rows])
+    return {line.names[code]: float(longest[code]) / 1000 for code in np.unique(line.name[rows]).tolist()}
 
 
 def _shared_stream(line: Timeline, communicates: Flags) -> bool:

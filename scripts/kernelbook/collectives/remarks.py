@@ -9,7 +9,7 @@ from typing import Any
 
 from kernelbook.collectives.causes import CPU, DEVICE, Straggler
 from kernelbook.collectives.job import JobReading, read_job
-from kernelbook.collectives.model import Collective, RankForward, RankTrace, Work
+from kernelbook.collectives.model import Collective, RankForward, RankTrace
 from kernelbook.collectives.names import ALIKE
 from kernelbook.text.units import at_border, duration, plural, significant
 
@@ -62,7 +62,7 @@ def report_job(traces: Sequence[RankTrace]) -> JobReport:
     typical = {rank: each for rank in job.ranks if (each := typical_forward(job.forwards, rank)) is not None}
     shared = sorted(trace.rank for trace in traces if trace.shared_stream)
     cut = {trace.rank for trace in traces if trace.truncated}  # what a cut file lacks is no property of the rank
-    work = {} if cut else {trace.rank: trace.kernels for trace in traces}
+    whole = {} if cut else {trace.rank: trace for trace in traces}
     return JobReport(
         job,
         (
@@ -70,7 +70,7 @@ def report_job(traces: Sequence[RankTrace]) -> JobReport:
             *_wrong_order(job),
             *_exposed(job, typical),
             *_host_bound({rank: row for rank, row in typical.items() if rank not in cut}),
-            *_unequal_work(job, typical, work),
+            *_unequal_work(job, typical, whole),
             *_bubbles(typical),
             *_serialised(job, shared),
             *_small_messages(job),
@@ -239,24 +239,29 @@ def _described(operation: str, size: int | None) -> str:
 
 
 def _unequal_work(
-    job: JobReading, typical: Mapping[int, RankForward], work: Mapping[int, Mapping[str, Work]]
+    job: JobReading, typical: Mapping[int, RankForward], traces: Mapping[int, RankTrace]
 ) -> Iterator[Remark]:
-    if len(work) < 2:
+    if len(traces) < 2:
         return
-    extra = {rank: _further(rank, work) for rank in work}
-    rank = max(extra, key=lambda each: extra[each][1])
-    name, time_us, count = extra[rank]
-    own = sum(time for _, time in work[rank].values())
+    extra = {rank: _further(rank, traces) for rank in traces}
+    rank = max(extra, key=lambda each: extra[each].time_us)
+    further, own = extra[rank], sum(time for _, time in traces[rank].kernels.values())
     remedy = "Give every rank the same work: equal batches and lengths, equal shards, no work of one rank alone."
-    if name is not None and own and time_us >= EXTRA_WORK / 2 * own:
+    what = f"rank {rank} runs {plural(round(further.count), 'kernel')} more than the others"
+    if further.name is not None and own and further.time_us >= EXTRA_WORK / 2 * own:
         forwards = max(sum(row.rank == rank and row.index is not None for row in job.forwards), 1)
-        text = (
-            f"rank {rank} runs {plural(round(count), 'kernel')} more than the others, most of all {_short(name)}: "
-            f"{duration(time_us)} in its file."
-        )
+        text = f"{what}, most of all {_short(further.name)}: {duration(further.time_us)} in its file."
         span = typical[rank].span_us if rank in typical else None
-        each_us = time_us / forwards
+        each_us = further.time_us / forwards
         yield Remark("unequal-work", text, remedy, rank, each_us, each_us / span if span else None)
+        return
+    late = job.straggler.late_total_us if job.straggler and job.straggler.rank == rank else 0.0
+    if further.name is not None and own and further.most_us >= EXTRA_WORK / 2 * own and further.most_us < late:
+        text = (
+            f"{what} ({_short(further.name)}), of at most {duration(further.most_us)} in its file: only "
+            f"{_percent(further.most_us / late)} of the time by which it is late."
+        )
+        yield Remark("unequal-work", text, remedy, rank)
         return
     compute = {rank: row.compute_us for rank, row in typical.items() if row.compute_us}
     if len(compute) > 1 and max(compute.values()) >= LONGER_WORK * min(compute.values()):
@@ -267,16 +272,30 @@ def _unequal_work(
             yield Remark("unequal-work", text, remedy, most, compute[most] - compute[least])
 
 
-def _further(rank: int, work: Mapping[int, Mapping[str, Work]]) -> tuple[str | None, float, float]:
-    """Kernels that this rank runs more often than the others: (the longest, the time of all in µs, how many)."""
-    others = [kernels for each, kernels in work.items() if each != rank]
-    further: dict[str, tuple[float, float]] = {}
-    for name, (count, time) in work[rank].items():
-        more = count - median(other.get(name, (0, 0.0))[0] for other in others)
-        if more > 0:
-            further[name] = more * time / count, more
-    longest = max(further, key=lambda each: further[each], default=None)
-    return longest, sum(time for time, _ in further.values()), sum(count for _, count in further.values())
+@dataclass(frozen=True)
+class _Further:
+    """Kernels that a rank runs more often than the others. name: the longest of them; count: how many there are.
+
+    time_us: their time if they are as long as the mean of their name; most_us: if they are as long as its longest.
+    """
+
+    name: str | None
+    count: float
+    time_us: float
+    most_us: float
+
+
+def _further(rank: int, traces: Mapping[int, RankTrace]) -> _Further:
+    own, others = traces[rank], [trace.kernels for each, trace in traces.items() if each != rank]
+    more: dict[str, float] = {}
+    for name, (count, _) in own.kernels.items():
+        further = count - median(other.get(name, (0, 0.0))[0] for other in others)
+        if further > 0:
+            more[name] = further
+    times = {name: count * own.kernels[name][1] / own.kernels[name][0] for name, count in more.items()}
+    longest = max(times, key=lambda each: (times[each], more[each]), default=None)
+    most_us = sum(count * own.longest.get(name, 0.0) for name, count in more.items())
+    return _Further(longest, sum(more.values()), sum(times.values()), most_us)
 
 
 def _serialised(job: JobReading, shared: Sequence[int]) -> Iterator[Remark]:

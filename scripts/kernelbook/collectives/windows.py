@@ -34,6 +34,10 @@ def joined(windows: Sequence[RankTrace], rank: int) -> RankTrace:
         forwards=(*rows, *forwards),
         events=tuple(events),
         kernels=_together([window.kernels for window in windows]),
+        longest={
+            name: max(window.longest.get(name, 0.0) for window in windows)
+            for name in dict.fromkeys(name for window in windows for name in window.longest)
+        },
         cpu=_together([window.cpu for window in windows]),
         shared_stream=any(window.shared_stream for window in windows),
     )

@@ -15,7 +15,7 @@ from pathlib import Path
 from kernelbook.command import TRACEBACK
 from kernelbook.summarize.jobs import read_together
 from kernelbook.summarize.summary import Summary, summarize
-from kernelbook.trace.files import TraceFile, trace_files, without_ending
+from kernelbook.trace.files import TraceFile, content_of, trace_files, without_ending
 from kernelbook.trace.ranks import jobs_of
 from kernelbook.trace.reading import read_trace
 from kernelbook.trace.types import TraceError, TraceWarning
@@ -98,7 +98,7 @@ def relate(summaries: Sequence[Summary]) -> list[Summary]:
     """The summaries with their ranks, and with warnings and notes about them as windows and ranks of jobs."""
     related = list(summaries)
     traces = {place: each.rank_trace for place, each in enumerate(summaries) if each.rank_trace is not None}
-    for job in jobs_of([TraceFile(Path(each.source), each.distributed, each.device) for each in summaries]):
+    for job in jobs_of([_trace_file(each) for each in summaries]):
         report = read_together(job, traces) if traces else None
         for process in job.processes:
             of = len(process.windows)
@@ -107,7 +107,17 @@ def relate(summaries: Sequence[Summary]) -> list[Summary]:
                 message = f"window {number} of {of} of one process, {window.worker}"
                 notes = [TraceWarning("window", of, message)] if of > 1 else []
                 related[window.place] = summaries[window.place].related(process.rank, warnings, notes, report)
+                for copy in window.copies:
+                    text = f"a copy of {window.file.path.name}: left out of the job"
+                    warning = TraceWarning("duplicate_rank", 1, text)
+                    related[copy.place] = summaries[copy.place].related(process.rank, [warning], [])
     return related
+
+
+def _trace_file(summary: Summary) -> TraceFile:
+    path = Path(summary.source)
+    content = content_of(path) if summary.rank_trace is not None else None
+    return TraceFile(path, summary.distributed, summary.device, content)
 
 
 def run_jobs(

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from kernelbook.summarize.summary import Summary
-from kernelbook.text.units import plural
+from kernelbook.text.units import number_ranges, plural
 from kernelbook.trace.types import Gap
+
+if TYPE_CHECKING:  # loaded only where a trace is that of a rank
+    from kernelbook.collectives.job import JobReading
 
 
 def gaps(summary: Summary) -> tuple[Gap, ...]:
@@ -40,6 +44,18 @@ def _gaps(summary: Summary) -> Iterator[Gap]:
     if summary.truncated:
         yield Gap("what ran after the end of the file", "the file ends too early",
                   "let the profiler finish writing: leave its with block before the process ends")  # fmt: skip
+    if summary.job is not None:
+        yield from _of_job(summary.job.job)
     if summary.device is None and totals["kernels"] is not None:
         yield Gap("the name of the device", "the file has no deviceProperties that name one",
                   "record with a torch of 1.9 or later on NVIDIA or AMD")  # fmt: skip
+
+
+def _of_job(job: JobReading) -> Iterator[Gap]:
+    """What the ranks that are here cannot tell about the job."""
+    remedy = "record all ranks in the same steps, and name their traces together"
+    if job.refused:
+        yield Gap("waiting for other ranks", job.refused, remedy)
+    elif job.missing:
+        listed = number_ranges(job.missing)
+        yield Gap("transfer times of collectives", f"of {job.world_size} ranks, {listed} have no trace here", remedy)

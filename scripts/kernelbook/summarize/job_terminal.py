@@ -37,12 +37,12 @@ def show_job(console: Console, report: JobReport) -> None:
     error = f", clocks agree within {duration(job.clock_error_us)}" if job.clock_error_us is not None else ""
     here = plural(len(job.ranks), "rank") + (f" of {job.world_size}" if job.missing else "")
     console.print(Text(f"a job of {here}{error}"), soft_wrap=True)
+    if report.remarks and not job.refused:
+        console.print(Text(f"what to do: {visible(report.remarks[0].remedy)}"), soft_wrap=True)
     for warning in job.warnings:
         console.print(Text(f"warning {warning.code}: {visible(warning.message)}", style="yellow"), soft_wrap=True)
     for remark in report.further:
         console.print(Text(f"{remark.rule}: {visible(remark.text)}"), soft_wrap=True)
-    if report.remarks and not job.refused:
-        console.print(Text(f"remedy: {visible(report.remarks[0].remedy)}"), soft_wrap=True)
     if any(row.span_us for row in job.forwards):
         console.print(_rank_table(report))
     if job.collectives:

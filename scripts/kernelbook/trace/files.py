@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
+import struct
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +20,16 @@ _METADATA = re.compile(r'"(distributedInfo|deviceProperties)"\s*:\s*(?=[\[{])')
 
 @dataclass(frozen=True)
 class TraceFile:
-    """A trace and its origin. `distributed`: torch's distributedInfo. `device`: name of the first device."""
+    """A trace and its origin.
+
+    distributed: torch's distributedInfo. device: name of the first device. content: see `content_of`; of a trace of one
+    rank of several, else None.
+    """
 
     path: Path
     distributed: dict[str, Any] | None = None
     device: str | None = None
+    content: tuple[int, int] | None = None
 
 
 def trace_files(folder: Path) -> list[Path]:
@@ -57,7 +64,29 @@ def read_origin(folder: Path, path: Path) -> TraceFile:
             continue
         metadata.setdefault(key[1], value)
     distributed = metadata.get("distributedInfo")
-    return TraceFile(path, distributed if isinstance(distributed, dict) else None, device_name(metadata))
+    job = distributed if isinstance(distributed, dict) else None
+    is_rank = job is not None and job.get("world_size") not in (None, 1)
+    return TraceFile(path, job, device_name(metadata), content_of(folder / path) if is_rank else None)
+
+
+def content_of(file: Path) -> tuple[int, int] | None:
+    """(size modulo 2^32, CRC-32) of the unpacked file, equal for copies; None for a file that cannot be read.
+
+    The last eight bytes of a gzip file state both (RFC 1952).
+    """
+    try:
+        with file.open("rb") as opened:
+            if opened.read(2) == b"\x1f\x8b":
+                opened.seek(-8, os.SEEK_END)
+                crc, size = struct.unpack("<II", opened.read(8))
+                return size, crc
+            opened.seek(0)
+            size = crc = 0
+            while chunk := opened.read(1 << 20):
+                size, crc = size + len(chunk), zlib.crc32(chunk, crc)
+            return size % (1 << 32), crc
+    except (OSError, struct.error):
+        return None
 
 
 def device_name(metadata: dict[str, Any]) -> str | None:

@@ -36,7 +36,7 @@ class Window:
 
     place: index among the files. key: path without the parts that tell processes and windows apart.
     worker: the part of the name that identifies the process. host: the machine it ran on.
-    written: when, in ns since 1970. named_rank: rank in the name.
+    written: when, in ns since 1970. named_rank: rank in the name. copies: files of its folder with the same trace.
     """
 
     place: int
@@ -46,6 +46,7 @@ class Window:
     host: str | None = None
     written: int | None = None
     named_rank: int | None = None
+    copies: tuple[Window, ...] = ()
 
     @property
     def world_size(self) -> int | None:
@@ -62,10 +63,17 @@ class Window:
         return self.named_rank if self.recorded_rank is None and self.world_size != 1 else self.recorded_rank
 
     def warnings(self) -> list[TraceWarning]:
-        if self.named_rank is None or self.recorded_rank in (None, self.named_rank):
-            return []
-        text = f"the name says rank {self.named_rank}, the file says rank {self.recorded_rank}: the file is followed"
-        return [TraceWarning("rank_mismatch", 1, text)]
+        warnings = []
+        if self.copies:
+            names = ", ".join(copy.file.path.name for copy in self.copies[:_MOST_LISTED])
+            text = f"copies of this trace lie beside it and are left out: {names}"
+            warnings.append(TraceWarning("duplicate_rank", len(self.copies), text))
+        if self.named_rank is not None and self.recorded_rank not in (None, self.named_rank):
+            text = (
+                f"the name says rank {self.named_rank}, the file says rank {self.recorded_rank}: the file is followed"
+            )
+            warnings.append(TraceWarning("rank_mismatch", 1, text))
+        return warnings
 
 
 @dataclass(frozen=True)
@@ -113,18 +121,55 @@ class Job:
 
 def jobs_of(files: Sequence[TraceFile]) -> list[Job]:
     """The jobs of these traces, by key and time. A trace that belongs to no other is a job of its own."""
-    jobs: list[Job] = []
     facts: tuple[Callable[[RankProcess], Hashable], ...] = (
         lambda process: process.first.world_size,
         _process_groups,
         lambda process: process.first.file.device,
     )
-    for members in _grouped(_processes(_windows(files)), _job_key):
-        parts = [members]
-        for fact in facts:
-            parts = [part for whole in parts for part in _split_by(whole, fact)]
-        jobs += [_job(part) for whole in parts for part in _without_duplicates(whole)]
+    parts = _grouped(_processes(_without_copies(_windows(files))), _job_key)
+    for fact in facts:
+        parts = [part for whole in parts for part in _split_by(whole, fact)]
+    for place in (_folder, _folder_beside):
+        parts = [part for bucket in _grouped(parts, place) for part in _completed(bucket)]
+    jobs = [_job(part) for whole in parts for part in _without_duplicates(whole)]
     return sorted(jobs, key=lambda job: job.order)
+
+
+def _without_copies(windows: Sequence[Window]) -> list[Window]:
+    """The windows without copies of the trace of a rank in its folder; of equal files one with a rank in its name."""
+    kept = []
+    for same in _grouped(windows, lambda w: (w.file.path.parent, w.file.content or (w.place,))):
+        first = min(same, key=lambda w: (w.named_rank is None, len(w.file.path.name), w.place))
+        first.copies = tuple(window for window in same if window is not first)
+        kept.append(first)
+    return kept
+
+
+def _part_of(part: Sequence[RankProcess]) -> Hashable:
+    """What parts of one job have in common; unique for a part to which nothing is lacking."""
+    first = part[0].first
+    lacking = len(part) < (first.world_size or 0) and all(each.first.recorded_rank is not None for each in part)
+    return (first.world_size, _process_groups(part[0]), first.file.device) if lacking else first.place
+
+
+def _folder(part: Sequence[RankProcess]) -> Hashable:
+    return _part_of(part), part[0].first.file.path.parent
+
+
+def _folder_beside(part: Sequence[RankProcess]) -> Hashable:
+    """Equal for traces of one name in folders beside each other, as hosts leave them. Numbers may be steps instead."""
+    path = part[0].first.file.path
+    alone = len(part) == 1 and not _NUMBER.fullmatch(path.parent.name)
+    return _part_of(part), *((path.parent.parent, path.name) if alone else (path,))
+
+
+def _completed(parts: list[list[RankProcess]]) -> list[list[RankProcess]]:
+    """The parts as one job, if no rank is there twice and the names of at most one part say what belongs together."""
+    ranks = [process.rank for part in parts for process in part]
+    by_name = [part for part in parts if part[0].first.named_rank is not None or part[0].first.host is not None]
+    if len(set(ranks)) < len(ranks) or len(by_name) > 1:
+        return parts
+    return [[process for part in parts for process in part]]
 
 
 class _NamedRank(NamedTuple):
