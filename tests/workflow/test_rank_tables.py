@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import signal
 
 import pyarrow.parquet as pq
 import pytest
 
 from kernelbook.cases import case_facts
+from kernelbook.extraction import run_tables
 from kernelbook.extraction.process_tables import Origin, tables_of
 from kernelbook.extraction.run_tables import read_run, readings_of
 
@@ -139,3 +142,31 @@ def test_a_new_trace_of_one_rank_makes_the_tables_anew(job, tmp_path):
     (job / "rank-1" / "trace.json.gz").write_bytes(gzip.compress(json.dumps(trace(4, 5.0)).encode()))
     assert read() == 1
     assert pq.read_table(output / "step" / "1" / "case.parquet")["kernels"].to_pylist() == [2, 4]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_ranks_that_are_read_at_the_same_time_give_the_tables_of_one_after_the_other(job, tmp_path, workers):
+    output = tmp_path / "tables"
+    inputs = [{"process": 1, "case": SPEC, "files": [str(job / "measurement.json")]}]
+    assert read_run(list(readings_of(inputs, STATUS, output, tmp_path / "logs")), "code", workers) == 1
+    for name, table in tables(job).items():
+        file = pq.ParquetFile(output / "step" / "1" / f"{name}.parquet")
+        assert file.read().to_pylist() == table.to_pylist(), name
+    activities = pq.ParquetFile(output / "step" / "1" / "activities.parquet")
+    assert [set(activities.read_row_group(number)["rank"].to_pylist()) for number in (0, 1)] == [{0}, {1}]
+    assert [each.name for each in (output / "step").iterdir()] == ["1"]
+
+
+def test_a_rank_whose_reading_is_killed_costs_its_own_row(job, tmp_path, monkeypatch):
+    def killed(origin, *arguments):
+        if origin.rank == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return tables_of(origin, *arguments)
+
+    monkeypatch.setattr(run_tables, "tables_of", killed)
+    output = tmp_path / "tables"
+    inputs = [{"process": 1, "case": SPEC, "files": [str(job / "measurement.json")]}]
+    read_run(list(readings_of(inputs, STATUS, output, tmp_path / "logs")), "code", 2)
+    rows = pq.read_table(output / "step" / "1" / "case.parquet").to_pylist()
+    assert [(row["rank"], row["status"]) for row in rows] == [(0, "failed"), (1, "ok")]
+    assert "reading the measurement" in rows[0]["reason"]

@@ -88,13 +88,13 @@ def run(args: argparse.Namespace) -> int:
         from kernelbook.summarize.terminal import output_console, show
 
         console = output_console()
-        before = None
-        for summary in summaries:
-            if summary.job is not None and summary.job is not before:
-                from kernelbook.summarize.job_terminal import show_job
+        jobs = {id(summary.job): summary.job for summary in summaries if summary.job is not None}
+        if jobs:
+            from kernelbook.summarize.job_terminal import show_job
 
-                show_job(console, summary.job)
-            before = summary.job
+            for job in sorted(jobs.values(), key=lambda each: each.job.refused is not None):
+                show_job(console, job)
+        for summary in summaries:
             show(console, summary)
     return status
 

@@ -203,8 +203,8 @@ def _with_other_ranks(activities: pa.Table, cases: Mapping[Key, CaseFacts], resu
         for each in case.ranks:
             same = each.bare or each.process == process
             if same and each.status == "ok" and (each.process, each.rank) != (process, case.rank_of(process)):
-                table = _read(results / case.run / case.case / str(each.process) / "activities.parquet")
-                parts.append(table.filter((pc.field("rank") == each.rank) & (pc.field("index") == index)))
+                file = results / case.run / case.case / str(each.process) / "activities.parquet"
+                parts.append(_read(file, each.rank).filter(pc.field("index") == index))
     return pa.concat_tables(parts, promote_options="default") if len(parts) > 1 else activities
 
 
@@ -217,17 +217,22 @@ def _concatenated(
     """A table of all processes together. kept: (run, case, process) -> the only rank whose rows are taken."""
     parts = []
     for run, case, process in rows:
-        part = _read(results / run / case / str(process) / f"{name}.parquet")
         rank = kept.get((run, case, process)) if kept is not None else None
-        parts.append(part if rank is None else part.filter(pc.field("rank") == rank))
+        parts.append(_read(results / run / case / str(process) / f"{name}.parquet", rank))
     if not parts:
         return CASE_COLUMNS.empty_table() if name == "case" else pa.table({"run": pa.array([], pa.string())})
     return pa.concat_tables(parts, promote_options="default")
 
 
-def _read(file: Path) -> pa.Table:
+def _read(file: Path, rank: int | None = None) -> pa.Table:
+    """A table, or its rows of one rank. Each rank has row groups of its own, of which one at a time is in memory."""
     try:
-        return pq.ParquetFile(file).read()
+        opened = pq.ParquetFile(file)
+        if rank is None:
+            return opened.read()
+        groups = (opened.read_row_group(number) for number in range(opened.num_row_groups))
+        rows = [group.filter(pc.field("rank") == rank) for group in groups]
+        return pa.concat_tables([opened.schema_arrow.empty_table(), *rows])
     except pa.ArrowInvalid as error:
         raise ValueError(f"{file}: is no table ({error}): delete it, and it is made again") from error
 

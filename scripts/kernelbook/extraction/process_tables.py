@@ -80,10 +80,25 @@ def tables_of(
     return _traced(origin, measured_row, trace, beside_forwards) | counted
 
 
+def ranks_of(measured: Path) -> int | None:
+    """How many ranks left measurements of their own beside measurement.json; None for one process."""
+    if is_trace(measured):
+        return None
+    try:
+        return load_measurement(measured).ranks
+    except MeasurementError:
+        return None
+
+
+def rank_file(measured: Path, rank: int) -> Path:
+    """The measurement of one rank of a job. measured: that of the job."""
+    return measured.parent / f"rank-{rank}" / MEASUREMENT
+
+
 def _of_ranks(origin: Origin, spec: Mapping[str, Any], folder: Path, ranks: int) -> dict[str, pa.Table]:
     """The tables of all ranks of a job, of which each left a folder rank-N with a measurement of its own."""
-    parts = [tables_of(replace(origin, rank=rank), spec, folder / f"rank-{rank}" / MEASUREMENT)
-             for rank in range(ranks)]  # fmt: skip
+    job = folder / MEASUREMENT
+    parts = [tables_of(replace(origin, rank=rank), spec, rank_file(job, rank)) for rank in range(ranks)]
     return {name: pa.concat_tables([part[name] for part in parts], promote_options="default") for name in parts[0]}
 
 

@@ -1,6 +1,7 @@
 """The tables of all processes of a run: those that changed are made again, each in a process of its own.
 
-A process that crashes or is killed while it reads costs its own row and no other.
+Each rank of a job is read in a process of its own, too, and their tables are joined when all are there. A process that
+crashes or is killed while it reads costs its own row and no other.
 """
 
 from __future__ import annotations
@@ -9,21 +10,31 @@ import hashlib
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from kernelbook.counters import counters_beside
 from kernelbook.extraction.lost_processes import STOPPED, reason_of
-from kernelbook.extraction.process_tables import Origin, failed_tables, tables_of, write_tables
-from kernelbook.plan.made_tables import STAMP, made_from, write_stamp
+from kernelbook.extraction.process_tables import (
+    Origin,
+    failed_tables,
+    rank_file,
+    ranks_of,
+    tables_of,
+    write_tables,
+)
+from kernelbook.plan.made_tables import STAMP, TABLES, made_from, write_stamp
 from kernelbook.trace.recorded import MEASUREMENT
 
 FORK = multiprocessing.get_context("fork")  # what is imported already need not be imported again
@@ -65,32 +76,104 @@ def read_run(readings: Iterable[Reading], code: str, workers: int = 1) -> int:
     """
     changed = [reading for reading in readings if made_from(reading.folder) != reading.source(code)]
     pa.array([0])  # makes pyarrow import what it imports at first use, before there are copies of this process
-    waiting = list(reversed(changed))
-    running: dict[int, tuple[Reading, BaseProcess]] = {}
+    waiting = [task for reading in reversed(changed) for task in reversed(_tasks(reading))]
+    unread = Counter(task.reading.folder for task in waiting if task.rank is not None)
+    running: dict[int, tuple[Task, BaseProcess]] = {}
     while waiting or running:
         while waiting and len(running) < workers:
-            reading = waiting.pop()
-            process = FORK.Process(target=_read, args=(reading, code), daemon=True)
+            task = waiting.pop()
+            process = FORK.Process(target=_run, args=(task, code), daemon=True)
             process.start()
-            running[process.sentinel] = reading, process
+            running[process.sentinel] = task, process
         for sentinel in wait(list(running)):
-            _finish(*running.pop(sentinel), code)  # type: ignore[arg-type]  # only sentinels were waited for
+            done, ended = running.pop(sentinel)  # type: ignore[arg-type]  # only sentinels were waited for
+            _finish(done, ended, code)
+            if done.rank is not None:
+                unread[done.reading.folder] -= 1
+                if not unread[done.reading.folder]:
+                    waiting.append(Task(done.reading, joins=True))
     return len(changed)
 
 
-def _read(reading: Reading, code: str) -> None:
-    """Make the tables of one process, in a process of its own; what it prints goes to its log."""
+@dataclass(frozen=True)
+class Task:
+    """What one process does: read a measured process or one rank of it, or join the tables of its ranks."""
+
+    reading: Reading
+    rank: int | None = None
+    joins: bool = False
+
+    @property
+    def folder(self) -> Path:
+        """Where the tables are written."""
+        folder = self.reading.folder
+        return folder if self.rank is None else folder.with_name(f".{folder.name}-rank-{self.rank}")
+
+    @property
+    def log(self) -> Path:
+        log = self.reading.log
+        return log if self.rank is None else log.with_name(f"{log.stem}.rank-{self.rank}{log.suffix}")
+
+    @property
+    def origin(self) -> Origin:
+        return replace(self.reading.origin, rank=self.rank)
+
+    def tables(self) -> dict[str, pa.Table]:
+        """The tables of the process or rank."""
+        files, spec = self.reading.files, self.reading.spec
+        first = files[0] if files else None
+        if self.rank is not None and first is not None:
+            return tables_of(self.origin, spec, rank_file(first, self.rank))
+        return tables_of(self.origin, spec, first, files[1:])
+
+    def write(self, tables: Mapping[str, pa.Table], code: str) -> None:
+        """Write the tables; the stamp says that those of a whole process are complete."""
+        (self.folder / STAMP).unlink(missing_ok=True)
+        source = self.reading.source(code)
+        write_tables(tables, self.folder)
+        if self.rank is None:
+            write_stamp(self.folder, source)
+
+
+def _tasks(reading: Reading) -> list[Task]:
+    """One task for each rank of a job, or one for the process."""
+    ranks = ranks_of(reading.files[0]) if reading.files else None
+    return [Task(reading)] if ranks is None else [Task(reading, rank) for rank in range(ranks)]
+
+
+def _run(task: Task, code: str) -> None:
+    """Do a task, in a process of its own; what it prints goes to its log."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
-    reading.log.parent.mkdir(parents=True, exist_ok=True)
-    sys.stderr = reading.log.open("w", encoding="utf-8")
+    task.log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr = task.log.open("w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), 2)
-    first = reading.files[0] if reading.files else None
-    _write(reading, tables_of(reading.origin, reading.spec, first, reading.files[1:]), code)
+    if task.joins:
+        _join(task.reading, code)
+    else:
+        task.write(task.tables(), code)
 
 
-def _finish(reading: Reading, process: BaseProcess, code: str) -> None:
-    """Write the failed row of a process whose reading ended without tables."""
+def _join(reading: Reading, code: str) -> None:
+    """Write the tables of all ranks as one; a rank at a time is in memory, and has row groups of its own."""
+    reading.folder.mkdir(parents=True, exist_ok=True)
+    (reading.folder / STAMP).unlink(missing_ok=True)
+    source = reading.source(code)
+    parts = [task.folder for task in _tasks(reading)]
+    for name in TABLES:
+        files = [part / f"{name}.parquet" for part in parts]
+        schema = pa.unify_schemas([pq.read_schema(file) for file in files], promote_options="default")
+        with pq.ParquetWriter(reading.folder / f"{name}.parquet", schema, compression="zstd") as writer:
+            for file in files:
+                table = pq.ParquetFile(file).read()
+                writer.write_table(pa.concat_tables([schema.empty_table(), table], promote_options="default"))
+    write_stamp(reading.folder, source)
+    for part in parts:
+        shutil.rmtree(part)
+
+
+def _finish(task: Task, process: BaseProcess, code: str) -> None:
+    """Write the failed row of a process or rank whose reading ended without tables."""
     process.join()
     status = process.exitcode or 0
     status = 128 - status if status < 0 else status
@@ -98,15 +181,8 @@ def _finish(reading: Reading, process: BaseProcess, code: str) -> None:
     if status in STOPPED:
         raise SystemExit(status)
     if status:
-        reason = reason_of("reading the measurement", status, reading.log)
-        _write(reading, failed_tables(reading.origin, reading.spec, reason), code)
-
-
-def _write(reading: Reading, tables: Mapping[str, Any], code: str) -> None:
-    (reading.folder / STAMP).unlink(missing_ok=True)
-    source = reading.source(code)
-    write_tables(tables, reading.folder)
-    write_stamp(reading.folder, source)
+        reason = reason_of("reading the measurement", status, task.log)
+        task.write(failed_tables(task.origin, task.reading.spec, reason), code)
 
 
 def _states(files: Iterable[Path]) -> Iterator[tuple[str, int, int]]:
