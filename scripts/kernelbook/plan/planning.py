@@ -132,8 +132,8 @@ class Plan:
         """Counters of Nsight Compute that lie beside a recorded trace and that no measurement.json names."""
         first = self.root / self.measurement_of(run, case, process)
         trace = first.with_name("trace.json.gz") if first.name == MEASUREMENT else first
-        found = counters_beside(trace)
-        return (self.measurement_of(run, case, process).with_name(found.name),) if found else ()
+        report = counters_beside(trace)
+        return (self.measurement_of(run, case, process).with_name(report.name),) if report else ()
 
     def measurement_of(self, run: str, case: str, process: int | str) -> Path:
         """The first of these files."""

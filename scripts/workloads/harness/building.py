@@ -31,22 +31,22 @@ def find_workload(name: str) -> Callable[..., Any]:
         module = _from_file(Path(module_name))
     else:
         module = importlib.import_module(module_name)
-    found: Any = module
+    target: Any = module
     for part in attribute.split("."):
-        if not hasattr(found, part):
-            there = ", ".join(sorted(key for key in vars(found) if not key.startswith("_"))) or "nothing"
+        if not hasattr(target, part):
+            there = ", ".join(sorted(key for key in vars(target) if not key.startswith("_"))) or "nothing"
             raise ValueError(f'workload "{name}" has no "{part}": it has {there}')
-        found = getattr(found, part)
-    if not callable(found):
-        raise ValueError(f'workload "{name}" must be a function, got {type(found).__name__}')
-    return found
+        target = getattr(target, part)
+    if not callable(target):
+        raise ValueError(f'workload "{name}" must be a function, got {type(target).__name__}')
+    return target
 
 
 def _built_in(name: str) -> ModuleType:
     folder = Path(__file__).resolve().parents[1]
-    known = sorted(path.stem for path in folder.glob("*.py") if path.stem not in ("__init__", "sdpa_backends"))
-    if name not in known:
-        raise ValueError(f'there is no workload "{name}": use {", ".join(known)}, or path/to/file.py:function')
+    names = sorted(path.stem for path in folder.glob("*.py") if path.stem not in ("__init__", "sdpa_backends"))
+    if name not in names:
+        raise ValueError(f'there is no workload "{name}": use {", ".join(names)}, or path/to/file.py:function')
     return importlib.import_module(f"workloads.{name}")
 
 

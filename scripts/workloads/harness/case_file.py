@@ -40,19 +40,19 @@ def load_case(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     Raises CaseError if the file is not JSON or says something that cannot be meant.
     """
     try:
-        given = json.loads(path.read_text(encoding="utf-8"))
+        written = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise CaseError(f"{path}: cannot be read ({error.strerror}): name an existing case file") from error
     except ValueError as error:
         raise CaseError(f"{path}: is not JSON ({error})") from error
-    if not isinstance(given, dict):
-        raise CaseError(f"{path}: must hold one JSON object, got {type(given).__name__}")
-    case = {**DEFAULTS, **given}
+    if not isinstance(written, dict):
+        raise CaseError(f"{path}: must hold one JSON object, got {type(written).__name__}")
+    case = {**DEFAULTS, **written}
     mistakes = list(_mistakes(case))
     if mistakes:
         raise CaseError("\n".join(f"{path}: {mistake}" for mistake in mistakes))
     case["schedule"] = {**DEFAULTS["schedule"], **case["schedule"]}
-    return given, case
+    return written, case
 
 
 def _mistakes(case: dict[str, Any]) -> Any:

@@ -72,26 +72,28 @@ def judge(case: dict[str, Any], record: dict[str, Any]) -> Iterator[tuple[str, i
     record: what is known of the case, with its profile and `dynamo` (see `describe`).
     Codes: not_compiled, graph_breaks, recompiled.
     """
-    found, forwards = record["dynamo"], record["profiled_forwards"]
-    logged = f"; torch logged: {found['log'][0]}" if found["log"] else ""
-    regions, backend = found["regions"], case["compile_options"].get("backend")
+    compiled, forwards = record["dynamo"], record["profiled_forwards"]
+    logged = f"; torch logged: {compiled['log'][0]}" if compiled["log"] else ""
+    regions, backend = compiled["regions"], case["compile_options"].get("backend")
     if backend in EAGER_BACKENDS:
         yield "not_compiled", forwards, f"backend {backend} compiles nothing: it runs the captured ops one by one"
-    elif found["graphs"] == 0 or (regions < forwards and _marks_regions(record["environment"]["torch"])):
+    elif compiled["graphs"] == 0 or (regions < forwards and _marks_regions(record["environment"]["torch"])):
         if regions:
             text = f"{forwards} profiled forwards ran only {regions} compiled regions: some ran eagerly"
         else:
             text = "the forward ran eagerly: no compiled region is in the profiled forwards"
         set_to = [f"{name}={os.environ[name]}" for name in SWITCHES if os.environ.get(name)]
-        counted = f"{found['graphs']} graphs were captured, {found['recompiles']} compilations repeated"
+        counted = f"{compiled['graphs']} graphs were captured, {compiled['recompiles']} compilations repeated"
         yield "not_compiled", forwards, f"{text} ({', '.join([counted, *set_to])}){logged}"
-    if found["graph_breaks"]:
-        total = sum(found["graph_breaks"].values())
-        text = f"torch.compile broke the forward into {found['graphs']} graphs: {'; '.join(found['graph_breaks'])}"
+    if compiled["graph_breaks"]:
+        total = sum(compiled["graph_breaks"].values())
+        text = (
+            f"torch.compile broke the forward into {compiled['graphs']} graphs: {'; '.join(compiled['graph_breaks'])}"
+        )
         yield "graph_breaks", total, text
-    if found["recompiles"]:
-        text = f"torch.compile compiled the same code again (recompilations: {found['recompiles']})"
-        yield "recompiled", found["recompiles"], f"{text}, although the inputs stay the same{logged}"
+    if compiled["recompiles"]:
+        text = f"torch.compile compiled the same code again (recompilations: {compiled['recompiles']})"
+        yield "recompiled", compiled["recompiles"], f"{text}, although the inputs stay the same{logged}"
 
 
 def _marks_regions(version: str) -> bool:

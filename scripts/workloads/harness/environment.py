@@ -117,7 +117,7 @@ def _version(package: str) -> str | None:
 
 def _cpu_name() -> str:
     try:
-        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M)
+        model = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M)
     except OSError:
-        found = None
-    return found[1].strip() if found else platform.machine()
+        model = None
+    return model[1].strip() if model else platform.machine()

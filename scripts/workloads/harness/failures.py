@@ -144,8 +144,8 @@ def from_exception(kind: str, message: str, stage: str | None) -> Failure:
     if kind.endswith("Unsupported"):
         fact, _, remedy = first.rpartition(": ")
         return Failure("unsupported", fact or first, remedy if fact else "")
-    known = _by_rule(f"{kind}: {message}", first, where)
-    return known or Failure("failed", f"{kind}{where}: {_short(first)}", "")
+    failure = _by_rule(f"{kind}: {message}", first, where)
+    return failure or Failure("failed", f"{kind}{where}: {_short(first)}", "")
 
 
 def _by_rule(text: str, words: str, where: str) -> Failure | None:
@@ -163,9 +163,9 @@ def from_signal(number: int, stage: str | None, log: list[str]) -> Failure:
     except ValueError:
         name = f"signal {number}"
     if number == signal.SIGABRT:
-        known = _by_rule("\n".join(log[-30:]), f"the process aborted, {name}", f" during {stage or 'its start'}")
-        if known:
-            return known
+        failure = _by_rule("\n".join(log[-30:]), f"the process aborted, {name}", f" during {stage or 'its start'}")
+        if failure:
+            return failure
     remedies = {
         int(
             signal.SIGKILL
@@ -207,8 +207,8 @@ def from_exit(code: int, stage: str | None, log: list[str]) -> Failure:
     """The failure of a child that left with a status and wrote no reason down; its log's last lines may hold one."""
     where = f" during {stage or 'its start'}"
     words = log[-1] if log else ""
-    known = _by_rule("\n".join(log[-10:]), words, where)
-    return known or Failure("failed", f"the process left with status {code}{where}", "the log's last lines show why")
+    failure = _by_rule("\n".join(log[-10:]), words, where)
+    return failure or Failure("failed", f"the process left with status {code}{where}", "the log's last lines show why")
 
 
 def _short(text: str, limit: int = 200) -> str:

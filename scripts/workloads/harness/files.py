@@ -127,13 +127,13 @@ class Scrubber:
             "tmp": tempfile.gettempdir(),
             **folders,
         }
-        known: dict[str, str] = {}
+        words: dict[str, str] = {}
         for word, folder in places.items():
             for form in (str(folder), os.path.realpath(str(folder))) if folder else ():
                 if len(form) > 2:
-                    known.setdefault(form, f"<{word}>")
+                    words.setdefault(form, f"<{word}>")
         # The longest first, so that a folder inside another one keeps its own word.
-        self._words = sorted(known.items(), key=lambda item: -len(item[0]))
+        self._words = sorted(words.items(), key=lambda item: -len(item[0]))
         host = socket.gethostname()
         name = re.escape(host) if host else "(?!)"
         self._host_in_path = re.compile(rf"(?<=[/@]){name}(?![\w-])")

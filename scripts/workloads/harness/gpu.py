@@ -79,8 +79,8 @@ def gpus_of_one_model() -> list[str]:
     models = {row[0]: row[1] for row in rows if len(row) == 2}
     order = list(models)
     wanted = os.environ.get("CUDA_VISIBLE_DEVICES")
-    named = order if wanted is None else [_by_number(word.strip(), order) for word in wanted.split(",")]
-    seen = list(itertools.takewhile(models.__contains__, named))  # CUDA too stops at the first that is none
+    visible = order if wanted is None else [_by_number(word.strip(), order) for word in wanted.split(",")]
+    seen = list(itertools.takewhile(models.__contains__, visible))  # CUDA too stops at the first that is none
     if not seen:
         first = visible_gpu()
         return [first] if first else []
@@ -102,21 +102,23 @@ def gpu_id(uuid: str | None) -> str | None:
 
     uuid: whole, as nvidia-smi (`GPU-` and 36 signs) or torch (without `GPU-`) writes it.
     """
-    found = UUID.fullmatch(uuid or "")
-    return hashlib.sha256(f"GPU-{found[1].lower()}".encode()).hexdigest()[:8] if found else None
+    uuid_match = UUID.fullmatch(uuid or "")
+    return hashlib.sha256(f"GPU-{uuid_match[1].lower()}".encode()).hexdigest()[:8] if uuid_match else None
 
 
 def without_uuids(text: str) -> str:
     """The text with the `gpu_id` of each GPU in place of its UUID, such as `GPU e9f48345`."""
-    return UUID.sub(lambda found: f"GPU {gpu_id(found[0])}", text)
+    return UUID.sub(lambda match: f"GPU {gpu_id(match[0])}", text)
 
 
 def driver_version() -> str | None:
     """Version of the kernel driver, e.g. "580.159.04", from /proc or nvidia-smi."""
     with contextlib.suppress(OSError):
-        found = re.search(r"Kernel Module.*?\s(\d+\.\d+(?:\.\d+)?)\s", Path("/proc/driver/nvidia/version").read_text())
-        if found:
-            return found[1]
+        version = re.search(
+            r"Kernel Module.*?\s(\d+\.\d+(?:\.\d+)?)\s", Path("/proc/driver/nvidia/version").read_text()
+        )
+        if version:
+            return version[1]
     rows = query("--query-gpu=driver_version")
     return rows[0][0] if rows else None
 
@@ -172,8 +174,8 @@ def seen_together(looks: Iterable[list[dict[str, Any]] | None]) -> list[dict[str
     had = [look for look in looks if look is not None]
     if not had:
         return None
-    found = {process["pid"]: process for look in reversed(had) for process in look}
-    return sorted(found.values(), key=lambda process: process["pid"])
+    by_pid = {process["pid"]: process for look in reversed(had) for process in look}
+    return sorted(by_pid.values(), key=lambda process: process["pid"])
 
 
 def container() -> str | None:

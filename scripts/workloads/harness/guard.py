@@ -47,12 +47,12 @@ def descendants() -> set[int]:
                 state, parent = file.read().rpartition(b")")[2].split()[:2]
                 if state not in (b"Z", b"X"):
                     parents[int(name)] = int(parent)
-    found: set[int] = set()
+    descendants: set[int] = set()
     todo = {os.getpid()}
     while todo:
-        todo = {process for process, parent in parents.items() if parent in todo} - found
-        found |= todo
-    return found
+        todo = {process for process, parent in parents.items() if parent in todo} - descendants
+        descendants |= todo
+    return descendants
 
 
 def end_descendants(but: set[int]) -> None:

@@ -98,12 +98,12 @@ def _warn_of_result(result: Any, workload: Workload, notebook: Notebook) -> None
 
 def _repeat(case: dict[str, Any], workload: Workload, call: Callable[[], Any], notebook: Notebook) -> None:
     record = notebook.record
-    found = list(repeats.judge(call, accuracy.BOUNDS[case["dtype"]], compare_results=not workload.grad))
-    if not found:
-        found = list(repeats.uneven_ops(record["key_averages"], record["profiled_forwards"]))
-    for code, count, message in found:
+    warnings = list(repeats.judge(call, accuracy.BOUNDS[case["dtype"]], compare_results=not workload.grad))
+    if not warnings:
+        warnings = list(repeats.uneven_ops(record["key_averages"], record["profiled_forwards"]))
+    for code, count, message in warnings:
         notebook.warn(code, count, message)
-    unlike = [message for code, _, message in found if code in ("random", "varying_result")]
+    unlike = [message for code, _, message in warnings if code in ("random", "varying_result")]
     if unlike and workload.reference is None and record["relative_error"] is not None:
         record["relative_error"] = None
         notebook.note(f"no relative error: {unlike[0]}")

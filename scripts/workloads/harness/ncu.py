@@ -91,19 +91,19 @@ WSL = Failure(
 )
 
 
-def find_ncu(given: str | None) -> str | None:
+def find_ncu(asked: str | None) -> str | None:
     """The program `ncu`: in the folder that the run names, on the PATH, or where CUDA's installers put it."""
-    if given:
-        beside = Path(given) / "ncu" if os.path.isdir(given) else Path(given)
+    if asked:
+        beside = Path(asked) / "ncu" if os.path.isdir(asked) else Path(asked)
         return str(beside) if os.access(beside, os.X_OK) and beside.is_file() else None
-    found = shutil.which("ncu")
-    return found or next((path for place in PLACES for path in sorted(glob.glob(place), reverse=True)), None)
+    on_path = shutil.which("ncu")
+    return on_path or next((path for place in PLACES for path in sorted(glob.glob(place), reverse=True)), None)
 
 
-def missing(given: str | None) -> Failure:
+def missing(asked: str | None) -> Failure:
     """The refusal where there is no ncu."""
-    if given:
-        return Failure("refused", f"there is no ncu in {given}", "correct the run's `ncu`")
+    if asked:
+        return Failure("refused", f"there is no ncu in {asked}", "correct the run's `ncu`")
     remedy = "use an image that has it, or name the host's folder of Nsight Compute in the run's `ncu`"
     return Failure("refused", "there is no ncu (Nsight Compute)", remedy)
 
@@ -117,10 +117,10 @@ def metrics_of(ncu: str, environment: dict[str, str]) -> tuple[str, ...]:
         )
     except (OSError, subprocess.TimeoutExpired):
         return METRICS
-    known = {line.split(None, 1)[0] for line in done.stdout.splitlines() if line.strip()}
-    if not {"sm__throughput", "dram__bytes_read"} <= known:
+    offered = {line.split(None, 1)[0] for line in done.stdout.splitlines() if line.strip()}
+    if not {"sm__throughput", "dram__bytes_read"} <= offered:
         return METRICS
-    return tuple(name for name in METRICS if name.startswith(ALWAYS) or name.partition(".")[0] in known)
+    return tuple(name for name in METRICS if name.startswith(ALWAYS) or name.partition(".")[0] in offered)
 
 
 def command(ncu: str, log: Path, metrics: Iterable[str], functions: Iterable[str]) -> list[str]:

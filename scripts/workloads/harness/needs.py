@@ -63,10 +63,10 @@ def least_bytes(workload: Workload, result: Any) -> dict[str, int | None]:
     }
 
 
-def _by_place(found: Iterable[torch.Tensor]) -> dict[int, int]:
+def _by_place(tensors: Iterable[torch.Tensor]) -> dict[int, int]:
     """Where the tensors lie -> their bytes; of several at one place the largest counts."""
     sizes: dict[int, int] = {}
-    for tensor in found:
+    for tensor in tensors:
         place = tensor.data_ptr()
         sizes[place] = max(sizes.get(place, 0), tensor.numel() * tensor.element_size())
     return sizes

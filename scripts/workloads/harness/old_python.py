@@ -25,8 +25,8 @@ def refuse_old_python(arguments, version=sys.version_info):
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--case-file")
     parser.add_argument("--output")
-    named, _ = parser.parse_known_args(arguments)
-    sys.exit(0 if named.case_file and named.output and _leave(named.case_file, named.output, reason) else 2)
+    options, _ = parser.parse_known_args(arguments)
+    sys.exit(0 if options.case_file and options.output and _leave(options.case_file, options.output, reason) else 2)
 
 
 def _leave(case_file, folder, reason):

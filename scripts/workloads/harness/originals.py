@@ -53,7 +53,7 @@ class Originals:
     """
 
     def __init__(self, forward: Any, inputs: tuple[Any, ...]) -> None:
-        self._given = inputs
+        self._inputs = inputs
         self._containers = values.copied(inputs)
         self._layout = list(_placed(inputs))
         self._kept = {id(tensor): Kept(tensor) for _, tensor in self._layout}
@@ -75,7 +75,7 @@ class Originals:
         except RuntimeError as error:
             self._dirty, self.lost = [], f"an input was changed and cannot be written back ({error})"
         places = {place for place, tensor in self._layout if id(tensor) in dirty}
-        then, now = (_by_place(layout) for layout in (self._layout, _placed(self._given)))
+        then, now = (_by_place(layout) for layout in (self._layout, _placed(self._inputs)))
         return sorted(places | {place for place in {*then, *now} if then.get(place) != now.get(place)})
 
     def changed_state(self) -> list[str]:
@@ -101,7 +101,7 @@ def _placed(inputs: tuple[Any, ...]) -> Iterator[tuple[int, torch.Tensor]]:
 
 
 def _by_place(layout: Iterable[tuple[int, torch.Tensor]]) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
+    by_place: dict[int, list[int]] = {}
     for place, tensor in layout:
-        found.setdefault(place, []).append(id(tensor))
-    return found
+        by_place.setdefault(place, []).append(id(tensor))
+    return by_place

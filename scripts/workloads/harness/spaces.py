@@ -36,5 +36,5 @@ def _linked(link: Path, path: Path) -> bool:
 
 def packages_of_torch() -> Path | None:
     """The folder that torch is imported from, found without importing it; None where there is none."""
-    found = importlib.util.find_spec("torch")
-    return Path(found.origin).parents[1] if found and found.origin else None
+    spec = importlib.util.find_spec("torch")
+    return Path(spec.origin).parents[1] if spec and spec.origin else None

@@ -96,13 +96,13 @@ class Result:
     seconds: dict[str, float] = field(default_factory=dict)
 
 
-def supervise(given: dict[str, Any], case: dict[str, Any], setting: Setting) -> int:
+def supervise(written: dict[str, Any], case: dict[str, Any], setting: Setting) -> int:
     """Measure a case and write measurement.json into the setting's output folder.
 
     A case with ranks leaves another one, with its traces, in the folder of each rank; that of the job has what holds
     for all ranks, and of device and environment what the first rank has.
 
-    given, case: the case as it was written, and with its defaults.
+    written, case: the case as it was written, and with its defaults.
 
     Returns 0 once measurement.json stands, 128 + n if signal n stopped the supervisor (the file stands then too).
     Raises OSError if the folder cannot be written at all.
@@ -127,7 +127,7 @@ def supervise(given: dict[str, Any], case: dict[str, Any], setting: Setting) -> 
     _fail_without_files(output, case["ranks"], result)
     measurement = {
         "schema": 1,
-        "case": given,
+        "case": written,
         **_outcome(result, scrub),
         "started_utc": started.strftime("%Y-%m-%dT%H:%M:%SZ"),
         "duration_s": round(time.monotonic() - clock, 3),

@@ -79,9 +79,9 @@ def copied(value: Any, replace: Callable[[torch.Tensor], torch.Tensor] = lambda 
 
     A tensor that is in two places stays one. Raises TypeError for an object that cannot be copied.
     """
-    known = {id(leaf): leaf for leaf in leaves(value)}
-    known = {key: replace(leaf) if isinstance(leaf, torch.Tensor) else leaf for key, leaf in known.items()}
-    return copy.deepcopy(value, known)
+    copies = {id(leaf): leaf for leaf in leaves(value)}
+    copies = {key: replace(leaf) if isinstance(leaf, torch.Tensor) else leaf for key, leaf in copies.items()}
+    return copy.deepcopy(value, copies)
 
 
 def chunks(tensor: torch.Tensor, elements: int = 2**26) -> tuple[torch.Tensor, ...]:

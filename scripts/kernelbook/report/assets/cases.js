@@ -149,13 +149,13 @@ function select(label, name, usual, options) {
 }
 
 function baselines() {
-  const named = (kind, values) => values.map((value) => option(`${kind}:${value}`, clip(visible(value), 60)));
+  const optionsOf = (kind, values) => values.map((value) => option(`${kind}:${value}`, clip(visible(value), 60)));
   const ran = [...new Set(index.cells.filter(usable).map((cell) => cell.run))];
   const of = [...new Set(index.cells.filter(usable).map((cell) => cell.case))];
   return [
     option("first", "first case of each workload"),
-    ran.length > 1 && h("optgroup", { label: "run" }, named("run", ran)),
-    h("optgroup", { label: "case" }, named("case", of)),
+    ran.length > 1 && h("optgroup", { label: "run" }, optionsOf("run", ran)),
+    h("optgroup", { label: "case" }, optionsOf("case", of)),
   ];
 }
 

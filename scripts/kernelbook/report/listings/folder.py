@@ -63,9 +63,9 @@ def traces(folder: Folder, anchors: Anchors) -> Table:
         words("longest", lambda row: kernel_label("kernel", row.first.longest).short if row.first.longest else None),
     ]
     count = len(folder.traces)
-    shown = f"{count:,}" if len(rows) <= MOST_FILES else f"{MOST_FILES} rows of {count:,}"
+    rows_text = f"{count:,}" if len(rows) <= MOST_FILES else f"{MOST_FILES} rows of {count:,}"
     alike = "; ranks with the same kernels, within 5 %, share a row of medians" if len(rows) < count else ""
-    return table("traces", f"Traces, whole files: {shown}{alike}", columns, rows[:MOST_FILES])
+    return table("traces", f"Traces, whole files: {rows_text}{alike}", columns, rows[:MOST_FILES])
 
 
 def _part(row: TraceRows, folder: Folder) -> float | None:
