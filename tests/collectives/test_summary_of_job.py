@@ -168,7 +168,7 @@ def test_a_job_may_state_any_size(tmp_path):
         trace["distributedInfo"]["world_size"] = 2**40
         files[rank].write_text(json.dumps(trace))
     job = read(files).job
-    assert job.missing == tuple(range(2, 10))
+    assert job.incomplete
     (warning,) = (each for each in job.warnings if each.code == "missing_rank")
     assert warning.count == 2**40 - 2
-    assert warning.message.startswith(f"{2**40 - 2} of {2**40} ranks have no trace here (2, 3, 4, 5, 6, 7, 8, 9 ...)")
+    assert warning.message.startswith(f"{2**40 - 2} of {2**40} ranks have no trace here: 2, 3, 4, 5, 6, 7, 8, 9 and ")

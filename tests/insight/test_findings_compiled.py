@@ -8,12 +8,13 @@ from statistics import median
 
 import pytest
 
-from kernelbook.cases import Activity, Call, CallTotal, CaseFacts, Forward, Note, Process
+from kernelbook.cases import Activity, Call, CallTotal, CaseFacts, Forward, Process
 from kernelbook.cases.process import Dynamo
 from kernelbook.judge.findings import find, find_in_run
 from kernelbook.judge.findings.overhead import wrapper_remedy
 from kernelbook.judge.findings.rules import Scene
 from kernelbook.text.units import duration
+from kernelbook.trace import TraceWarning
 from tests.insight.insight_findings import busy, ends, found, one, small, unprofiled
 from tests.insight.insight_raw import cpu_time, usual
 from tests.insight.insight_recorded import Facts, Look
@@ -205,7 +206,7 @@ def test_a_cost_on_the_cpu_is_its_own_finding_only_where_the_device_does_not_wai
 def test_a_case_that_runs_eagerly_under_the_name_compile_is_reported() -> None:
     breaks = {"Dynamo does not support print": 2, "call to item": 1}
     process = Process("r", "c", process=1, dynamo=Dynamo(graphs=0, graph_breaks=breaks))
-    note = Note("not_compiled", 10, "the forward ran eagerly: no compiled region is in the profiled forwards")
+    note = TraceWarning("not_compiled", 10, "the forward ran eagerly: no compiled region is in the profiled forwards")
     facts = CaseFacts("r", "c", mode="compile", notes=(note,), processes=(process,))
     finding = one(facts, "not-compiled")
     assert finding.severity == "high"

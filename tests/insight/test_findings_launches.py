@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kernelbook.cases import Activity, Call, CaseFacts, Forward, Note
+from kernelbook.cases import Activity, Call, CaseFacts, Forward
+from kernelbook.trace import TraceWarning
 from tests.insight.insight_findings import found, one, small
 from tests.insight.insight_traces import Trace
 
@@ -97,6 +98,8 @@ def test_a_short_load_is_not_reported(tmp_path: Path) -> None:
 
 def test_a_first_forward_that_loads_kernels_is_explained_once(tmp_path: Path) -> None:
     facts = loading(tmp_path, 60.0, 0.0, 0.0)
-    slow = replace(facts, notes=(Note("slow_first", 1, "the first range takes 2.1 times the median of the others"),))
+    slow = replace(
+        facts, notes=(TraceWarning("slow_first", 1, "the first range takes 2.1 times the median of the others"),)
+    )
     assert found(slow, "slow-first") == []
     assert found(replace(slow, call_totals=()), "slow-first") != []

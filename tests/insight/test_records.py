@@ -5,9 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from kernelbook.cases import CASE_COLUMNS, Environment, Note, Process
+from kernelbook.cases import CASE_COLUMNS, Environment, Process
 from kernelbook.cases.process import Backend, Clocks, GpuReading
 from kernelbook.cases.records import records_of, table_of, text_value, value_text
+from kernelbook.trace import TraceWarning
 
 FULL = Process(
     "r",
@@ -17,7 +18,7 @@ FULL = Process(
     clocks=Clocks(after=GpuReading(sm_mhz=1980.0, throttle_reasons=())),
     sdpa_backends={"flash": Backend(False, ("needs half",)), "math": Backend(True, ())},
     forward_times_us=(1.5, 2.0),
-    warnings=(Note("a", 2, "text"),),
+    warnings=(TraceWarning("a", 2, "text"),),
 )
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kernelbook.cases import CASE_COLUMNS, Note
+from kernelbook.cases import CASE_COLUMNS
 from kernelbook.charts.drawing import nice_ticks
 from kernelbook.charts.svg_file import svg_file
 from kernelbook.edition.paths import SCHEMA
@@ -31,6 +31,7 @@ from kernelbook.report import (
 from kernelbook.report.case_views import case_views, guess_lines
 from kernelbook.report.families import FAMILIES, contrast, family_of
 from kernelbook.report.styles import file_style
+from kernelbook.trace import TraceWarning
 from tests.report import made_edition
 
 
@@ -238,7 +239,7 @@ def test_the_page_has_a_limit_for_all_traces_together(edition, tmp_path):
 
 def test_a_warning_that_a_finding_tells_for_many_cases_is_not_repeated_beside_each(edition):
     row = next(row for row in edition.case_runs if row.status == "ok")
-    noted = dataclasses.replace(row, notes=(Note("slow_first", 1, "slow"), Note("damaged", 1, "cut")))
+    noted = dataclasses.replace(row, notes=(TraceWarning("slow_first", 1, "slow"), TraceWarning("damaged", 1, "cut")))
     cases = ("another", row.case)
     found = Finding("slow-first", "info", None, None, "", "", "told once", run=row.run, case="another", cases=cases)
 
@@ -247,7 +248,7 @@ def test_a_warning_that_a_finding_tells_for_many_cases_is_not_repeated_beside_ea
         return [note.code for note in findings_section.warnings(with_findings, noted)]
 
     assert codes((found,)) == ["damaged"]
-    early = dataclasses.replace(row, notes=(Note("before_window", 9, "9 of them"),))
+    early = dataclasses.replace(row, notes=(TraceWarning("before_window", 9, "9 of them"),))
     once = dataclasses.replace(edition, findings=(dataclasses.replace(found, rule="before-window"),))
     assert findings_section.warnings(once, early) == early.notes  # how many they are, the finding does not tell
     assert codes((dataclasses.replace(found, run="elsewhere"),)) == ["slow_first", "damaged"]

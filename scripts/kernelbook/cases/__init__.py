@@ -20,7 +20,7 @@ from kernelbook.cases.facts import (
 from kernelbook.cases.from_tables import call_totals, case_facts, representative, with_counters
 from kernelbook.cases.medians import median, median_durations_us, median_of_processes, medians_by_process, spread
 from kernelbook.cases.merging import FAILED_PROCESSES, merge_processes
-from kernelbook.cases.process import CASE_COLUMNS, Environment, Note, Process
+from kernelbook.cases.process import CASE_COLUMNS, Environment, Process
 
 __all__ = [
     "CASE_COLUMNS",
@@ -32,7 +32,6 @@ __all__ = [
     "CaseFacts",
     "Environment",
     "Forward",
-    "Note",
     "OtherRange",
     "Process",
     "call_totals",

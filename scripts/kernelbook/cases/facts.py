@@ -13,12 +13,13 @@ from itertools import pairwise
 from typing import Annotated
 
 from kernelbook.cases.medians import median, median_durations_us, median_of_processes, spread
-from kernelbook.cases.process import CaseColumns, Note, Process
+from kernelbook.cases.process import CaseColumns, Process
 from kernelbook.collectives.remarks import JobReport
 from kernelbook.counters import JOINED, KernelCounters
 from kernelbook.kernel_names import KernelName, decode_activity
 from kernelbook.kernel_names.text import function_name
 from kernelbook.text.meaning import doc
+from kernelbook.trace.types import TraceWarning
 
 #: Ratio of the 95th to the 5th percentile of forward times above which other work on the machine must have interfered.
 RESTLESS_FROM = 5.0
@@ -200,7 +201,7 @@ class CaseFacts(CaseColumns):
     it did not.
     """
 
-    notes: tuple[Note, ...] = ()
+    notes: tuple[TraceWarning, ...] = ()
     processes: tuple[Process, ...] = ()
     ranks: tuple[Process, ...] = ()
     forwards: tuple[Forward, ...] = ()
@@ -312,7 +313,7 @@ class CaseFacts(CaseColumns):
                 by_op.setdefault((total.category, total.name), []).append((total.process, total.self_us / total.count))
         return {key: median_of_processes(values) or 0.0 for key, values in by_op.items()}
 
-    def note(self, code: str) -> Note | None:
+    def note(self, code: str) -> TraceWarning | None:
         """The warning of that code, if there was one."""
         return next((note for note in self.notes if note.code == code), None)
 

@@ -13,8 +13,9 @@ from typing import Any
 
 from kernelbook.cases.facts import CaseFacts
 from kernelbook.cases.medians import median
-from kernelbook.cases.process import CaseColumns, Note, Process
+from kernelbook.cases.process import CaseColumns, Process
 from kernelbook.text.units import duration, number_ranges, plural, quantile
+from kernelbook.trace.types import TraceWarning
 
 TIMES = ("cpu_time_us", "device_time_us", "device_busy_us", "forward_time_us")
 #: The code of the note that names the processes that failed.
@@ -126,7 +127,7 @@ def _numbered(numbers: Sequence[int]) -> str:
     return f"process {numbers[0]}" if len(numbers) == 1 else f"processes {', '.join(map(str, numbers))}"
 
 
-def _failed(bad: Sequence[Process], number: int, some_good: bool) -> list[Note]:
+def _failed(bad: Sequence[Process], number: int, some_good: bool) -> list[TraceWarning]:
     """A note where some of the processes failed, not all."""
     if not bad or not some_good:
         return []
@@ -134,10 +135,10 @@ def _failed(bad: Sequence[Process], number: int, some_good: bool) -> list[Note]:
     if len({process.reason for process in bad}) == 1:
         reasons = f"{_numbered([process.process for process in bad])}: {reasons}"
     text = f"{len(bad)} of {plural(number, 'process', 'processes')} failed: {reasons}"
-    return [Note(FAILED_PROCESSES, len(bad), text)]
+    return [TraceWarning(FAILED_PROCESSES, len(bad), text)]
 
 
-def _elsewhere(good: Sequence[Process], first: Process) -> list[Note]:
+def _elsewhere(good: Sequence[Process], first: Process) -> list[TraceWarning]:
     """A note on each good process that ran on another machine than the first."""
     notes = []
     for process in good:
@@ -149,11 +150,11 @@ def _elsewhere(good: Sequence[Process], first: Process) -> list[Note]:
                 f"process {process.process} ran on {machine}, the first on {first_machine}: "
                 "it is in no figure of the case"
             )
-            notes.append(Note("other_machine", 1, text))
+            notes.append(TraceWarning("other_machine", 1, text))
     return notes
 
 
-def _ranks(jobs: Sequence[Sequence[Process]], spans: Spans) -> list[Note]:
+def _ranks(jobs: Sequence[Sequence[Process]], spans: Spans) -> list[TraceWarning]:
     """A note on each job of several ranks that went well: which rank its figures are those of, and the spread."""
     notes = []
     for job in jobs:
@@ -167,11 +168,11 @@ def _ranks(jobs: Sequence[Sequence[Process]], spans: Spans) -> list[Note]:
             if len(busy) > 1:
                 text += f"; device time {duration(min(busy))} to {duration(max(busy))} over the ranks"
             of_process = f"process {slowest.process}: " if len(jobs) > 1 else ""
-            notes.append(Note("ranks", len(job), of_process + text))
+            notes.append(TraceWarning("ranks", len(job), of_process + text))
     return notes
 
 
-def _apart(alike: Sequence[Process]) -> list[Note]:
+def _apart(alike: Sequence[Process]) -> list[TraceWarning]:
     """A note where the medians of the processes differ, and whether their GPUs explain it."""
     medians = [statistics.median(process.forward_times_us) for process in alike if process.forward_times_us]
     if len(medians) < 2 or not min(medians) or max(medians) / min(medians) <= 1 + APART_FROM:
@@ -180,7 +181,7 @@ def _apart(alike: Sequence[Process]) -> list[Note]:
         f"the medians of {len(medians)} processes lie {max(medians) / min(medians) - 1:.0%} apart, "
         f"{duration(min(medians))} to {duration(max(medians))}: the 5 to 95 % interval spans them all"
     )
-    return [Note("processes_apart", len(medians), text.replace("%", " %", 1) + _by_gpu(alike))]
+    return [TraceWarning("processes_apart", len(medians), text.replace("%", " %", 1) + _by_gpu(alike))]
 
 
 def _by_gpu(alike: Sequence[Process]) -> str:
@@ -203,7 +204,7 @@ def _by_gpu(alike: Sequence[Process]) -> str:
     return f"; GPU {widest} alone spans {duration(min(times))} to {duration(max(times))}"
 
 
-def _warnings(processes: Sequence[Process]) -> list[Note]:
+def _warnings(processes: Sequence[Process]) -> list[TraceWarning]:
     """The warnings of all processes and ranks: equal ones become one, with those that have it unless all do."""
     having: dict[tuple[str, str], list[Process]] = {}
     counts: dict[tuple[str, str], int] = {}
@@ -213,7 +214,7 @@ def _warnings(processes: Sequence[Process]) -> list[Note]:
             counts.setdefault((note.code, note.message), note.count)
     total = len(processes)
     return [
-        Note(code, counts[code, text], text if len(who) == total else f"{text} ({_listed(who, total)})")
+        TraceWarning(code, counts[code, text], text if len(who) == total else f"{text} ({_listed(who, total)})")
         for (code, text), who in having.items()
     ]
 

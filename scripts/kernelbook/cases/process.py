@@ -18,7 +18,7 @@ from msgspec import Meta
 from kernelbook.cases.comparability import Setting
 from kernelbook.cases.records import schema_of
 from kernelbook.text.meaning import doc
-from kernelbook.trace.types import Totals
+from kernelbook.trace.types import Totals, TraceWarning
 
 #: Bounds for what measurement.json may hold: a sum of several counts still fits a column of 64 bits.
 Count = Annotated[int, Meta(ge=0, le=2**60)]
@@ -39,15 +39,6 @@ NOT_THROTTLING = frozenset({IDLE, "applications clocks setting", "sync boost", "
 FAR_BELOW = 0.8
 #: Later forwards above this ratio to the first ones count as rising.
 RISING_FROM = 1.1
-
-
-@dataclass(frozen=True)
-class Note:
-    """A warning about a case: its code, how many events it is about, and its text."""
-
-    code: str
-    count: Count
-    message: str
 
 
 @dataclass(frozen=True)
@@ -239,7 +230,7 @@ class Measured(CaseMeasured):
             "profile, and what it logged; null in other modes."
         ),
     ] = None
-    warnings: Annotated[tuple[Note, ...], doc("What a reader of the row has to know.")] = ()
+    warnings: Annotated[tuple[TraceWarning, ...], doc("What a reader of the row has to know.")] = ()
 
 
 @dataclass(frozen=True)

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any
 
 from kernelbook.collectives.causes import Straggler, find_straggler
 from kernelbook.collectives.clocks import MOST_APART, Clocks, align
-from kernelbook.collectives.links import link_rate
 from kernelbook.collectives.matching import Disorder, GroupDisorder, Matched, label, match
 from kernelbook.collectives.model import Collective, Event, RankForward, RankTrace
 from kernelbook.collectives.names import JOINT, SEND_RECV, bus_factor
+from kernelbook.devices import link_rate
 from kernelbook.text.units import duration, plural
+from kernelbook.trace.ranks import missing_ranks
 from kernelbook.trace.types import TraceWarning
-
-_MOST_LISTED = 8
 
 
 @dataclass(frozen=True)
@@ -43,9 +41,9 @@ class JobReading:
     warnings: tuple[TraceWarning, ...]
 
     @property
-    def missing(self) -> tuple[int, ...]:
-        """The first eight ranks of the job that have no trace here; a damaged file may state any size of the job."""
-        return _missing(self.world_size, self.ranks)
+    def incomplete(self) -> bool:
+        """Whether a rank of the job has no trace here."""
+        return self.world_size > len(self.ranks)
 
     def of_rank(self, rank: int) -> RankForward | None:
         """The figures of the whole file of a rank."""
@@ -207,10 +205,6 @@ def _forward_rows(
 # --- warnings ---------------------------------------------------------------------------------------------------------
 
 
-def _missing(size: int, present: Sequence[int]) -> tuple[int, ...]:
-    return tuple(islice((rank for rank in range(size) if rank not in present), _MOST_LISTED))
-
-
 def _warnings(
     ranks: Sequence[RankTrace],
     rows: Sequence[Collective],
@@ -222,11 +216,9 @@ def _warnings(
     if refused:
         yield TraceWarning("ranks_not_compared", 1, refused)
         return
-    gone = size - len(set(numbers))
-    if gone:
-        listed = ", ".join(map(str, _missing(size, numbers))) + (" ..." if gone > _MOST_LISTED else "")
-        text = f"{gone} of {size} ranks have no trace here ({listed}): last is the last of those that have one"
-        yield TraceWarning("missing_rank", gone, f"{text}, and transfer times are not known")
+    for warning in missing_ranks(numbers, size):
+        text = f"{warning.message}; last is the last of those that have one, and transfer times are not known"
+        yield replace(warning, message=text)
     alone = sum(row.sequence is None for row in rows)
     if alone:
         cut = ", ".join(str(rank.rank) for rank in ranks if rank.truncated)

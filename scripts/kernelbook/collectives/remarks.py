@@ -43,7 +43,7 @@ class JobReport:
 
     @property
     def lead(self) -> str:
-        ranks = plural(len(self.job.ranks), "rank") + (f" of {self.job.world_size}" if self.job.missing else "")
+        ranks = plural(len(self.job.ranks), "rank") + (f" of {self.job.world_size}" if self.job.incomplete else "")
         if self.job.refused:
             return f"{ranks}: {self.job.refused}."
         if self.remarks:
@@ -107,7 +107,7 @@ def _straggler(job: JobReading, typical: Mapping[int, RankForward]) -> Iterator[
     whole = {rank: row for rank in job.ranks if (row := job.of_rank(rank)) is not None and row.device_time_us}
     shares = {rank: (row.waiting_us or 0.0) / row.device_time_us for rank, row in whole.items()}
     waiter = max((rank for rank in shares if rank != straggler.rank), key=lambda rank: shares[rank], default=None)
-    among = "" if not job.missing else f" of the {len(job.ranks)} that have a trace here"
+    among = "" if not job.incomplete else f" of the {len(job.ranks)} that have a trace here"
     what = f"{(straggler.operation or 'collective').replace('_', '-')}s"
     text = (
         f"rank {straggler.rank} comes last{among} to {straggler.last} of {straggler.matched} {what}, "

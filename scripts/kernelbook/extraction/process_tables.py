@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kernelbook.cases import CASE_COLUMNS, Environment, Note, Process, median
+from kernelbook.cases import CASE_COLUMNS, Environment, Process, median
 from kernelbook.cases.process import KEYS, Measured
 from kernelbook.cases.records import schema_of, table_of
 from kernelbook.collectives.rank import encode, trace_of_rank, world_size
@@ -121,7 +121,7 @@ def tables_of_reading(origin: Origin, spec: Mapping[str, Any], reading: TraceRea
 
 
 def _bare_row(origin: Origin, spec: Mapping[str, Any]) -> Process:
-    warnings = tuple(Note(**warning) for warning in spec.get("warnings", []))
+    warnings = tuple(TraceWarning(**warning) for warning in spec.get("warnings", []))
     return replace(_configured(origin, spec), bare=True, warnings=warnings, rank=origin.rank)
 
 
@@ -133,7 +133,7 @@ def _notes_of_bare(reading: TraceReading) -> Iterator[TraceWarning]:
         yield TraceWarning("windows", count, text)
 
 
-def _notes(measurement: Measurement) -> tuple[Note, ...]:
+def _notes(measurement: Measurement) -> tuple[TraceWarning, ...]:
     """What makes the figures of a measurement doubtful, or is missing among them.
 
     Codes beside those that the measuring side gives (not_finite, unlocked_gpu): shared_gpu, few_samples, no_figure.
@@ -143,12 +143,12 @@ def _notes(measurement: Measurement) -> tuple[Note, ...]:
     if others:
         names = ", ".join(sorted({str(process.name) for process in others}))
         text = f"other processes used the GPU before or after the measurement ({names}): end them and measure again"
-        notes.append(Note("shared_gpu", len(others), text))
+        notes.append(TraceWarning("shared_gpu", len(others), text))
     taken = len(measurement.forward_times_us)
     if 0 < taken < FEWEST_SAMPLES:
         text = f"the forward time rests on {taken} calls: a quick look; set samples to {FEWEST_SAMPLES} or more"
-        notes.append(Note("few_samples", taken, text))
-    return (*notes, *(Note("no_figure", 1, note) for note in measurement.notes))
+        notes.append(TraceWarning("few_samples", taken, text))
+    return (*notes, *(TraceWarning("no_figure", 1, note) for note in measurement.notes))
 
 
 def _traced(
@@ -178,7 +178,7 @@ def _of_reading(
     reading: TraceReading,
     notes: Callable[[TraceReading], Iterable[TraceWarning]],
 ) -> dict[str, pa.Table]:
-    warnings = (*row.warnings, *(Note(note.code, note.count, note.message) for note in notes(reading)))
+    warnings = (*row.warnings, *notes(reading))
     return _tables(origin, replace(row, trace_path=trace_file.as_posix(), warnings=warnings), reading)
 
 
@@ -271,12 +271,11 @@ def _tables(origin: Origin, row: Process, reading: TraceReading | None) -> dict[
     return tables | _counted(origin, ())
 
 
-def _warnings(reading: TraceReading, device_type: str | None) -> Iterator[Note]:
+def _warnings(reading: TraceReading, device_type: str | None) -> Iterator[TraceWarning]:
     """The warnings of the reading; one of them has another text where the measurement says that there is no device."""
     for warning in reading.warnings:
         on_cpu = warning.code == "no_launches" and device_type == "cpu"
-        message = "nothing was launched on a device: a CPU run" if on_cpu else warning.message
-        yield Note(warning.code, warning.count, message)
+        yield replace(warning, message="nothing was launched on a device: a CPU run") if on_cpu else warning
 
 
 def _complete(row: Process, forwards: Sequence[Mapping[str, Any]], begun: int) -> Process:
@@ -289,11 +288,11 @@ def _complete(row: Process, forwards: Sequence[Mapping[str, Any]], begun: int) -
         what = f"no {'whole ' if begun else ''}range named {row.annotation!r}"
         what = what if row.annotation is not None else "no annotated range"
         text = f"the trace has {what}: there are figures of the whole file, and none per forward"
-        return replace(row, forwards=0, warnings=(*row.warnings, Note("no_forwards", 1, text)))
+        return replace(row, forwards=0, warnings=(*row.warnings, TraceWarning("no_forwards", 1, text)))
     notes = []
     if cut := begun - len(forwards):
         text = f"{cut} of {begun} forwards may lack work past the end of the file and are left out"
-        notes.append(Note("cut_forwards", cut, text))
+        notes.append(TraceWarning("cut_forwards", cut, text))
     usual = [forward for forward in forwards if forward["kind"] == 0]
     figures: dict[str, Any] = {}
     for name in COUNTS:
@@ -304,11 +303,11 @@ def _complete(row: Process, forwards: Sequence[Mapping[str, Any]], begun: int) -
                 f"{times} × {count}" for count, times in sorted(counts.items(), key=lambda item: -item[1])
             )
             notes.append(
-                Note("uneven", len(usual) - most, f"forwards differ in their number of {name}: {distribution}")
+                TraceWarning("uneven", len(usual) - most, f"forwards differ in their number of {name}: {distribution}")
             )
     figures |= {name: median(forward[name] for forward in usual) for name in RANGE_TIMES}
     if len(usual) < len(forwards):
-        notes.append(Note("several_kinds", len(forwards) - len(usual), _kinds(forwards)))
+        notes.append(TraceWarning("several_kinds", len(forwards) - len(usual), _kinds(forwards)))
     return replace(row, forwards=len(forwards), warnings=(*row.warnings, *notes), **figures)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kernelbook.cases import CaseFacts, Note
+from kernelbook.cases import CaseFacts
 from kernelbook.edition.model import Edition
 from kernelbook.judge.findings import Finding
+from kernelbook.trace import TraceWarning
 
 #: Severities of findings that cost time; the others take less than a twentieth of their forward, or state no time.
 COSTLY = ("high", "medium")
@@ -66,7 +67,7 @@ def costliest(findings: Iterable[Finding], limit: int) -> tuple[Finding, ...]:
     return tuple(chosen[:limit])
 
 
-def warnings(edition: Edition, row: CaseFacts) -> tuple[Note, ...]:
+def warnings(edition: Edition, row: CaseFacts) -> tuple[TraceWarning, ...]:
     """The warnings of a case, without those that a finding about it states."""
     rules = {finding.rule for finding in edition.findings if finding.run == row.run and row.case in _cases(finding)}
     return tuple(note for note in row.notes if STATED_BY.get(note.code) not in rules)

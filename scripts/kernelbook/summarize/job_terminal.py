@@ -35,7 +35,7 @@ def show_job(console: Console, report: JobReport) -> None:
     job = report.job
     console.print(Text(visible(report.lead), style="bold"), soft_wrap=True)
     error = f", clocks agree within {duration(job.clock_error_us)}" if job.clock_error_us is not None else ""
-    here = plural(len(job.ranks), "rank") + (f" of {job.world_size}" if job.missing else "")
+    here = plural(len(job.ranks), "rank") + (f" of {job.world_size}" if job.incomplete else "")
     console.print(Text(f"a job of {here}{error}"), soft_wrap=True)
     if report.remarks and not job.refused:
         console.print(Text(f"what to do: {visible(report.remarks[0].remedy)}"), soft_wrap=True)

@@ -9,7 +9,7 @@ something else (the rank of an adapter, a step), so it counts only where the oth
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, takewhile
 from pathlib import Path
@@ -112,7 +112,9 @@ class Job:
     def warnings(self, process: RankProcess) -> list[TraceWarning]:
         """Ranks that are missing, and further processes with the rank of this one."""
         ranks = [each.rank for each in self.processes]
-        warnings = _missing_ranks(ranks, [each.first.world_size or 0 for each in self.processes])
+        present = [rank for rank in ranks if rank is not None]
+        size = max((each.first.world_size or 0 for each in self.processes), default=0)
+        warnings = list(missing_ranks(present, size)) if len(ranks) > 1 else []
         if (count := ranks.count(process.rank)) > 1:
             text = f"{count} processes of this job say that they are rank {process.rank}"
             warnings.append(TraceWarning("duplicate_rank", count, text))
@@ -322,16 +324,15 @@ def _common_key(keys: Sequence[str]) -> str:
     return prefix.rstrip("/._-") or "ranks"
 
 
-def _missing_ranks(ranks: Sequence[int | None], world_sizes: Sequence[int]) -> list[TraceWarning]:
-    present = {rank for rank in ranks if rank is not None}
-    if len(ranks) < 2 or not present:
-        return []
-    size = max(*world_sizes, max(present) + 1)
-    count = size - len(present)
-    listed = ", ".join(map(str, islice((rank for rank in range(size) if rank not in present), _MOST_LISTED)))
-    more = f" and {count - _MOST_LISTED} more" if count > _MOST_LISTED else ""
-    text = f"{count} of {size} ranks have no trace here: {listed}{more}"
-    return [TraceWarning("missing_rank", count, text)] if count else []
+def missing_ranks(present: Iterable[int], world_size: int) -> Iterator[TraceWarning]:
+    """A warning that lists the ranks of a job that have no trace; none where all have one, or none is known."""
+    ranks = set(present)
+    size = max(world_size, max(ranks, default=-1) + 1)
+    count = size - len(ranks)
+    if ranks and count:
+        listed = ", ".join(map(str, islice((rank for rank in range(size) if rank not in ranks), _MOST_LISTED)))
+        more = f" and {count - _MOST_LISTED} more" if count > _MOST_LISTED else ""
+        yield TraceWarning("missing_rank", count, f"{count} of {size} ranks have no trace here: {listed}{more}")
 
 
 def _grouped(members: Iterable[_Member], key: Callable[[_Member], Hashable]) -> list[list[_Member]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 
 from kernelbook.text.meaning import doc
 
@@ -28,7 +29,7 @@ class TraceWarning:
     """Something to know before using the figures. `count`: number of events, ranges or ranks concerned."""
 
     code: str
-    count: int
+    count: Annotated[int, Meta(ge=0, le=2**60)]
     message: str
 
 

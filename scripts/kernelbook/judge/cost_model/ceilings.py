@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 from kernelbook.cases import CaseFacts
-from kernelbook.judge.cost_model.data_sheets import DATA_SHEETS, RECORDED
+from kernelbook.devices import DATA_SHEETS, RECORDED
 from kernelbook.judge.cost_model.gemm import compulsory_bytes, dense_flops, forward_type, gemm_costs, product_types
 from kernelbook.judge.cost_model.kernel_costs import kernel_costs
 from kernelbook.judge.cost_model.roof import COMPUTE, COMPUTE_TYPES, L2, MEMORY, Ceilings, per_second
