@@ -5,7 +5,7 @@ files) and the proxies of the environment, and opens a connection. What does not
 Needs no package, because it runs before .venv is made.
 
 Example:
-  python %(prog)s requirements.txt
+  python scripts/check_index.py requirements.txt
 
 Exit status: 0 pip can try; 1 no index can be reached, in one line, and the named folders lack a package; 2 bad
 arguments.

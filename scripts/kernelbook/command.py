@@ -14,11 +14,11 @@ from types import TracebackType
 TRACEBACK = "KERNELBOOK_TRACEBACK"
 
 
-def run(main: Callable[[], int]) -> int:
-    """Run a command's `main` and return its exit status; a closed pipe or Ctrl-C is no error to explain.
+def run(main: Callable[[], int], stopped: str = "") -> int:
+    """Run a command's `main` and return its exit status: 0 where the reader of a pipe left, 130 after Ctrl-C.
 
-    Whatever else it raises ends the process with one line on stderr and status 1; with KERNELBOOK_TRACEBACK=1 in the
-    environment the traceback comes first.
+    stopped: a line for stderr after Ctrl-C. Whatever else `main` raises ends the process with one line on stderr and
+    status 1; with KERNELBOOK_TRACEBACK=1 in the environment the traceback comes first.
     """
     _mend_streams()
     sys.excepthook = _say
@@ -29,12 +29,16 @@ def run(main: Callable[[], int]) -> int:
         _drop_output()
         return 0
     except KeyboardInterrupt:
+        if stopped:
+            print(stopped, file=sys.stderr)
         return 128 + signal.SIGINT
     return status
 
 
 def _mend_streams() -> None:
-    """Let closed outputs swallow what is written, and let those that lack a letter (LANG=C) spell it out."""
+    """Replace closed streams by empty ones, and let outputs that lack a letter (LANG=C) spell it out."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 (open until the process ends)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -46,8 +50,8 @@ def _mend_streams() -> None:
 def _say(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     if os.environ.get(TRACEBACK) == "1":
         traceback.print_exception(kind, error, trace)
-    if isinstance(error, OSError) and error.filename is not None:
-        fact = f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror is not None:
+        fact = f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
     elif isinstance(error, ValueError):
         fact = str(error)
     else:

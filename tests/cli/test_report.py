@@ -1,6 +1,7 @@
 """`kernelbook report`: a report of folders of traces without Snakemake."""
 
 import json
+import re
 
 import jsonschema
 import pytest
@@ -14,7 +15,7 @@ def test_a_folder_becomes_a_report(kernelbook, folder, tmp_path, root):
     (folder / "broken.json").write_text('{"traceEvents": 3}')
     status, out, err = kernelbook("report", folder, "-o", output, "--json")
     assert status == 0
-    assert err == f"skipped: {folder / 'rows.json'}: is JSON, but no torch trace\n"
+    assert err == f"skipped: {folder / 'rows.json'}: not a torch trace: found a JSON object with the keys 'rows'\n"
     about = json.loads(out)
     jsonschema.validate(about, schema)
     assert (output / "index.html").is_file()
@@ -132,3 +133,19 @@ def test_the_ranks_of_a_job_are_one_row_of_cases_and_a_row_a_trace(rendered):
         ["| `job`", "0"],
         ["| `job`", "1"],
     ]
+
+
+def test_what_only_a_measurement_tells_is_no_column_of_traces(rendered, tmp_path):
+    _, text = rendered({"one": forward(), "two": forward()})
+    (head,) = {line for line in text.splitlines() if line.startswith("| case |")}
+    assert head == "| case | kernels | device | limited by |"
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    for title in ("forward", "to baseline", "error", "peak memory", "guesses"):
+        assert re.search(rf"<th[^>]* hidden[^>]*>(<[^>]+>)*{title}", page), title
+
+
+def test_what_traces_cannot_tell_of_trust_is_one_sentence(rendered):
+    _, text = rendered({"one": forward()})
+    section = text.partition("## How far to trust these figures\n")[2].partition("\n## ")[0]
+    assert section.strip().startswith("- Noise, clocks and other programs on the GPU are not known")
+    assert len(section.strip().splitlines()) == 1

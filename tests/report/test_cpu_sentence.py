@@ -46,4 +46,4 @@ def test_without_a_pair_it_says_what_there_is_and_what_a_gpu_adds():
 def test_a_case_on_a_gpu_or_on_nothing_known_leads_with_its_guesses(device_type):
     made = edition(case("a", "eager", 2.0), case("a", "compile", 1.0, device_type=device_type))
     assert cpu_sentence(made) == ""
-    assert verdict(made).sentence == "No guess was judged."
+    assert verdict(made).sentence == "2 cases, and no guess."

@@ -114,7 +114,7 @@ def test_empty_tables_and_no_tables_make_a_report(tmp_path):
     }
     (folder / "edition.json").write_text(json.dumps(about))
     edition = read_edition(folder)
-    assert "No guess was judged." in page.render(edition, "now", {})
+    assert "Nothing was measured." in page.render(edition, "now", {})
 
 
 def test_summary_follows_its_schema(report):

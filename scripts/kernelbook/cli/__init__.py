@@ -28,16 +28,25 @@ COMMANDS = {
 }
 #: Objects between two searches for cycles: nearly all that a command reads lives until it ends.
 _GC_THRESHOLD = 200_000
-_EXIT_STATUS = "Exit status: 0 done; 1 an error, in one line; 2 bad arguments, or an input that cannot be read."
+STOPPED = "kernelbook: stopped before the end; the same command starts again"
+_EXIT_STATUS = (
+    "Exit status: 0 done; 1 an error, in one line; 2 bad arguments, or an input that cannot be read; "
+    "130 stopped by Ctrl-C."
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand and return its exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
     if words and words[0] in COMMANDS:
         return run_command(words[0], words[1:])
     parser = _top_parser()
-    if words and not words[0].startswith("-"):
+    if not words:
+        parser.print_help(sys.stderr)
+        return 2
+    if not words[0].startswith("-"):
         from kernelbook.text.suggestions import near_miss
 
         parser.error(f"no command {words[0]!r}: {near_miss(words[0], COMMANDS)}")
@@ -88,4 +97,4 @@ def _version() -> str:
 def entry() -> int:
     """What the installed command runs."""
     gc.set_threshold(_GC_THRESHOLD)
-    return command.run(main)
+    return command.run(main, STOPPED)

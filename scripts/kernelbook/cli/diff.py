@@ -48,12 +48,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the diff; the exit status as in the module's text."""
+    from kernelbook.cli.outputs import output_problem
     from kernelbook.cli.traces import print_error
     from kernelbook.diffs import SideError, diff
     from kernelbook.diffs.as_json import as_json
     from kernelbook.edition.paths import EditionError
     from kernelbook.trace import TraceError
 
+    problem = output_problem(args.output, "diff", "diff.json", "--output") if args.output else None
+    if problem:
+        print_error(f"kernelbook diff: {problem}")
+        return 2
     try:
         result = diff(args.a, args.b, args.annotation)
     except (EditionError, SideError, TraceError) as error:

@@ -78,9 +78,12 @@ def run(args: argparse.Namespace) -> int:
     if args.annotation is not None and not any(_has_forwards(case) for case in summary["cases"]):
         remedy = f"kernelbook summarize {' '.join(map(str, args.folder))} lists the names"
         print_error(f"kernelbook report: no range matches --annotation {args.annotation!r}: {remedy}")
+    about = _about(summary, args.output)
     if args.json:
-        print(json.dumps(_about(summary, args.output), allow_nan=False))
+        print(json.dumps(about, allow_nan=False))
     else:
+        for each in about["failed"]:
+            print_error(f"failed: {each['run']}/{each['case']}: {each['reason']}")
         print(summary["verdict"]["sentence"])
         print(f"report: {args.output / 'index.html'}")
     return 0
@@ -143,15 +146,17 @@ def _run_name(folder: Path, used: Mapping[str, Any]) -> str:
 def case_files(folder: Path) -> Mapping[str, Sequence[Path]]:
     """The files of each case of a folder; cases of nothing but JSON of another kind are left out, with a note."""
     from kernelbook.cli.traces import print_skipped
+    from kernelbook.trace.files import unreadable_folders
     from kernelbook.trace.reader import EventReader
     from kernelbook.trace.recorded import recorded_cases
 
-    cases, skipped = {}, []
+    cases, skipped = {}, list(unreadable_folders(folder).values())
     for case, processes in recorded_cases(folder).items():
         files = [folder / file for process in processes.values() for file in process.files]
         bare = any(process.bare for process in processes.values())
-        if bare and all(EventReader(file).is_other_json() for file in files):
-            skipped += [f"{file}: is JSON, but no torch trace" for file in files]
+        other = [message for file in files if bare and (message := EventReader(file).other_json())]
+        if len(other) == len(files):
+            skipped += other
         else:
             cases[case] = files
     print_skipped(skipped)
@@ -160,15 +165,20 @@ def case_files(folder: Path) -> Mapping[str, Sequence[Path]]:
 
 def _problem(folders: Sequence[Path], output: Path) -> str | None:
     """What is wrong with the arguments."""
+    from kernelbook.cli.outputs import output_problem
+    from kernelbook.trace.files import unreadable_folders
+
+    if problem := output_problem(output, "report", "summary.json", "-o"):
+        return problem
     for folder in folders:
         if folder.is_file():
             return f"{folder}: is a file: name its folder, or use kernelbook summarize {folder}"
         if not folder.is_dir():
             return f"{folder}: no such folder"
+        if (why := unreadable_folders(folder).get(folder)) is not None:
+            return why
         if not case_files(folder):
             return f"{folder}: holds no trace (*.json, *.json.gz) and no CASE/PROCESS/measurement.json"
-    if output.is_file() or (output.is_dir() and any(output.iterdir()) and not (output / "summary.json").is_file()):
-        return f"{output}: is not a report, and is not replaced: name another folder with -o"
     return None
 
 

@@ -68,8 +68,15 @@ class TopJson(TypedDict):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("trace", type=Path, nargs="+", metavar="TRACE", help="trace files or folders of them")
-    parser.add_argument("--limit", type=int, default=LIMIT, metavar="N", help=f"rows of each table ({LIMIT}); 0: all")
+    limit = f"rows of each table ({LIMIT}); 0: all"
+    parser.add_argument("--limit", type=_count, default=LIMIT, metavar="N", help=limit)
     parser.add_argument("--json", action="store_true", help="one JSON object with all rows")
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0 on, got {text!r}")
+    return int(text)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -86,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
         return status
     from kernelbook.summarize.terminal import output_console
 
-    _show(output_console(), summaries, by_name, by_family, args.limit if args.limit > 0 else None)
+    _show(output_console(), summaries, by_name, by_family, args.limit or None)
     return status
 
 

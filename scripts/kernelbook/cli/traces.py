@@ -23,6 +23,7 @@ def read_summaries(
     """
     from kernelbook.summarize.batch import Failure, find_jobs, progress_bar, relate, run_jobs
     from kernelbook.summarize.summary import Summary
+    from kernelbook.trace.files import unreadable_folders
 
     jobs = find_jobs(paths, output)
     with progress_bar(len(jobs)) as progress:
@@ -30,7 +31,13 @@ def read_summaries(
     for job in jobs:
         if job.renamed:
             print_error(f"{job.path}: another file has this name: its tables are in {job.output}")
-    failures = [result for result in results if isinstance(result, Failure)]
+    failures = [
+        Failure(message, skippable=folder != path)
+        for path in paths
+        if path.is_dir()
+        for folder, message in unreadable_folders(path).items()
+    ]
+    failures += [result for result in results if isinstance(result, Failure)]
     _print_failures(failures)
     status = 0 if all(failure.skippable for failure in failures) else 2
     summaries = relate([result for result in results if isinstance(result, Summary)])
@@ -53,11 +60,11 @@ def _print_failures(failures: Sequence[Failure]) -> None:
 
 
 def print_skipped(messages: Sequence[str]) -> None:
-    """A line for each of the first files that are no traces, then their number."""
+    """A line for each of the first files and folders that were skipped, then the number of the others."""
     for message in messages[:MOST_SKIPPED]:
         print_error(f"skipped: {message}")
     if len(messages) > MOST_SKIPPED:
-        print_error(f"skipped: {len(messages) - MOST_SKIPPED} more files of these folders that are no traces")
+        print_error(f"skipped: {len(messages) - MOST_SKIPPED} more that cannot be read or are no traces")
 
 
 def print_error(message: str) -> None:

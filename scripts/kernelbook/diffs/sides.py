@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,7 +21,8 @@ from kernelbook.diffs.ranges import RangeChoice, range_choices, whole_file
 from kernelbook.edition.read import read_edition
 from kernelbook.extraction.process_tables import Origin, tables_of, tables_of_reading
 from kernelbook.trace import TraceError, TraceReading, read_trace
-from kernelbook.trace.recorded import MEASUREMENT, Recorded, recorded_cases
+from kernelbook.trace.files import unreadable_folders
+from kernelbook.trace.recorded import MEASUREMENT, recorded_cases
 
 EDITION = "edition.json"
 #: Processes to be read from which it pays to read several at a time.
@@ -106,7 +106,9 @@ def _of_measurements(measured: Sequence[tuple[str, str, int, Path]]) -> tuple[Ca
     if len(origins) < PARALLEL_FROM:
         made = [_tables(*each) for each in origins]
     else:
-        with ProcessPoolExecutor() as pool:
+        from kernelbook.summarize.batch import processes
+
+        with processes() as pool:
             made = list(pool.map(_tables, *zip(*origins, strict=True)))
     return _facts(made)
 
@@ -117,19 +119,14 @@ def _tables(origin: Origin, measurement: Path) -> dict[str, pa.Table]:
 
 def _of_folder(folder: Path, annotation: str | None) -> Side:
     cases: list[CaseFacts] = []
-    skipped: list[str] = []
-    for job, processes in recorded_cases(folder).items():
+    skipped = list(unreadable_folders(folder).values())
+    for job, members in recorded_cases(folder).items():
+        files = [[folder / file for file in members[number].files] for number in sorted(members)]
         try:
-            cases += _of_traces(
-                job, [[folder / file for file in each.files] for each in _in_order(processes)], annotation
-            )
+            cases += _of_traces(job, files, annotation)
         except TraceError as error:
             skipped.append(str(error))
     return Side(str(folder), tuple(cases), tuple(skipped))
-
-
-def _in_order(processes: Mapping[int, Recorded]) -> list[Recorded]:
-    return [processes[number] for number in sorted(processes)]
 
 
 def _of_traces(job: str, processes: Sequence[Sequence[Path]], annotation: str | None) -> list[CaseFacts]:

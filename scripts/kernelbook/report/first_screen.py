@@ -25,7 +25,7 @@ class Verdict:
 
     `reasons`: why they could not, and how many each, the commonest first. `lost_runs`: runs that could not be started;
     `lost_cases`: their cases. `failed`: cases that failed in the other runs; `in_part`: those of which some processes
-    did. `opening`: what comes before the guesses (`openings.opening`).
+    did. `opening`: what comes before the guesses (`openings.opening`). `cases`: rows of cases on runs.
     """
 
     held: int
@@ -38,6 +38,7 @@ class Verdict:
     lost_runs: int = 0
     lost_cases: int = 0
     opening: str = ""
+    cases: int = 0
 
     @property
     def bad(self) -> bool:
@@ -46,9 +47,12 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """How many guesses broke or that all held, how many runs were lost, and how many cases failed."""
+        """How many guesses broke or that all held, how many runs were lost, and how many cases failed.
+
+        Without a guess it begins with what there is instead.
+        """
         parts = [self.opening] if self.opening else []
-        parts += [self._guesses] if self.judged or not self.opening else []
+        parts += [self._guesses] if self._guesses else []
         parts += [f"{formatting.plural(self.lost_runs, 'run')} lost"] if self.lost_runs else []
         parts += [f"{formatting.plural(self.failed, 'case')} failed"] if self.failed else []
         parts += [f"{formatting.plural(self.in_part, 'case')} failed in part"] if self.in_part else []
@@ -56,8 +60,11 @@ class Verdict:
 
     @property
     def _guesses(self) -> str:
+        if not self.judged and self.not_applicable:
+            return "" if self.opening else "No guess could be judged"
         if not self.judged:
-            return "No guess was judged"
+            what = f"{formatting.plural(self.cases, 'case')}, and no guess" if self.cases else "Nothing was measured"
+            return "" if self.opening or self.bad else what
         if self.judged == 1:
             return f"The one guess {'broke' if self.broken else 'held'}"
         guesses = formatting.plural(self.judged, "guess", "guesses")
@@ -135,6 +142,7 @@ def verdict(edition: Edition) -> Verdict:
         lost_runs=len(gone),
         lost_cases=failed[True],
         opening=openings.opening(edition),
+        cases=len(edition.case_runs),
     )
 
 

@@ -14,6 +14,7 @@ from kernelbook.judge.findings import Finding
 from kernelbook.judge.sdpa_backends import Answer
 from kernelbook.judge.trust import Trust
 from kernelbook.report import first_screen
+from kernelbook.text import formatting
 from kernelbook.text.json_objects import plain
 from kernelbook.text.meaning import doc
 
@@ -193,7 +194,15 @@ def summary(edition: Edition, created_utc: str) -> dict[str, Any]:
 
 
 def dumps(value: dict[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+    """JSON text; of characters outside ASCII, those that hide or reorder text are escaped, so that it can be shown."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=1)
+    return formatting.hidden_characters(text, _escaped) + "\n"
+
+
+def _escaped(sign: str) -> str:
+    """A character as JSON's \\uXXXX, one or a pair."""
+    units = sign.encode("utf-16-be", "surrogatepass").hex(" ", 2).split()
+    return "".join(f"\\u{unit}" for unit in units)
 
 
 def _case(row: CaseFacts) -> CaseJson:

@@ -65,11 +65,13 @@ def context(edition: Edition, created_utc: str) -> dict[str, Any]:
     arranged = case_views.workloads(edition)
     verdict = first_screen.verdict(edition)
     broken = case_views.guess_lines(verdict.broken)
+    folder = openings.folder_of(edition)
+    trust = (trust_section.of_traces if folder else trust_section.statements)(edition.trust)
     return {
         "edition": edition,
         "created_utc": created_utc,
         "workloads": arranged,
-        "folder": openings.folder_of(edition),
+        "folder": folder,
         "words": edition.words[1:] if openings.job_lead(edition) else edition.words,
         "cases": [case for workload in arranged for case in workload.cases],
         "verdict": verdict,
@@ -85,7 +87,8 @@ def context(edition: Edition, created_utc: str) -> dict[str, Any]:
         "fast": edition.headline and edition.headline[1],
         "concerns": first_screen.concerns(edition),
         "warnings": partial(findings_section.warnings, edition),
-        "trust_statements": (*trust_section.statements(edition.trust), *counters_section.statements(edition.counters)),
+        "trust_known": any(statement.known for statement in trust),
+        "trust_statements": (*trust, *counters_section.statements(edition.counters)),
         "ceiling_lines": partial(trust_section.ceiling_lines, edition.ceilings, edition.trust),
         "environment_rows": case_views.environment_rows(edition.runs),
         "troubled": first_screen.troubles(edition),

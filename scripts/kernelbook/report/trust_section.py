@@ -19,10 +19,14 @@ CEILING_UNITS = {"compute": (1e12, "TFLOP/s"), "memory": (1e9, "GB/s"), "L2 cach
 
 @dataclass(frozen=True)
 class Statement:
-    """A sentence that ends in the rows it is about: (case, its runs in brackets or nothing)."""
+    """A sentence that ends in the rows it is about: (case, its runs in brackets or nothing).
+
+    known: whether it is known of any row.
+    """
 
     lead: str
     rows: tuple[tuple[str, str], ...] = ()
+    known: bool = True
 
     @property
     def sentence(self) -> str:
@@ -30,11 +34,24 @@ class Statement:
         return self.lead + (": " + ", ".join(case + runs for case, runs in self.rows) if self.rows else "") + "."
 
 
+NOTHING_KNOWN = Statement(
+    "Noise, clocks and other programs on the GPU are not known: a trace states no time without the profiler, and one "
+    "process shows no spread. Counts of kernels do not suffer",
+    known=False,
+)
+
+
 def statements(rows: Sequence[Trust]) -> tuple[Statement, ...]:
     """What a reader should know before trusting the figures; every row outside the 2 % is listed."""
     if not rows:
         return ()
     return (*_gpus(rows), *_agreement(rows), *_spreads(rows), *_circumstances(rows))
+
+
+def of_traces(rows: Sequence[Trust]) -> tuple[Statement, ...]:
+    """The same of traces without a measurement: one sentence where nothing is known of any row."""
+    made = statements(rows)
+    return made if any(statement.known for statement in made) else (NOTHING_KNOWN,)
 
 
 def _gpus(rows: Sequence[Trust]) -> Iterable[Statement]:
@@ -60,7 +77,7 @@ def _agreement(rows: Sequence[Trust]) -> Iterable[Statement]:
     """The unprofiled forward against the device's busy time in it, and the rows where they differ."""
     judged = [row for row in rows if row.busy_ratio]
     if not judged:
-        yield Statement("No row has both a device busy time and an unprofiled forward time")
+        yield Statement("No row has both a device busy time and an unprofiled forward time", known=False)
         return
     near = sum(abs(_ratio(row) - 1) <= WITHIN for row in judged)
     yield Statement(
@@ -136,7 +153,7 @@ def _matching(
     matching = [row for row, answer in answers if answer]
     unknown = sum(answer is None for _, answer in answers)
     if unknown == len(rows):
-        return Statement(f"{lead}: n/a, {why}")
+        return Statement(f"{lead}: n/a, {why}", known=False)
     beside = f", n/a in {unknown}" if unknown else ""
     if not matching:
         return Statement(f"{lead}: in none of {formatting.plural(len(rows) - unknown, 'row')}{beside}")

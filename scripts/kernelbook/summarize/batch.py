@@ -128,7 +128,7 @@ def run_jobs(
     progress: called a few times a second with the number of files done.
     """
     workers = min(len(jobs), os.cpu_count() or 1)
-    pool = _processes(workers) if workers > 1 else ThreadPoolExecutor(1)
+    pool = processes(workers) if workers > 1 else ThreadPoolExecutor(1)
     with pool:
         futures = [pool.submit(run_job, job, annotation) for job in jobs]
         waiting: set[Future[Summary | Failure]] = set(futures)
@@ -140,10 +140,14 @@ def run_jobs(
             yield _outcome(job, annotation, future)
 
 
-def _processes(workers: int) -> Executor:
+def processes(workers: int | None = None) -> Executor:
+    """As many processes, by default one a core; a thread where the machine has no shared memory (/dev/shm)."""
     from concurrent.futures import ProcessPoolExecutor  # imports multiprocessing, which one trace does not need
 
-    return ProcessPoolExecutor(workers)
+    try:
+        return ProcessPoolExecutor(workers)
+    except OSError:
+        return ThreadPoolExecutor(1)
 
 
 def _outcome(
@@ -160,7 +164,7 @@ def _outcome(
         return Failure(f"{job.path}: a bug in the reader ({what}); please report it with the file", False)
     if alone:
         return Failure(f"{job.path}: reading was killed, perhaps for lack of memory", False)
-    with _processes(1) as pool:  # a killed worker fails all unfinished jobs: find out which was the cause
+    with processes(1) as pool:  # a killed worker fails all unfinished jobs: find out which was the cause
         return _outcome(job, annotation, pool.submit(run_job, job, annotation), alone=True)
 
 

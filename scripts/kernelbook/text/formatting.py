@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from kernelbook.text.units import NOT_AVAILABLE, UNITS, at_border, duration, plural, significant  # noqa: F401 - read through this module
 
@@ -19,6 +19,8 @@ _MARKDOWN_SPECIAL = re.compile(r"[\\`*\[\]|~^$<>&{}]|(?<![^\W_])_|_(?![^\W_])|=(
 _MARKDOWN_START = re.compile(r"^( ?)([#=!?]|[-+](?!\d))|^( ?\d+)([.)])(?=\s|$)")
 _NAMED = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 _PLAIN_NAME = re.compile(r"[\w.:,/()+=@%>·…-]+(?: [\w.:,/()+=@%>·…-]+)*")
+_HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+_NOT_PLAIN = re.compile(r"[^ -~\n]")
 _FORMULA_START = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -31,7 +33,16 @@ def visible(value: object) -> str:
     text = re.sub(r"[\r\n\t\u2028\u2029]+", " ", str(value))
     if text.isascii() and text.isprintable():
         return text
-    return "".join(f"[U+{ord(c):04X}]" if unicodedata.category(c) in {"Cc", "Cf", "Cs"} else c for c in text)
+    return hidden_characters(text, lambda sign: f"[U+{ord(sign):04X}]")
+
+
+def hidden_characters(text: str, escape: Callable[[str], str]) -> str:
+    """Text with each control, format and lone surrogate character escaped, and line separators except \\n."""
+
+    def replace(match: re.Match[str]) -> str:
+        return escape(match[0]) if unicodedata.category(match[0]) in _HIDDEN else match[0]
+
+    return _NOT_PLAIN.sub(replace, text)
 
 
 def clip(value: object, limit: int = 96) -> str:

@@ -42,6 +42,14 @@ def trace_files(folder: Path) -> list[Path]:
     return sorted(path for path in candidates if path.name not in BESIDE_TRACE or not _is_measured(path.parent))
 
 
+def unreadable_folders(folder: Path) -> dict[Path, str]:
+    """Why a folder, or one below it, cannot be listed. `trace_files` finds nothing there."""
+    errors: list[OSError] = []
+    for _ in os.walk(folder, onerror=errors.append):
+        pass
+    return {Path(error.filename): f"{error.filename}: cannot be read: {error.strerror}" for error in errors}
+
+
 def _is_measured(folder: Path) -> bool:
     """Whether the folder is that of a measured process or job."""
     left = (folder / "trace.json.gz").is_file() or (folder / "rank-0").is_dir()

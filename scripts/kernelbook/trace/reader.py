@@ -91,15 +91,15 @@ class EventReader:
             what = "the array" if self.bare_array else "traceEvents"
             raise TraceError(f"{self.path}: not a torch trace: {what} holds no trace event")
 
-    def is_other_json(self) -> bool:
-        """Whether the file is JSON of another kind. Reads no further than the first events."""
+    def other_json(self) -> str | None:
+        """The error of a file that is JSON of another kind, else None. Reads no further than the first events."""
         try:
             next(iter(self.batches()), None)
-        except OtherJsonError:
-            return True
-        except (TraceError, OSError):
-            return False
-        return False
+        except OtherJsonError as error:
+            return str(error)
+        except TraceError:
+            return None
+        return None
 
     def _read(self, block: bytes, final: bool) -> Iterator[Sequence[Event]]:
         """Process the text so far and a block. A file may have several arrays of events."""

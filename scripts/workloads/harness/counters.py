@@ -137,6 +137,7 @@ def kept_columns(text: str) -> str | None:
     start = next((number for number, line in enumerate(lines) if line.startswith('"ID"')), None)
     if start is None:
         return None
+    csv.field_size_limit(len(text))  # the name of a kernel may be longer than csv's own limit of 131,072
     rows = list(csv.reader(line for line in lines[start:] if line.startswith('"')))
     kept = [n for n, name in enumerate(rows[0]) if name in ncu.METRICS or ("__" not in name and not _is_dropped(name))]
     rows = [[row[number] for number in kept] for row in rows if len(row) == len(rows[0])]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
@@ -20,6 +20,7 @@ from kernelbook.text import formatting, units
 NOISY = Part(
     "noisy", "flag", "The 95th percentile of its forward times is above 5 times the 5th: their median is not reliable"
 )
+MEASURED = ("forward", "error", "peak memory", "guesses")
 DRAWING = Markup('<div class="drawing" style="--part:{:.5f}">{}</div>')
 
 
@@ -78,8 +79,19 @@ def table(rows: Sequence[CaseRow], runs: Iterable[Run], panels: Mapping[str, Mar
     published = [run.run for run in runs if run.kind == "published"]
     several = len({row.each.run.run for row in rows if row.each}) > 1
     columns = _columns(published, several)
+    if all(row.row is None or row.row.bare for row in rows):
+        columns = tuple(_without_measurement(column, several) for column in columns)
     lines = tuple(_line(row, columns, (panels or {}).get(row.case.anchor, Markup(""))) for row in rows)
     return Table("cases", "Cases", columns, lines, "cases", titled=False, box="cases-box")
+
+
+def _without_measurement(column: TableColumn[CaseRow], several: bool) -> TableColumn[CaseRow]:
+    """The column as a table of nothing but traces has it: hidden if only a measurement could fill it.
+
+    A ratio to a baseline is for cases of one name on several runs: other traces need not do the same work.
+    """
+    hidden = column.title in MEASURED or (column.title == "to baseline" and not several)
+    return replace(column, optional=True, page_only=True) if hidden else column
 
 
 def short(rows: Sequence[CaseRow]) -> Table:
