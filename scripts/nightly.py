@@ -126,7 +126,7 @@ def free_suffix(settings: Settings) -> str:
 
 
 def read_owner(lock: int) -> dict[str, Any]:
-    """Who holds the lock or held it last, and the night it was at; empty where nobody did."""
+    """The process that holds the lock or held it last, and its night; empty if there was none."""
     try:
         owner = json.loads(os.pread(lock, 4096, 0) or b"{}")
     except ValueError:

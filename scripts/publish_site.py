@@ -39,7 +39,7 @@ DEFAULTS: Mapping[str, Any] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit status 0 once the site is in place, whatever the webhook said."""
+    """Exit status 0 once the site is in place, even if the webhook fails."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--history", type=Path, required=True, help="folder of the history")
     parser.add_argument("--reports", type=Path, default=Path("reports"), help="folder of the reports, one a night")

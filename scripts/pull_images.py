@@ -1,4 +1,4 @@
-"""Say of each container run what its image holds and how to pin it; exit status 1 where one cannot be had or started.
+"""Print what the image of each container run holds and how to pin it; exit status 1 if one cannot be used.
 
 Example: python scripts/pull_images.py results/latest/*/run.json
 """

@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what each name states; 0 whatever the names are."""
+    """Print what each name states; always returns 0."""
     from kernelbook.kernel_names import decode
     from kernelbook.text.formatting import visible
 

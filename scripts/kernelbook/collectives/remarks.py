@@ -330,7 +330,7 @@ def _serialised(job: JobReading, shared: Sequence[int]) -> Iterator[Remark]:
 
 
 def queued_us(rows: Sequence[Collective]) -> float:
-    """How long collectives of one rank were launched and stood behind the transfer of the one before on their stream.
+    """How long launched collectives of one rank waited for the transfer of the previous one on their stream.
 
     What the one before waited for other ranks does not count.
     """

@@ -89,7 +89,7 @@ def _unfit(where: str, name: str) -> Iterator[str]:
 
 
 def _compared_with_themselves(settings: Mapping[str, Any]) -> list[str]:
-    """Cases that are compared with themselves, which is true whatever is measured."""
+    """Cases that are compared with themselves, which always holds."""
     cases = _map(settings.get("cases"))
     return [
         f"cases.{case}.expect: compares the case with itself: name another case"

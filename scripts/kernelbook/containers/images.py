@@ -28,7 +28,7 @@ PULL_LIMIT_S = 3 * 3600
 IMAGE_SUFFIX = ".sif"
 ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://")
 
-# What apptainer says on its last lines -> the fact and the remedy; the first that matches is told.
+# Last lines of apptainer -> fact and remedy; the first match is reported.
 PULL_FAILURES = (
     (
         r"unable to parse image name|invalid reference format",
@@ -70,7 +70,7 @@ PULL_FAILURES = (
 
 
 class ImageError(Exception):
-    """An image that cannot be had or started; the message says fact, where and remedy."""
+    """An image that cannot be found, pulled or started; the message states fact, where and remedy."""
 
 
 @dataclass(frozen=True)

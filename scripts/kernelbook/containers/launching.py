@@ -54,7 +54,7 @@ except BaseException as error:
     found["error"] = "%s: %s" % (type(error).__name__, (str(error).strip().splitlines() or [""])[0])
 say(found)
 """
-# What the runtime says when a container does not start -> the fact and the remedy; the first that matches is told.
+# Message of the runtime when a container does not start -> fact and remedy; the first match is reported.
 START_FAILURES = (
     (
         r'"[^"]*": executable file not found|python[0-9.]*: (not found|No such file)|no such file or directory.*python',

@@ -68,7 +68,7 @@ def _container(root: Path, spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _link(image: Image, link: Path) -> None:
-    """Snakemake takes no image whose path has a space in it, and this one has none, wherever the image lies."""
+    """A link to the image at a path without spaces, which Snakemake needs."""
     link.parent.mkdir(parents=True, exist_ok=True)
     link.unlink(missing_ok=True)
     link.symlink_to(image.file.absolute())

@@ -76,7 +76,7 @@ def diff_sides(a: Side, b: Side) -> Diff:
 
 
 def _pairs(a: Side, b: Side) -> Iterator[Pair]:
-    """Cases of one name, and of one run where a side has several; single cases are a pair whatever their names are."""
+    """Cases of one name, and of one run where a side has several; two single cases are always a pair."""
     if len(a.cases) == len(b.cases) == 1:
         yield a.cases[0], b.cases[0]
         return

@@ -54,7 +54,7 @@ def _signal_name(number: int) -> str:
 
 
 def finish_measurement(spec: Mapping[str, Any], output: Path, status: int | None, log: Path) -> int:
-    """Leave case.json and measurement.json in `output`, whatever became of the process that had to write them.
+    """Leave case.json and measurement.json in `output`, whether or not the measuring process wrote them.
 
     spec: the case; status: how the process ended, None if its whole job was lost more than once. Returns 0, or the
     status of a process that was stopped; then there is no measurement. Raises OSError if nothing can be written.

@@ -39,7 +39,7 @@ RANGE_TIMES = ("cpu_time_us", "device_time_us", "device_busy_us")
 
 @dataclass(frozen=True)
 class Origin:
-    """Whose rows they are, and what run.json said of the run. rank: of a job, else None."""
+    """Run, case and process that rows belong to, and the content of run.json. rank: None outside of a job."""
 
     run: str
     case: str
@@ -51,7 +51,7 @@ class Origin:
 def tables_of(
     origin: Origin, spec: Mapping[str, Any], measured: Path | None, windows: Sequence[Path] = ()
 ) -> dict[str, pa.Table]:
-    """The tables of one process; a failure of whatever kind is a case row with status and reason.
+    """The tables of one process; any failure becomes a case row with status and reason.
 
     spec: the case as configured, used where there is no measurement.
     measured: measurement.json, or a bare trace of which nothing else is known; None where the run was lost.

@@ -85,7 +85,7 @@ def scale_of(values: np.ndarray) -> Scale:
     if n < 3 or variance == 0:
         return Scale(sigma, 0.0)
     raw = float(np.mean(clipped[1:] * clipped[:-1])) / float(np.mean(clipped**2))
-    if raw < 2 / math.sqrt(n):  # not told from 0
+    if raw < 2 / math.sqrt(n):  # indistinguishable from 0
         return Scale(sigma, 0.0)
     corrected = min((raw * n + 1) / max(n - 3, 1), 0.95)
     # the level is estimated from the same nights, which takes its own variance out of theirs

@@ -171,7 +171,7 @@ def _step_row(step: Step, whole_us: float | None) -> dict[str, Any]:
 
 
 def _rest_row(comparison: Comparison) -> list[dict[str, Any]]:
-    """What makes the differences of the activities add up to that of the device times; none of next to nothing."""
+    """The rest by which the differences of activities fall short of that of device times; empty if it is tiny."""
     rest, whole = comparison.rest_us, comparison.a.device_time_us
     text = rest_text(rest, comparison.steps) if rest is not None else ""
     if not text or rest is None or not whole:

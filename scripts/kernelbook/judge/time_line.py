@@ -103,7 +103,7 @@ class TimeLine:
 
     @classmethod
     def of(cls, facts: CaseFacts) -> TimeLine | None:
-        """That of a case; None without device activities, or where the start of its forward is unknown."""
+        """The time line of a case; None without device activities, or if the start of its forward is unknown."""
         forward = facts.representative
         return cls(facts, forward) if forward and forward.start_us is not None and facts.on_device else None
 

@@ -101,7 +101,7 @@ class Trust:
     first_call_shared_us: Annotated[float | None, doc("First call that found its own kernels in it.")] = None
     first_call_unknown_us: Annotated[
         float | None,
-        doc("First call that found something in it, of which nobody knows whether it were its own kernels."),
+        doc("First call that found a compile cache with content, which may or may not be its own kernels."),
     ] = None
     flush_l2: Annotated[bool | None, doc("Whether the GPU's L2 cache was emptied before each timed forward.")] = None
     forward_timer: Annotated[str | None, doc("What timed the unprofiled forwards.", "cuda_events", "wall", None)] = None

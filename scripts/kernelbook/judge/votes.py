@@ -48,7 +48,7 @@ def vote(mine: Sequence[float], theirs: Sequence[float]) -> Vote | None:
 
 
 def by_process(facts: CaseFacts, figure: str) -> list[float]:
-    """A figure of each merged process that has it, by the name of its column; else that of the case; else nothing."""
+    """A column of each merged process that has it; without one, the figure of the case; () if that is missing too."""
     values = [getattr(process, figure) for process in facts.processes if process.merged]
     return [value for value in values if value is not None] or [v for v in [getattr(facts, figure)] if v is not None]
 

@@ -283,7 +283,7 @@ class Plan:
 
 
 def printable(name: str) -> str:
-    """The name, spelled out where it has letters that no line can show."""
+    """The name, with characters that cannot be printed as escapes."""
     return name if name.isprintable() else ascii(name)
 
 
@@ -332,7 +332,7 @@ def _obstacle(plan: Plan, run: RunSpec, containers_on: bool) -> str | None:
         return "needs its container: add --use-singularity"
     if run.kind == "recorded" and not os.path.isdir(source):
         return f"no folder {run.where}: correct runs.{run.name}.recorded"
-    if run.kind == "published":  # read now: what is wrong in it is said before hours of measuring, not after
+    if run.kind == "published":  # read now, so that its errors are reported before hours of measuring
         there = os.path.isfile(source)
         return _published_error(source) if there else f"no file {run.where}: correct runs.{run.name}.published"
     return None

@@ -51,7 +51,7 @@ def _family_tokens() -> str:
 
 
 def _family_rules() -> str:
-    """The classes that use them: fills of segments (f-), backgrounds (b-) and fills of labels (t-)."""
+    """CSS rules that use the colours: fills of segments (f-), backgrounds (b-) and fills of labels (t-)."""
     return "".join(
         f".f-{f.key}{{fill:var(--f-{f.key})}}.b-{f.key}{{background-color:var(--f-{f.key});color:var(--t-{f.key})}}"
         f".t-{f.key}{{fill:var(--t-{f.key})}}"

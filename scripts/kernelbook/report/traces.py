@@ -59,7 +59,7 @@ def _find(folder: Path, trace_path: str) -> Path | None:
 
 
 def _copy(file: Path, copy: Path, scrub: Scrubber) -> None:
-    """Copy a trace without credentials and paths of the machine; one that has none of them stays the same bytes."""
+    """Copy a trace without credentials and paths of the machine; a trace without any is copied byte for byte."""
     with file.open("rb") as raw:
         packed = raw.read(2) == GZIP
     changed = False

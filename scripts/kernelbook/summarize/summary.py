@@ -25,7 +25,7 @@ _RANGE_COLUMNS = (
 
 @dataclass(frozen=True)
 class Summary:
-    """What is printed of one trace; small, whatever the size of the trace.
+    """What is printed of one trace. Its size does not grow with the number of events.
 
     distributed: torch's distributedInfo. rank: see `related`.
     notes: unusual properties of the file (`trace_notes`).

@@ -1,4 +1,4 @@
-"""Collects batches of events into columns of numbers: all that is kept of a trace, whatever its size."""
+"""Collects batches of events into columns of numbers: the only part of a trace that is kept in memory."""
 
 from __future__ import annotations
 

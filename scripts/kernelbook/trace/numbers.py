@@ -1,4 +1,4 @@
-"""Numbers from the JSON values of events, whatever type they have there."""
+"""Numbers from JSON values of events, which may be numbers or text."""
 
 from __future__ import annotations
 

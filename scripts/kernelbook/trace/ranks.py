@@ -148,7 +148,7 @@ def _without_copies(windows: Sequence[Window]) -> list[Window]:
 
 
 def _part_of(part: Sequence[RankProcess]) -> Hashable:
-    """What parts of one job have in common; unique for a part to which nothing is lacking."""
+    """Key shared by the parts of one job; unique for a part that is a complete job."""
     first = part[0].first
     lacking = len(part) < (first.world_size or 0) and all(each.first.recorded_rank is not None for each in part)
     return (first.world_size, _process_groups(part[0]), first.file.device) if lacking else first.place
@@ -166,7 +166,7 @@ def _folder_beside(part: Sequence[RankProcess]) -> Hashable:
 
 
 def _completed(parts: list[list[RankProcess]]) -> list[list[RankProcess]]:
-    """The parts as one job, if no rank is there twice and the names of at most one part say what belongs together."""
+    """The parts as one job, if no rank occurs twice and at most one part is grouped by its names."""
     ranks = [process.rank for part in parts for process in part]
     by_name = [part for part in parts if part[0].first.named_rank is not None or part[0].first.host is not None]
     if len(set(ranks)) < len(ranks) or len(by_name) > 1:

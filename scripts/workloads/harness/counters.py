@@ -121,7 +121,7 @@ def _run(
 
 
 def _end(child: subprocess.Popen[bytes], before: set[int]) -> None:
-    """End ncu, the profiled process and whatever they started."""
+    """End ncu, the profiled process and their descendants."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
     child.wait()

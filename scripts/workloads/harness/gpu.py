@@ -170,7 +170,7 @@ def other_processes(gpu: str | None) -> list[dict[str, Any]] | None:
 
 
 def seen_together(looks: Iterable[list[dict[str, Any]] | None]) -> list[dict[str, Any]] | None:
-    """The processes of several looks, each once, by pid; None where no look could be had."""
+    """The processes of several looks, each once, by pid; None if nvidia-smi never answered."""
     had = [look for look in looks if look is not None]
     if not had:
         return None

@@ -86,7 +86,7 @@ def _warn_of_result(result: Any, workload: Workload, notebook: Notebook) -> None
     unrun = notebook.attempt("look into the result", lambda: values.lazy(result))
     bad, total = notebook.attempt("check of the result", lambda: accuracy.not_finite(result)) or (0, 0)
     if unrun:
-        text = f"the forward returns a {unrun[0]}, whose work nobody has asked for: it is in no figure"
+        text = f"the forward returns a {unrun[0]}, which has not computed its values: that work is in no figure"
         notebook.warn("result_not_computed", len(unrun), f"{text}; return what it computes")
     elif result is None and not workload.grad:
         text = "the forward returns nothing: its result cannot be checked, and a compiler may leave out its work"

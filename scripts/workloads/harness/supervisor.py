@@ -1,4 +1,4 @@
-"""The supervisor: starts the torch work in a child process and leaves measurement.json whatever happens."""
+"""The supervisor: starts the torch work in a child process and always leaves measurement.json."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ TEXTS = ("dynamo", "warnings", "notes", "counter_pass")  # written for people, h
 
 
 class Interrupted(Exception):  # noqa: N818
-    """The supervisor itself was told to stop (SIGTERM, SIGINT)."""
+    """The supervisor itself got SIGTERM or SIGINT."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)

@@ -158,7 +158,7 @@ class ForwardCost:
     limiter_processes: Annotated[
         int | None, doc("In how many of these processes it is overhead, or something else, as in the case.")
     ]
-    processes: Annotated[int | None, doc("Processes of which that can be told by their own medians.")]
+    processes: Annotated[int | None, doc("Processes whose own medians determine that.")]
     floor_us: Annotated[
         float | None,
         doc(

@@ -232,7 +232,7 @@ COPYING = {
 
 @rule("copying", "explicit copies (cat, stack, repeat, clone) take over 10 % of the device time")
 def copying(scene: Scene) -> Iterator[Finding]:
-    """By the outermost op; a copy to another type or layout is left to the rules of those."""
+    """By the outermost op; copies to another type or layout have rules of their own."""
     for op, remedy in COPYING.items():
         work = [a for a in scene.activities if _asking(a) == op and a.family == "copy/cast"]
         if (part(total(work), scene.device_time_us) or 0.0) < LEAST_COPYING:

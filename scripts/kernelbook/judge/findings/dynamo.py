@@ -104,7 +104,7 @@ def _later_compilations(facts: CaseFacts) -> list[tuple[str, str]]:
 
 @rule("recompiled", "a frame was compiled more than once")
 def recompiled(scene: Scene) -> Iterator[Finding]:
-    """Left to compiled-in-forward if it happens in the forward."""
+    """Skipped if compiled-in-forward reports it."""
 
     def again(total: CallTotal) -> bool:
         match = REGION.search(total.name)

@@ -76,7 +76,7 @@ class Finding:
 
     @property
     def key(self) -> FindingKey:
-        """What tells it from the others of an edition."""
+        """Identifies the finding within an edition."""
         return self.run, self.case, self.rule, self.text
 
     @property
@@ -255,6 +255,6 @@ def subjects(findings: Iterable[Finding]) -> str:
 
 
 def type_name(kind: str) -> str:
-    """An element type as kernel names spell it (bf16); a type that none of them has as it is."""
+    """An element type as kernel names spell it (bf16); other types are returned unchanged."""
     name = element(kind)
     return kind if name == UNKNOWN else name

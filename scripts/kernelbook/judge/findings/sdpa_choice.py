@@ -18,7 +18,7 @@ EFFICIENT = "aten::_scaled_dot_product_efficient_attention"
 MOST_HEAD_DIM = 256
 SIXTEEN_BITS = ("c10::BFloat16", "c10::Half")
 
-#: What a call of attention is told: why no faster backend ran (with ``{ran}`` and ``{time}``), and the remedy.
+#: Reports about calls of attention: why no faster backend ran (with ``{ran}`` and ``{time}``), and the remedy.
 Reason = tuple[str, str]
 
 
