@@ -83,10 +83,11 @@ MessageTimeout=100
 TCPTimeout=60
 BatchStartTimeout=600
 SlurmdTimeout=0
-NodeName=$host NodeAddr=127.0.0.1 CPUs=$(nproc --all) RealMemory=$memory Gres=gpu:1
+NodeName=$host NodeAddr=127.0.0.1 CPUs=$(nproc --all) RealMemory=$memory Gres=gpu:2
 PartitionName=gpus Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 CONF
-  echo "NodeName=$host Name=gpu File=/dev/null" >"$folder/gres.conf" # a file has to be named, and has to exist
+  # two made-up GPUs: each names a device, which has to exist
+  printf "NodeName=$host Name=gpu File=/dev/%s\n" null zero >"$folder/gres.conf"
   # nothing here uses cgroups; from 23 on Slurm has a word for that, before it loads a plugin whatever is said
   if [ "$version" -ge 23 ]; then
     echo CgroupPlugin=disabled >"$folder/cgroup.conf"

@@ -1,4 +1,4 @@
-"""The Slurm profile on a Slurm of one node with one made-up GPU: what jobs ask for, and that no two share it."""
+"""The Slurm profile on a Slurm of one node with two made-up GPUs: what jobs ask for, and that no two share one."""
 
 import json
 import re
@@ -8,7 +8,6 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from itertools import pairwise
 
 import pytest
 
@@ -41,7 +40,7 @@ def slurm_says(*command: str) -> str:
 def jobs_of(folder: Folder) -> list[dict[str, str]]:
     """What Slurm knows of the jobs that were started in this folder."""
     found = [dict(re.findall(r"(\w+)=(\S+)", line)) | {"line": line} for line in slurm_says(
-        "scontrol", "show", "jobs", "--oneliner").splitlines()]  # fmt: skip
+        "scontrol", "show", "jobs", "--details", "--oneliner").splitlines()]  # fmt: skip
     return [job for job in found if f"WorkDir={folder.path}" in job["line"]]
 
 
@@ -67,15 +66,16 @@ def ended_jobs(folder: Folder) -> list[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def executed(root, images, slurm, tmp_path_factory):
-    """Two images, three cases, a job cancelled as it runs: folder, what was said, the job's id, all jobs at the end."""
+    """Two images, four cases, a job cancelled as it runs: folder, what was said, the job's id, all jobs at the end."""
     folder = Folder(tmp_path_factory.mktemp("of a cluster"))
     for name in ("spy_workload.py", "sleepy_workload.py"):
         shutil.copy(root / "tests/cluster" / name, folder.path)
     cases = {"linear-eager": CASES["linear-eager"], "spy": {"workload": "spy_workload.py:spy"}}
     cases |= {"sleepy": {"workload": "sleepy_workload.py:sleepy"}}
+    cases |= {"pair": {"workload": "spy_workload.py:spy", "ranks": 2, "params": {"file": "pair.json"}}}
     runs = {
-        "new": {"container": str(images / "torch-2.13.sif"), "cases": ["spy"]},
-        "old": {"container": str(images / "torch-2.6.sif")},
+        "new": {"container": str(images / "torch-2.13.sif"), "cases": ["spy", "pair"]},
+        "old": {"container": str(images / "torch-2.6.sif"), "cases": ["linear-eager", "spy", "sleepy"]},
     }
     folder.configure_runs(runs, cases, device="auto")
     profile = ("--workflow-profile", str(root / "profiles/slurm"), "--use-singularity", *SPARE_TIME)
@@ -102,30 +102,44 @@ def test_a_job_lost_while_it_ran_is_submitted_again(executed):
     states = {job["JobId"]: job["JobState"] for job in jobs}
     assert states.pop(cancelled) == "CANCELLED"
     assert set(states.values()) == {"COMPLETED"}
-    assert len(states) == 4
+    assert len(states) == 5
 
 
-def test_only_measurements_are_jobs_and_ask_for_one_gpu_their_time_and_memory(executed):
+def gpus_of(job: dict[str, str]) -> int:
+    """How many GPUs Slurm granted a job."""
+    return int(job["JOB_GRES"].removeprefix("gpu:"))
+
+
+def test_only_measurements_are_jobs_and_ask_for_their_gpus_time_and_memory(executed):
     for job in executed[3]:
         assert "profile_case" in job["line"]
-        assert "gpu:1" in job["line"]
         assert job["Partition"] == "gpus"
         assert job["TimeLimit"] == "00:30:00"  # two tries of 600 s, and 10 minutes
         assert "mem=900M" in job["line"]
 
 
-def test_no_two_jobs_had_the_gpu_at_once(executed):
-    spans = sorted(
-        (datetime.fromisoformat(job["StartTime"]), datetime.fromisoformat(job["EndTime"])) for job in executed[3]
-    )
-    assert len(spans) == 5
-    assert all(before[1] <= after[0] for before, after in pairwise(spans))
+def test_a_case_with_two_ranks_is_granted_two_gpus_and_every_other_one(executed):
+    assert sorted(map(gpus_of, executed[3])) == [1] * 5 + [2]
+    seen = json.loads((executed[0].path / "torch-2.13.pair.json").read_text(encoding="utf-8"))
+    assert seen["environ"]["CUDA_VISIBLE_DEVICES"] == "0,1"
+    for rank in (0, 1):
+        file = executed[0].path / f"results/latest/new/pair/1/rank-{rank}/measurement.json"
+        assert json.loads(file.read_text(encoding="utf-8"))["world_size"] == 2
+
+
+def test_no_two_jobs_had_a_gpu_at_once(executed):
+    spans = [
+        (datetime.fromisoformat(job["StartTime"]), datetime.fromisoformat(job["EndTime"]), gpus_of(job))
+        for job in executed[3]
+    ]
+    for start, _, _ in spans:
+        assert sum(gpus for begin, end, gpus in spans if begin <= start < end) <= 2
 
 
 def test_the_gpu_that_slurm_gave_is_named_inside(executed):
     folder = executed[0]
     for image in ("torch-2.13", "torch-2.6"):
         seen = json.loads((folder.path / f"{image}.spy.json").read_text(encoding="utf-8"))
-        assert seen["environ"]["CUDA_VISIBLE_DEVICES"] == "0"
+        assert seen["environ"]["CUDA_VISIBLE_DEVICES"] in ("0", "1")
         leaked = {name for name in seen["environ"] if name.startswith(("SLURM_", "KERNELBOOK_"))}
         assert leaked == {"KERNELBOOK_OWNER"}  # by which the next Snakemake finds what a killed one left running

@@ -140,7 +140,7 @@ def jobs_of(files: Sequence[TraceFile]) -> list[Job]:
 def _without_copies(windows: Sequence[Window]) -> list[Window]:
     """The windows without copies of the trace of a rank in its folder; of equal files one with a rank in its name."""
     kept = []
-    for same in _grouped(windows, lambda w: (w.file.path.parent, w.file.content or (w.place,))):
+    for same in _grouped(windows, lambda w: (w.file.path.parent, w.recorded_rank, w.file.content or w.place)):
         first = min(same, key=lambda w: (w.named_rank is None, len(w.file.path.name), w.place))
         first.copies = tuple(window for window in same if window is not first)
         kept.append(first)
