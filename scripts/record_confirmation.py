@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelbook.cases import Process
+from kernelbook.cases.merging import slowest_rank
 from kernelbook.cases.records import records_of
 from kernelbook.command import run
 from kernelbook.extraction.process_tables import Origin, tables_of
@@ -46,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def measured_again(results: Path, suspects: Sequence[dict[str, Any]], numbers: range) -> Iterator[Process]:
-    """The second measurements of the suspects, read from their folders."""
+    """The second measurements of the suspects, read from their folders; of a job with ranks, the slowest rank."""
     for suspect in suspects:
         folder = results / suspect["run"]
         status = json.loads((folder / "run.json").read_text(encoding="utf-8"))
@@ -54,7 +55,8 @@ def measured_again(results: Path, suspects: Sequence[dict[str, Any]], numbers: r
             measured = folder / suspect["case"] / str(number)
             spec = json.loads((measured / "case.json").read_text(encoding="utf-8"))
             origin = Origin(suspect["run"], suspect["case"], number, status)
-            yield from records_of(Process, tables_of(origin, spec, measured / "measurement.json")["case"])
+            ranks = records_of(Process, tables_of(origin, spec, measured / "measurement.json")["case"])
+            yield slowest_rank(list(ranks), {})
 
 
 if __name__ == "__main__":

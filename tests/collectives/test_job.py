@@ -246,6 +246,10 @@ def test_ranks_of_the_recorded_ddp_job(shared_dir):
         "rank 1 comes last to 45 of 48 all-reduces, by 938 µs in the median, because its CPU queues work too late; "
         "rank 0 spends 49 % of its device time waiting."
     )
+    # the extra product: four kernels, of which the longest takes 176.6 µs
+    (extra,) = [remark.text for remark in report.remarks if remark.rule == "unequal-work"]
+    assert "runs 4 kernels more than the others" in extra
+    assert "at most 706 µs in its file: only 1 % of the time by which it is late" in extra
     assert report.job.clock_error_us <= 16
     whole = report.job.of_rank(0)
     assert whole.communication_time_us / whole.device_time_us == pytest.approx(0.52, abs=0.005)

@@ -2,7 +2,10 @@
 
 import pytest
 
+from kernelbook.compare.cases import Wish, cases_of, read_settings
 from kernelbook.compare.measuring import measured_in
+from kernelbook.compare.subjects import Subject
+from kernelbook.sources.workload_source import Places
 from tests.helpers import ROOT
 from tests.workflow.test_rank_tables import write
 
@@ -17,3 +20,10 @@ def test_a_job_that_failed_has_its_reason_and_no_time(tmp_path):
     write(tmp_path / "step" / "1", status="failed", reason="rank 1: out of memory")
     got = measured_in(tmp_path / "step" / "1", 1.0)
     assert (got.status, got.median_us, got.reason) == ("failed", None, "rank 1: out of memory")
+
+
+def test_a_case_with_ranks_is_measured_with_ranks_on_both_sides(tmp_path):
+    subjects = [Subject(side, "host", "host") for side in "AB"]
+    settings = read_settings(ROOT / "config.yaml")
+    _, *sides = cases_of(*subjects, settings, Wish(only_cases=("ddp-step",)), Places(ROOT, ROOT))
+    assert [side["ddp-step"]["ranks"] for side in sides] == [2, 2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import statistics
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -42,3 +43,16 @@ def test_processes_that_measured_again_are_added_beside_the_first_ones(results: 
     middle = sorted(measured["forward_times_us"])
     assert middle[0] < again["forward_time_us"] < middle[-1]
     assert (again["run"], again["line"], again["case"], again["status"]) == ("host", "line", "linear-eager", "ok")
+
+
+def test_a_suspect_with_ranks_is_its_slowest_rank_as_in_the_night(results: Path, root: Path) -> None:
+    source = root / "resources/recorded/h200-x2-torch2.11/ddp-step/1"
+    shutil.copytree(source, results / "host/ddp-step/4")
+    (results / "host/ddp-step/4/case.json").write_text(json.dumps({"case": "ddp-step", "ranks": 2}))
+    (again,) = measured_again(results, [{"run": "host", "case": "ddp-step"}], range(4, 5))
+    files = [json.loads((source / f"rank-{rank}/measurement.json").read_text()) for rank in (0, 1)]
+    medians = [statistics.median(file["forward_times_us"]) for file in files]
+    assert (again.rank, again.forward_time_us) == (medians.index(max(medians)), pytest.approx(max(medians)))
+    (results / "host/ddp-step/4/rank-1/measurement.json").write_text("{")
+    (again,) = measured_again(results, [{"run": "host", "case": "ddp-step"}], range(4, 5))
+    assert (again.rank, again.status) == (1, "failed")
