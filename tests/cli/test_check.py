@@ -130,4 +130,4 @@ def test_ranks_without_a_trace_leave_transfer_times_unknown(check, tmp_path):
         write_rank(tmp_path, rank, events, 4)
     for each in check(tmp_path)[1]:
         gap = next(gap for gap in each["not_known"] if gap["missing"] == "transfer times of collectives")
-        assert gap["why"] == "of 4 ranks, 1, 3 have no trace here"
+        assert gap["why"] == "2 of 4 ranks have no trace here: 1, 3"

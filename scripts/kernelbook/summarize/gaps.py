@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kernelbook.summarize.summary import Summary
-from kernelbook.text.units import number_ranges, plural
+from kernelbook.text.units import plural
+from kernelbook.trace.ranks import missing_ranks
 from kernelbook.trace.types import Gap
 
 if TYPE_CHECKING:  # loaded only where a trace is that of a rank
@@ -56,6 +57,5 @@ def _of_job(job: JobReading) -> Iterator[Gap]:
     remedy = "record all ranks in the same steps, and name their traces together"
     if job.refused:
         yield Gap("waiting for other ranks", job.refused, remedy)
-    elif job.missing:
-        listed = number_ranges(job.missing)
-        yield Gap("transfer times of collectives", f"of {job.world_size} ranks, {listed} have no trace here", remedy)
+    for warning in missing_ranks(job.ranks, job.world_size) if not job.refused else ():
+        yield Gap("transfer times of collectives", warning.message, remedy)
