@@ -22,6 +22,8 @@ CASES = {
 
 @dataclass(frozen=True)
 class Folder(WorkingFolder):
+    forks: bool = False
+
     def configure_runs(self, runs: Mapping[str, Any], cases: Mapping[str, Any] = CASES, **more: Any) -> None:
         headline = {"headline": [*cases][:2] if len(cases) > 1 else [*cases, *cases]}
         self.configure({"measure": QUICK, "device": "cpu", "runs": runs, "cases": cases, "report": headline} | more)

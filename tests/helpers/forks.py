@@ -7,13 +7,21 @@ environment that Python or torch read as they start, and of packages that cannot
 from __future__ import annotations
 
 import atexit
+import contextlib
+import functools
 import inspect
+import json
 import multiprocessing
 import os
 import runpy
+import select
+import shlex
+import shutil
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import traceback
 from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
@@ -100,6 +108,56 @@ def _use_threads(count: str) -> None:
     """As OMP_NUM_THREADS does where it is set before torch is imported."""
     if count and "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(int(count))
+
+
+@functools.cache
+def stand_in() -> Path:
+    """A program that does what `python` does, in a fork of the server that FORK_SERVER names if there is one."""
+    folder = Path(tempfile.mkdtemp(prefix="python-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    client = [sys.executable, "-I", "-S", str(Path(__file__).with_name("fork_client.py"))]
+    (folder / "python").write_text(f'#!/bin/sh\nexec {shlex.join(client)} "$@"\n')
+    (folder / "python").chmod(0o755)
+    return folder / "python"
+
+
+def serve(address: str) -> None:
+    """Start a server of forks of this process as it is now; it ends with this process."""
+    parent = os.getpid()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(address)
+        listener.listen(64)
+        if os.fork() != 0:
+            return
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        while os.getppid() == parent:
+            if select.select([listener], [], [], 1)[0]:
+                connection = listener.accept()[0]
+                if os.fork() == 0:
+                    _answer(connection)
+                connection.close()
+        os._exit(0)
+
+
+def _answer(connection: socket.socket) -> NoReturn:
+    """Fork as asked, and report how that ended."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    message, streams, _, _ = socket.recv_fds(connection, 1 << 20, 3)
+    words, environment, folder = json.loads(message)
+    child = os.fork()
+    if child == 0:
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+        run_python(words, environment, Path(folder))
+    for stream in streams:
+        os.close(stream)
+    ended = os.pidfd_open(child)
+    if ended not in select.select([ended, connection], [], [])[0]:
+        os.kill(child, signal.SIGTERM)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    with contextlib.suppress(OSError):
+        connection.send(str(status).encode())
+    os._exit(0)
 
 
 def _run_with_stderr(stderr: Connection, words: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:

@@ -2,14 +2,16 @@
 
 import contextlib
 import gc
+import importlib
 import os
 from unittest import mock
 
 # torch._inductor reads these as it is imported; scripts/workloads/harness/child_environment.py sets them
 SPARING = {"TORCHINDUCTOR_COMPILE_THREADS": "1", "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0"}
 
-with contextlib.suppress(ImportError):
-    import snakemake.cli  # noqa: F401
+for name in ("snakemake.cli", "pyarrow.parquet", "pyarrow.compute", "jinja2", "jsonschema", "msgspec", "scipy.stats"):
+    with contextlib.suppress(ImportError):
+        importlib.import_module(name)
 with contextlib.suppress(ImportError), mock.patch.dict(os.environ, SPARING):
     import torch._dynamo
     import torch.distributed.fsdp

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from tests.helpers import ROOT
-from tests.helpers.forks import FORKSERVER, set_up
+from tests.helpers.forks import FORKSERVER, serve, set_up, stand_in
 from tests.helpers.patience import LONG
 
 BROKEN = ROOT / "tests/workflow/broken_workloads.py"
@@ -42,12 +42,17 @@ def run(command: list[object] | tuple[object, ...], folder: Path, status: int = 
     return done.stdout
 
 
-def _run_in_fork(arguments: list[str], folder: Path, environment: dict[str, str], output: str) -> None:
-    """What `python -m snakemake` does in a process of its own, as one of FORKSERVER's; writes to the file `output`."""
+def _run_in_fork(arguments: list[str], folder: Path, environment: dict[str, str], output: Path, python: str) -> None:
+    """What `python -m snakemake` does in a process of its own, as one of FORKSERVER's; writes to the file `output`.
+
+    python: what it takes for the interpreter, by which it starts its jobs.
+    """
     from snakemake import cli
 
+    serve(environment["FORK_SERVER"])
+    sys.executable = python
     set_up(environment, folder, [cli.__file__, *arguments])
-    stream = os.open(output, os.O_WRONLY | os.O_APPEND)
+    stream = os.open(output, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.dup2(stream, 1)
     os.dup2(stream, 2)
     try:
@@ -58,10 +63,15 @@ def _run_in_fork(arguments: list[str], folder: Path, environment: dict[str, str]
 
 @dataclass(frozen=True)
 class WorkingFolder:
-    """A folder in which Snakemake runs; `root` is the checkout (or an installed copy) with the Snakefile."""
+    """A folder in which Snakemake runs; `root` is the checkout (or an installed copy) with the Snakefile.
+
+    forks: whether its jobs are forks of a process that has imported torch, pyarrow and the like, by `snakemake()`.
+    Without that they are as users have them; both in one folder would make everything stale.
+    """
 
     path: Path
     root: Path = ROOT
+    forks: bool = True
 
     def configure(self, config: Mapping[str, Any]) -> None:
         (self.path / "config.yaml").write_text(yaml.safe_dump(dict(config), sort_keys=False), encoding="utf-8")
@@ -74,14 +84,16 @@ class WorkingFolder:
     def snakemake(self, *arguments: str, status: int = 0, **environment: str) -> str:
         """Run it to its end, assert its exit status, and return what it printed (stdout and stderr)."""
         words, variables = self.command[len(COMMAND) :], {**os.environ, "PYTHONPATH": "", **environment}
-        with tempfile.NamedTemporaryFile() as output:
+        with tempfile.TemporaryDirectory() as folder:
+            output, python = Path(folder, "printed"), str(stand_in()) if self.forks else sys.executable
+            variables["FORK_SERVER"] = f"{folder}/server"
             process = FORKSERVER.Process(
-                target=_run_in_fork, args=([*words, *arguments], self.path, variables, output.name)
+                target=_run_in_fork, args=([*words, *arguments], self.path, variables, output, python)
             )
             process.start()
             process.join(2 * LONG)
             process.kill()  # where it would never end
-            printed = Path(output.name).read_text(encoding="utf-8", errors="replace")
+            printed = output.read_text(encoding="utf-8", errors="replace")
         assert process.exitcode == status, printed
         return printed
 

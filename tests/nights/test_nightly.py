@@ -30,7 +30,7 @@ CONFIG = {
     "device": "cpu",
     "threads": 1,
     "measure": {"samples": 5, "warmup": 1, "schedule": {"active": 2}},
-    "schedule": {"repeats": 2},
+    "schedule": {"repeats": 2, "confirm": 2},
     "runs": {"host": {"host": True}},
     "cases": {
         "linear-eager": {
@@ -141,7 +141,7 @@ def test_of_two_at_once_one_wins_and_a_finished_night_is_not_run_again(work: Wor
     assert status == 0
     assert "is finished: nothing to do" in said
     assert work.measured() == measured
-    bare = WorkingFolder(work.folder)
+    bare = WorkingFolder(work.folder, forks=False)
     bare.snakemake("nightly", "--config", f"edition={work.night}")
     assert work.measured() == measured
     shutil.rmtree(work.folder / ".site-versions")
@@ -152,7 +152,7 @@ def test_of_two_at_once_one_wins_and_a_finished_night_is_not_run_again(work: Wor
 @pytest.mark.torch
 @pytest.mark.slow
 def test_a_failed_case_ends_with_4_a_changed_kernel_with_3(work: Work) -> None:
-    config = CONFIG | {"schedule": {"repeats": 1}}
+    config = CONFIG | {"schedule": {"repeats": 1, "confirm": 2}}
     config["cases"] = {**CONFIG["cases"], "broken": {**CONFIG["cases"]["linear-eager"], "params": {"batch": "many"}}}
     (work.folder / "config.yaml").write_text(yaml.safe_dump(config))
     status, said = finish(work.start("-b"))
@@ -169,7 +169,7 @@ def test_a_failed_case_ends_with_4_a_changed_kernel_with_3(work: Work) -> None:
     status, said = finish(work.start("-c", "--config", "only_cases=linear-eager"))
     assert status == 3, said
     assert "change:" in said
-    WorkingFolder(work.folder).snakemake("nightly", "--config", f"edition={work.night}-c")  # finished before
+    WorkingFolder(work.folder, forks=False).snakemake("nightly", "--config", f"edition={work.night}-c")  # finished before
 
 
 def test_an_interrupted_night_is_gone_on_with_until_it_is_too_old(

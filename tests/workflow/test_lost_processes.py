@@ -26,7 +26,7 @@ EXPECTED = {
 @pytest.mark.torch
 @pytest.mark.slow
 def test_each_lost_process_is_a_row_with_its_reason_and_there_is_a_report(tmp_path):
-    folder = WorkingFolder(tmp_path)
+    folder = WorkingFolder(tmp_path, forks=False)
     cases = {name: {"workload": f"{BROKEN}:{name.replace('-', '_')}", "retries": 0} for name in EXPECTED}
     for name in ("removing-output", "obstructing-output"):
         cases[name]["params"] = {"folder": f"results/latest/host/{name}/1"}
