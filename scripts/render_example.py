@@ -12,11 +12,12 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from kernelbook.command import run
-from kernelbook.config.loading import load_config
+from kernelbook.config.loading import Config, load_config
 from kernelbook.containers.probe import probe
 from kernelbook.edition.collect import collect
 from kernelbook.extraction.process_tables import Origin, tables_of, write_tables
@@ -39,12 +40,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
+def configuration() -> dict[str, Any]:
+    """config.yaml as it is written."""
+    return yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
+
+
 def collect_example(scratch: Path) -> Path:
-    """What the workflow does for runs that need no measuring, in one process; returns the edition's folder."""
-    raw = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
-    config = load_config(raw, ROOT / "workflow" / "schemas")
+    """The edition of the recorded and published runs of config.yaml; returns its folder."""
+    config = load_config(configuration(), ROOT / "workflow" / "schemas")
     runs = tuple(run for run in config.runs if run.kind in ("recorded", "published"))
-    plan = make_plan(replace(config, edition=EDITION, runs=runs), ROOT, ROOT, containers_on=False)
+    return collect_runs(replace(config, edition=EDITION, runs=runs), scratch)
+
+
+def collect_runs(config: Config, scratch: Path, containers_on: bool = False) -> Path:
+    """What the workflow does for runs that need no measuring, in one process; returns the edition's folder."""
+    plan = make_plan(config, ROOT, ROOT, containers_on=containers_on)
     results = scratch / "results"
     for spec in plan.runs_with_cases():
         status = probe(json.loads(plan.run_json(spec.name)), ROOT)
@@ -61,7 +71,8 @@ def extract(plan: Plan, run_name: str, status: dict, results: Path) -> None:
     for name, case, process in plan.rows():
         if name == run_name:
             spec = json.loads(plan.case_json(name, case, process))
-            tables = tables_of(Origin(name, case, process, status), spec, plan.measurement_of(name, case, process))
+            measured = plan.measurement_of(name, case, process) if status["status"] == "ok" else None
+            tables = tables_of(Origin(name, case, process, status), spec, measured)
             write_tables(tables, results / name / case / str(process))
 
 

@@ -122,6 +122,7 @@ def test_a_weight_with_many_findings_is_cut_and_counted():
         ("Short.", "Short."),
         ("One takes 2.5 ms. Two is here. " + "x" * 30, "One takes 2.5 ms. Two is here."),
         ("The first alone is too long for the place that it has.", "The first alone is too long for…"),
+        ("This clause is whole (a; b); and that one is cut.", "This clause is whole (a; b)."),
     ],
 )
 def test_what_is_cut_short_ends_with_a_sentence(said, expected):

@@ -20,7 +20,7 @@ CREATED = "2026-11-29T15:00:00Z"
 LINEAR = made_edition.CASES[3:]
 LINEAR_CASE = LINEAR[0].case
 LEFT = [{"run": f"ngc-26.0{i}", "reason": "needs its container: add --use-singularity"} for i in range(1, 4)]
-HEADLINES = ("No run has", "both headline figures", "as fast as")
+HEADLINES = ("No run has", "both headline figures", *made_edition.LABELS.values())
 
 
 def made(folder: Path, cases=LINEAR, **about) -> Edition:
@@ -76,7 +76,7 @@ def test_lost_runs_come_first_then_failures_by_reason_broken_guesses_and_costs(t
         edition, runs=(*edition.runs, gone), case_runs=cases, findings=(finding(LINEAR_CASE, "high", 0.5),)
     )
     verdict = first_screen.verdict(edition)
-    assert verdict.sentence == "1 of 7 guesses broke; 1 run lost; 2 cases failed."
+    assert verdict.sentence == "1 run lost, 2 cases failed; 1 of 7 guesses broke."
     assert (verdict.bad, verdict.lost_cases) == (True, 1)
     lines = first_screen.concerns(edition)
     assert [(line.subject, line.bad) for line in lines] == [
@@ -88,13 +88,31 @@ def test_lost_runs_come_first_then_failures_by_reason_broken_guesses_and_costs(t
     assert len(first_screen.concerns(edition, 2)) == 2
 
 
+def test_a_case_has_one_line_its_worst(tmp_path):
+    """A broken guess and two findings of one case, and a finding of another."""
+    edition = made(tmp_path, cases=made_edition.CASES)
+    own = [finding("sdpa-math-eager", severity, 0.5) for severity in ("high", "medium")]
+    edition = replace(edition, findings=(*own, finding(LINEAR_CASE, "medium", 0.1, "spent")))
+    lines = first_screen.concerns(edition)
+    assert [(line.subject, line.bad) for line in lines] == [("sdpa-math-eager", True), (LINEAR_CASE, False)]
+    assert lines[1].time == "spends 1.96 µs"
+    assert first_screen.concerns_title(edition) == "What went wrong, and what is slow"
+
+
+def test_a_guess_that_broke_on_several_runs_counts_them(tmp_path):
+    runs = [{**made_edition.RUNS[0], "run": name} for name in ("first", "second", "third")]
+    edition = read_edition(made_edition.build(tmp_path / "edition", runs=runs))
+    (line,) = (line for line in first_screen.concerns(edition) if line.bad)
+    assert line.text == "kernels guessed 20, seen 12 on first and 2 more runs."
+
+
 @pytest.mark.browser
 def test_what_failed_is_red_even_where_all_guesses_held(open_page, tmp_path):
     edition = made(tmp_path)
     edition = replace(edition, runs=(replace(edition.runs[0], status="lost", reason="no such image"),))
     (tmp_path / "index.html").write_text(page.render(edition, CREATED, {}), encoding="utf-8")
     opened = open_page(tmp_path)
-    assert opened.locator("h1").inner_text() == "All 2 guesses held; 1 run lost."
+    assert opened.locator("h1").inner_text() == "1 run lost; all 2 guesses held."
     red = opened.evaluate("getComputedStyle(document.querySelector('.concerns .bad')).color")
     assert opened.locator("h1").evaluate("h1 => getComputedStyle(h1).color") == red
     assert "no such image" in opened.locator(".concerns").inner_text()
@@ -109,8 +127,8 @@ def test_the_fastest_case_of_the_workload_stands_beside_the_headline(tmp_path):
     assert head.fastest.case == "sdpa-auto-eager"
     assert head.fastest_ratio == pytest.approx(2360.86 / 2.72)
     first, twin = both(edition, tmp_path)
-    assert 'sdpa-auto-eager <strong class="num">868×</strong>' in first
-    assert "`sdpa-auto-eager` **868×**" in twin
+    assert '<strong class="num">868×</strong> as long as sdpa-auto-eager' in first
+    assert "**868×** as long as `sdpa-auto-eager`" in twin
 
 
 def test_of_the_headline_nothing_is_said_where_no_run_has_a_case_of_it(tmp_path):

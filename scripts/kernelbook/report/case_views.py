@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from markupsafe import Markup
-
 from kernelbook.cases import CaseFacts
 from kernelbook.charts.drawing import Chart
 from kernelbook.edition.model import ConfiguredCase, Edition, Run
@@ -21,7 +19,7 @@ from kernelbook.report.findings_section import ranked
 from kernelbook.report.forward_times import Spread
 from kernelbook.report.ranges import RangeLine, WholeFile, range_lines, whole_files
 from kernelbook.report.sweeps import Sweep
-from kernelbook.text.formatting import slug, titles, visible
+from kernelbook.text.formatting import slug, titles
 
 
 class Anchors:
@@ -147,18 +145,12 @@ class WorkloadView:
 
     name: str
     title: str
-    anchor: str
     strips: tuple[strips.Strip, ...]
     spreads: tuple[Spread, ...]
     sweeps: tuple[Sweep, ...]
     cases: tuple[CaseView, ...]
     backends: tuple[Answer, ...] = ()
     ranks: tuple[Chart, ...] = ()
-
-    @property
-    def tooltip(self) -> Markup:
-        """The title attribute of its links and headings, where its title is not its name."""
-        return Markup("") if self.title == self.name else Markup(' title="{}"').format(visible(self.name))
 
     def charts(self, anchors: Mapping[str, str]) -> tuple[Chart, ...]:
         """Its charts in the order of the page: strips, ranks, forward times, sweeps."""
@@ -183,12 +175,10 @@ def guess_lines(judged: Iterable[Judgement]) -> tuple[GuessLine, ...]:
 def workloads(edition: Edition) -> tuple[WorkloadView, ...]:
     """Every workload of the edition, with all its cases and runs."""
     cases = case_views(edition)
-    anchors = Anchors()
     return tuple(
         WorkloadView(
             name,
             title,
-            f"w-{anchors.of(name)}",
             strips.strips(edition, name),
             forward_times.spreads(edition, name),
             sweeps.sweeps(edition, name),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -47,16 +48,15 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """How many guesses broke or that all held, how many runs were lost, and how many cases failed.
-
-        Without a guess it begins with what there is instead.
-        """
-        parts = [self.opening] if self.opening else []
-        parts += [self._guesses] if self._guesses else []
-        parts += [f"{formatting.plural(self.lost_runs, 'run')} lost"] if self.lost_runs else []
-        parts += [f"{formatting.plural(self.failed, 'case')} failed"] if self.failed else []
-        parts += [f"{formatting.plural(self.in_part, 'case')} failed in part"] if self.in_part else []
-        return f"{'; '.join(parts)}."
+        """What was lost and what failed, then how many guesses broke or that all held."""
+        losses = (
+            (self.lost_runs, "run", "lost"),
+            (self.failed, "case", "failed"),
+            (self.in_part, "case", "failed in part"),
+        )
+        bad = ", ".join(f"{formatting.plural(number, what)} {how}" for number, what, how in losses if number)
+        parts = [part for part in (self.opening, bad, self._guesses) if part]
+        return f"{'; '.join([parts[0], *(part[0].lower() + part[1:] for part in parts[1:])])}."
 
     @property
     def _guesses(self) -> str:
@@ -186,7 +186,7 @@ def _headline_rows(edition: Edition) -> Iterator[tuple[Run, CaseFacts, CaseFacts
 class Concern:
     """One line of the first screen: a run or case, what is wrong with it, and what to do.
 
-    bad: whether something broke, failed or was lost. case: whether the subject is a case. time: what it costs.
+    bad: whether something broke, failed or was lost. case: whether the subject is a case. time: `could save 128 µs`.
     """
 
     subject: str
@@ -202,8 +202,17 @@ def concerns(edition: Edition, limit: int = CONCERNS) -> tuple[Concern, ...]:
 
     Where there is nothing of these, the longest kernels.
     """
-    every = (*_lost(edition), *_failed(edition), *_broken(edition), *_costly(edition, limit))
-    return (every or tuple(_longest(edition)))[:limit]
+    every = [*_lost(edition), *_failed(edition), *_broken(edition), *_costly(edition, 4 * limit)] or _longest(edition)
+    worst = {concern.subject: concern for concern in reversed(every)}  # one line a case
+    return tuple(concern for concern in every if worst[concern.subject] is concern)[:limit]
+
+
+def concerns_title(edition: Edition) -> str:
+    """The heading of the concerns."""
+    bad = [concern.bad for concern in concerns(edition)]
+    if any(bad):
+        return "What went wrong" if all(bad) else "What went wrong, and what is slow"
+    return "The longest kernels" if bad and not any(_costly(edition, 1)) else "What is slow, and what to do"
 
 
 def _lost(edition: Edition) -> Iterator[Concern]:
@@ -228,15 +237,18 @@ def _broken(edition: Edition) -> Iterator[Concern]:
         groups.setdefault(row.case, []).append(row)
     for case, rows in groups.items():
         one, others = rows[0], len({row.word for row in rows}) - 1
+        runs = [row.run for row in rows if row.word == one.word]
+        where = one.run if len(runs) == 1 else f"{one.run} and {formatting.plural(len(runs) - 1, 'more run')}"
         more = f" {formatting.plural(others, 'other guess', 'other guesses')} of it broke too." if others else ""
         text = f"{one.word.replace('_', ' ')} guessed {formatting.clip(one.expected, 40)}, seen"
-        yield Concern(case, f"{text} {formatting.clip(one.observed, 40)} on {one.run}.{more}", bad=True)
+        yield Concern(case, f"{text} {formatting.clip(one.observed, 40)} on {where}.{more}", bad=True)
 
 
 def _costly(edition: Edition, limit: int) -> Iterator[Concern]:
     for finding in findings_section.costliest(findings_section.own_findings(edition), limit):
-        time = "" if finding.time_us is None else cost(finding)
-        text = (finding.text or finding.rule).removeprefix(f"{finding.case} ")
+        words = {"recoverable": "could save ", "spent": "spends "}
+        time = "" if finding.time_us is None else words.get(finding.kind, "") + cost(finding)
+        text = re.sub(rf"^{re.escape(finding.case)} ", "it ", finding.text or finding.rule)
         yield Concern(finding.case, text, finding.remedy, time=time)
 
 

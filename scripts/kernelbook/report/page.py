@@ -99,9 +99,11 @@ def _headline_chart(edition: Edition, values: dict[str, Any]) -> Chart | None:
     """The strips of the headline's workload, else of the first workload with any, on the first run that has them."""
     drawn = [strip for work in values["workloads"] for strip in work.strips if not strip.row.ceiling]
     heads = {(head.run.run, head.fast.workload) for head in values["headlines"]}
-    chosen = next((s for s in drawn if (s.run.run, s.row.workload) in heads), next(iter(drawn), None))
-    if chosen is None:
+    works = {workload for _, workload in heads}
+    ranked = sorted(drawn, key=lambda s: ((s.run.run, s.row.workload) not in heads, s.row.workload not in works))
+    if not ranked:
         return None
+    chosen = ranked[0]
     title = next(work.title for work in values["workloads"] if chosen in work.strips)
     return strips.headline_chart(edition, chosen.run.run, chosen.row.workload, title, values["anchors"])
 

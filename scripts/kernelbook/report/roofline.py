@@ -184,7 +184,7 @@ def _labels(ceilings: Iterable[Ceiling], plane: Plane) -> Iterable[Label]:
         text = f"{name} ({ceiling.origin})"
         if ceiling.quantity == "compute":
             x, y = plane.at(10.0 ** plane.x[0], ceiling.per_s)
-            yield Label(0.86, y / HEIGHT + 0.06, text, "soft")
+            yield Label(1.0, y / HEIGHT + 0.06, text, "soft end")
         else:
             x, y = plane.at(10.0 ** (plane.x[0] + 0.55), ceiling.per_s * 10.0 ** (plane.x[0] + 0.55))
             if 0 < y < HEIGHT:

@@ -157,7 +157,7 @@ def headline_chart(edition: Edition, run: str, workload: str, title: str, anchor
     drawn = sorted((s for s in strips(edition, workload) if s.run.run == run), key=lambda strip: strip.total_us)
     published = {each.run for each in edition.runs if each.kind == "published"}
     notes = {
-        row.case: f"published {exact(row.device_time_us)}"
+        row.case: f"published {exact(row.device_time_us)}".replace(" ", "\u00a0")  # on one line
         for row in edition.case_runs
         if row.run in published and row.device_time_us is not None
     }

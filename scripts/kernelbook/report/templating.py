@@ -86,6 +86,7 @@ def context(edition: Edition, created_utc: str) -> dict[str, Any]:
         "slow": edition.headline and edition.headline[0],
         "fast": edition.headline and edition.headline[1],
         "concerns": first_screen.concerns(edition),
+        "concerns_title": first_screen.concerns_title(edition),
         "warnings": partial(findings_section.warnings, edition),
         "trust_known": any(statement.known for statement in trust),
         "trust_statements": (*trust, *counters_section.statements(edition.counters)),

@@ -137,15 +137,23 @@ def listed(value: object, limit: int = 240) -> str:
     return clip(kept, limit)
 
 
+#: The end of a clause that is not inside parentheses.
+_CLAUSE_END = re.compile(r"[;:](?= )(?![^()]*\))")
+
+
 def lead(value: object, limit: int = 220) -> str:
-    """As many whole sentences as fit, at least the first, which ends after a whole word if it is too long."""
+    """As many whole sentences as fit, at least the first.
+
+    If the first is too long, it ends with its last clause that fits, else after a whole word.
+    """
     sentences = re.split(r"(?<=\.) ", visible(value))
     kept = sentences[0]
     for sentence in sentences[1:]:
         if len(kept) + 1 + len(sentence) > limit:
             break
         kept = f"{kept} {sentence}"
-    return at_border(kept, limit)
+    ends = [end.start() for end in _CLAUSE_END.finditer(kept) if limit / 2 <= end.start() < limit]
+    return f"{kept[: ends[-1]]}." if ends and len(kept) > limit else at_border(kept, limit)
 
 
 def number(value: float | None) -> str:

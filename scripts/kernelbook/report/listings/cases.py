@@ -168,7 +168,7 @@ def _kernels(row: CaseRow) -> Cell:
     if facts is None or facts.kernels is None:
         return cell(None)
     others = ((facts.memcpys, "memcpy"), (facts.memsets, "memset"))
-    more = " ".join(f"+ {units.plural(count, word)}" for count, word in others if count)
+    more = " ".join(_unbroken(f"+ {units.plural(count, word)}") for count, word in others if count)
     return cell(f"{facts.kernels:,}", Part(f"({more})", "size") if more else None, value=facts.kernels)
 
 
@@ -194,6 +194,11 @@ def _time(row: CaseRow, us: float | None, *more: Part | None) -> Cell:
     return cell(units.duration(us), *more, other if row.other_size and us is not None else None, value=us)
 
 
+def _unbroken(text: str) -> str:
+    """The text on one line: `88 %`."""
+    return text.replace(" ", "\u00a0")
+
+
 def _first_call(row: CaseRow) -> Cell:
     if row.row is None:
         return cell(None)
@@ -209,7 +214,7 @@ def _limiter(row: CaseRow) -> Cell:
     part = formatting.share(shares[cost.limiter]) if shares.get(cost.limiter) else ""
     if cost.limiter.startswith("excess traffic") and cost.times_compulsory:
         part = formatting.ratio(cost.times_compulsory)
-    return cell(cost.limited_by, part or None)
+    return cell(cost.limited_by, _unbroken(part) or None)
 
 
 def _guesses(row: CaseRow) -> Cell:
@@ -229,7 +234,7 @@ def _published(row: CaseRow, runs: Sequence[str]) -> Cell:
             text = "" if each.row.kernels is None else f"{each.row.kernels:,}"
             differ = row.row and row.row.kernels is not None and each.row.kernels not in (None, row.row.kernels)
             parts += [Part(f"{text} ≠" if differ else text, title=each.run.device or "")] if text else []
-            stated = units.exact(each.row.device_time_us)
+            stated = _unbroken(units.exact(each.row.device_time_us))
             parts += [Part(f"· {stated}" if text else stated)] if each.row.device_time_us is not None else []
             parts += [Part(each.run.run, "muted")] if len(runs) > 1 else []
             times.append(each.row.device_time_us)

@@ -1,0 +1,77 @@
+"""Reports of every kind, made of the recorded runs: the sentence that leads them, and how they stand on any screen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.patience import LONG
+from tests.report import editions
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+SCREENS = [(scheme, width) for width in (1280, 390) for scheme in ("light", "dark")]
+A4 = 703  # px between margins of 12 mm
+#: What the sentence of each says: (its beginning, its end, whether it is red). Numbers of guesses are left out.
+SENTENCES = {
+    "example": ("All ", " guesses held.", False),
+    "cpu-and-h200": ("All ", " guesses held.", False),
+    "six-runs": ("9 of ", " guesses broke.", True),  # of one case on three runs: memcpys, the same kernels, faster
+    "twelve-broken": ("20 of ", " guesses broke.", True),  # twelve numbers of kernels, and eight families
+    "many-failures": ("12 cases failed; all ", " guesses held.", True),
+    "lost-run": ("1 run lost, 6 cases failed; all ", " guesses held.", True),
+    "job-of-ranks": ("All ", " guesses held.", False),
+}
+SERIOUS = """axe.run(document, {resultTypes: ["violations"]}).then(found => found.violations
+    .filter(v => ["serious", "critical"].includes(v.impact))
+    .map(v => [v.id, ...v.nodes.slice(0, 3).map(node => node.html.slice(0, 160))]))"""
+#: Tables and charts whose content is wider than they are, by their names.
+CUT = """() => [...document.querySelectorAll(".table, .chart, .pairs, .lanes-figure")]
+    .filter(box => box.checkVisibility() && box.scrollWidth > box.clientWidth + 1)
+    .map(box => box.dataset.table ?? box.dataset.name ?? box.className)"""
+
+
+@pytest.fixture(scope="module", params=editions.EDITIONS)
+def edition(request, tmp_path_factory) -> tuple[str, Path]:
+    scratch = tmp_path_factory.mktemp("edition")
+    return request.param, editions.render(request.param, scratch / "report", scratch)
+
+
+def test_the_sentence_says_what_happened(open_page, edition):
+    name, report = edition
+    begin, end, bad = SENTENCES[name]
+    title = open_page(report).locator("h1")
+    said = title.inner_text()
+    assert said.startswith(begin)
+    assert said.endswith(end)
+    assert (title.get_attribute("class") == "broke") == bad
+
+
+def test_every_screen_is_legible_and_reachable(browser, axe, edition, settle):
+    """With all cases open, in light and dark, on a desk and on a phone."""
+    context = browser.new_context(bypass_csp=True, reduced_motion="reduce")
+    page = context.new_page()
+    page.set_default_timeout(1000 * LONG)
+    page.goto((edition[1] / "index.html").as_uri())
+    page.wait_for_selector("html[data-ready]")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")  # opens and builds all that is folded
+    page.evaluate(axe)
+    found = []
+    for scheme, width in SCREENS:
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size({"width": width, "height": 900})
+        settle(page)
+        assert page.evaluate("document.scrollingElement.scrollWidth") <= width, (scheme, width)
+        found += [(scheme, width, *each) for each in page.evaluate(SERIOUS)]
+    context.close()
+    assert found == []
+
+
+def test_nothing_is_cut_on_paper(open_page, edition):
+    page = open_page(edition[1], width=A4)
+    page.set_default_timeout(1000 * LONG)
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    assert page.evaluate(CUT) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= A4
