@@ -12,8 +12,9 @@ import pytest
 
 from kernelbook.cases import Activity, CaseFacts, Forward
 from kernelbook.extraction.process_tables import Origin, tables_of
+from kernelbook.judge.findings import find
 from kernelbook.judge.findings.rules import Scene
-from kernelbook.judge.inductor_code import ops_by_kernel, source_ops
+from kernelbook.judge.inductor_code import ops_by_kernel, reasons_by_pair, source_ops
 from tests.helpers import ROOT
 
 #: As torch 2.6 to 2.13 write it; 2.5 and earlier leave out the first two words.
@@ -116,3 +117,50 @@ def test_findings_quote_the_ops_of_a_kernel(tmp_path: Path) -> None:
     facts = CaseFacts("r", "c", output_code=str(code), forwards=(forward,), chosen=(1, 0))
     assert Scene(facts, {}).computed_ops(kernel) == " (to_copy, gelu, mul)"
     assert Scene(replace(facts, output_code=None), {}).computed_ops(kernel) == ""
+
+
+#: A graph of two reductions around a product, as torch 2.6 to 2.13 write it; op2 and op3 are computed in one kernel.
+UNFUSED = """# graph 1 of 1
+# cannot fuse op0 with op4: numel/rnumel mismatch (reduce) 64, 4096
+# cannot fuse op2_op3 with op4: invalid tiling for reduction
+# cannot fuse op1 with op4: a node of another library
+triton_poi_fused_add_0 = async_compile.triton('triton_poi_fused_add_0', '''
+    buf4 = tl.load(in_ptr0)
+''', device_str='cuda')
+
+def call(args):
+    buf0 = empty_strided_cuda((64, 64), (64, 1), torch.float32)
+    triton_poi_fused_add_0.run(arg0_1, buf0, 4096, stream=stream0)
+    buf1 = empty_strided_cuda((64, 64), (64, 1), torch.float32)
+    extern_kernels.mm(buf0, arg1_1, out=buf1)
+    buf2 = empty_strided_cuda((64, 1), (1, 64), torch.float32)
+    buf3 = buf1; del buf1  # reuse
+    buf4 = empty_strided_cuda((64, ), (1, ), torch.float32)
+    buf5 = buf4; del buf4  # reuse
+    triton_per_fused_softmax_1.run(buf3, buf2, 64, 64, stream=stream0)
+    triton_red_fused_sum_2.run(buf0, buf3, buf5, 64, 64, stream=stream0)
+"""
+
+
+def test_the_kernels_of_two_nodes_are_those_that_write_their_buffers() -> None:
+    apart = {
+        ("triton_poi_fused_add_0", "triton_red_fused_sum_2"): ("numel/rnumel mismatch (reduce) 64, 4096",),
+        ("triton_per_fused_softmax_1", "triton_red_fused_sum_2"): ("invalid tiling for reduction",),
+    }
+    assert reasons_by_pair(UNFUSED) == apart | {(other, one): why for (one, other), why in apart.items()}
+    assert reasons_by_pair(SORTED) == reasons_by_pair("# cannot fuse op0 with op1: no code") == {}
+
+
+def test_a_finding_quotes_why_neighbours_were_not_fused(tmp_path: Path) -> None:
+    names = ("triton_poi_fused_add_0", "nvjet_tst_64x8", "triton_per_fused_softmax_1", "triton_red_fused_sum_2")
+    kernels = tuple(Activity(place, "kernel", name, 10.0 * place, 4.0) for place, name in enumerate(names))
+    code = written(tmp_path / "output_code.py.gz", UNFUSED)
+    forward = Forward(1, 0, 50.0, 16.0, 16.0, 0.0, activities=kernels)
+    facts = CaseFacts("r", "c", output_code=code, forwards=(forward,), chosen=(1, 0), kernels=4)
+    (finding,) = [f for f in find(facts) if f.rule == "not-fused"]
+    assert finding.text == (
+        "triton_per_fused_softmax_1 and triton_red_fused_sum_2 run one after the other, 8.00 µs together, and were not "
+        "fused. Inductor logged: invalid tiling for reduction."
+    )
+    assert (finding.time_us, finding.severity, finding.positions) == (8.0, "low", (2, 3))
+    assert "not-fused" not in {f.rule for f in find(replace(facts, output_code=None))}

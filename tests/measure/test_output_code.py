@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import gzip
+import logging
 import os
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from workloads.harness import output_code  # noqa: E402
+from workloads.harness import fusion_log, output_code  # noqa: E402
 
 pytestmark = pytest.mark.torch
 CODECACHE = "torch._inductor.codecache"
@@ -97,3 +98,46 @@ def test_long_code_is_cut_at_a_line_and_no_user_is_named(generated, tmp_path):
     assert set(lines[1:-1]) == {"# kernel path: /tmp/torchinductor_<user>/ab/cd.py"}
     # "some.one" has 8 characters and "<user>" 6; the head line "# graph 1 of 1" has 15 with its end.
     assert lines[-1] == f"# cut off here: the code has {15 + 10_000 * (len(line) - 2)} characters"
+
+
+class WhyNoFuse:
+    """As Inductor's class of this name: a message that is formatted when it is logged."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def __str__(self):
+        return self.text
+
+
+def log(*messages):
+    for message in messages:
+        logging.getLogger(fusion_log.LOGGER).debug(message)
+
+
+def test_what_inductor_logs_about_fusing_is_kept_before_the_code_of_its_graph(generated, tmp_path):
+    refused = WhyNoFuse("cannot fuse op0 with op2: numel/rnumel mismatch\n (reduce)")
+    with fusion_log.listening() as unfused:
+        log("===== attempting fusion (1/10): 3 nodes =====", refused, refused)
+        log(WhyNoFuse("cannot fuse op1 with op2: no shared data"), "fusing op0 with op1")
+        log("===== attempting fusion (1/10): 2 nodes =====")
+    log(WhyNoFuse("cannot fuse op8 with op9: too late"))
+    assert unfused == [["cannot fuse op0 with op2: numel/rnumel mismatch (reduce)"], []]
+    generated("one()\n", "two()\n")
+    target = tmp_path / "output_code.py.gz"
+    output_code.keep(target, str, unfused)
+    reason = "# cannot fuse op0 with op2: numel/rnumel mismatch (reduce)\n"
+    assert read(target) == f"# graph 1 of 2\n{reason}one()\n\n# graph 2 of 2\ntwo()\n"
+    output_code.keep(target, str, unfused[:1])  # a graph of the cache was not scheduled: which one is not known
+    assert "cannot fuse" not in read(target)
+
+
+def test_listening_to_fusions_prints_nothing_and_leaves_the_level_of_the_logger(capfd):
+    logger = logging.getLogger(fusion_log.LOGGER)
+    before = logger.level, list(logger.handlers)
+    with fusion_log.listening() as unfused:
+        log(*(WhyNoFuse(f"cannot fuse op{n} with op0: a reason {'x' * 400}") for n in range(300)))
+    assert (logger.level, logger.handlers) == before
+    assert len(unfused[0]) == fusion_log.MOST_REASONS
+    assert max(map(len, unfused[0])) == fusion_log.LONGEST
+    assert "cannot fuse" not in "".join(capfd.readouterr())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 from pathlib import Path
 
@@ -132,3 +133,21 @@ def test_page_twin_and_summary_state_what_a_case_was_measured_with(tmp_path):
         "params": {"batch": 8, "seq": 1024},
         "warmup": 0,
     }
+
+
+def test_output_code_lies_beside_the_page_without_credentials_and_is_linked(tmp_path, monkeypatch):
+    """Of the two runs of a case only one kept its code. The link is relative, for folders that are published."""
+    monkeypatch.setenv("HUB_TOKEN", "hunter2-hunter2")
+    folder = made_edition.build(tmp_path / "edition")
+    (folder / "code.py.gz").write_bytes(gzip.compress(b"triton_poi_fused_0 = 'hunter2-hunter2 <b>'\n"))
+    rows = pq.read_table(folder / "cases.parquet").to_pylist()
+    (row,) = [row for row in rows if (row["run"], row["case"]) == ("h200", "linear-eager")]
+    row["output_code"] = "code.py.gz"
+    pq.write_table(pa.Table.from_pylist(rows, schema=CASE_COLUMNS), folder / "cases.parquet")
+    render_report(folder, tmp_path / "report")
+    (code,) = (tmp_path / "report" / "code").rglob("*.*")
+    assert code.relative_to(tmp_path / "report").as_posix() == "code/h200/linear-eager.py.txt"
+    assert "hunter2" not in code.read_text(encoding="utf-8")
+    page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
+    assert page.count('"code":"code/h200/linear-eager.py.txt"') == 1
+    assert page.count('"code":null') == len(rows) - 1

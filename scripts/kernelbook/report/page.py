@@ -14,6 +14,7 @@ from kernelbook.charts.svg_file import HATCH
 from kernelbook.edition.model import Edition
 from kernelbook.report import findings_section, first_screen, listings, page_data, roofline, strips, table, versions
 from kernelbook.report.case_views import CellView
+from kernelbook.report.output_code import CodeLinks
 from kernelbook.report.strips import legend, percent
 from kernelbook.report.styles import ASSETS, compact, page_style
 from kernelbook.report.templating import BROKEN_CARDS, context, environment
@@ -64,11 +65,11 @@ def _finalize(value: Any) -> Any:
     return formatting.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def render(edition: Edition, created_utc: str, traces: Links) -> str:
-    """The whole page."""
+def render(edition: Edition, created_utc: str, traces: Links, code: CodeLinks | None = None) -> str:
+    """The whole page. code: (run, case) -> path of Inductor's output code below the page's folder."""
     values = context(edition, created_utc)
     cells = [cell for case in values["cases"] for cell in case.present]
-    index, blocks = page_data.build(edition, {cell.number: cell.anchor for cell in cells}, traces)
+    index, blocks = page_data.build(edition, {cell.number: cell.anchor for cell in cells}, traces, code or {})
     env = environment(_finalize, autoescape=True, filters={"percent": percent})
     panel = env.get_template("_case.html.j2")
     weighed = findings_section.by_weight(findings_section.own_findings(edition), FINDING_ROWS)

@@ -61,16 +61,19 @@ def build(
     edition: Edition,
     anchors: Mapping[int, str],
     traces: Mapping[tuple[str, str], Mapping[str, Any]],
+    code: Mapping[tuple[str, str], str],
 ) -> tuple[str, list[str]]:
     """(index, blocks) as JSON text; `blocks[i]` and `anchors[i]` belong to `edition.case_runs[i]`.
 
     `traces`: (run, case) -> {"gz": base64 text} or {"href": path}; cases without a trace are absent.
+    `code`: (run, case) -> path of Inductor's output code.
     """
     table = Names()
     kernels: dict[int, list[Any]] = {}
     capabilities = {run.run: run.capability for run in edition.runs}
     blocks = [
         _block(row, table, kernels, traces.get(row.key))
+        | {"code": code.get(row.key)}
         | {"activities": _activities(row, edition.kernel_costs.get(row.key, {}), capabilities.get(row.run), table)}
         for row in edition.case_runs
     ]

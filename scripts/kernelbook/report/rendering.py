@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from kernelbook.edition.read import read_edition
-from kernelbook.report import markdown_page, page, summary_json, traces
+from kernelbook.report import markdown_page, output_code, page, summary_json, traces
 from kernelbook.text.table_files import write_tables
 
 
@@ -26,7 +26,8 @@ def render_report(edition_dir: Path, output: Path, created_utc: str | None = Non
         made.mkdir(mode=0o755)
         (made / "figures").mkdir()
         links = traces.place(edition, edition_dir, made)
-        (made / "index.html").write_text(page.render(edition, created, links), encoding="utf-8")
+        code = output_code.place(edition, edition_dir, made)
+        (made / "index.html").write_text(page.render(edition, created, links, code), encoding="utf-8")
         for name, text in markdown_page.render(edition, created, made).items():
             (made / name).write_text(text, encoding="utf-8")
         (made / "summary.json").write_text(summary_json.dumps(summary_json.summary(edition, created)), encoding="utf-8")

@@ -33,7 +33,7 @@ def place(edition: Edition, folder: Path, output: Path, each: int = EACH_LIMIT, 
     links: dict[tuple[str, str], Mapping[str, str]] = {}
     left = page
     scrub = Scrubber(secrets=secrets_in(os.environ))
-    files = {row.key: _find(folder, row.trace_path) for row in edition.case_runs if row.trace_path}
+    files = {row.key: find(folder, row.trace_path) for row in edition.case_runs if row.trace_path}
     for _, key, file in sorted((file.stat().st_size, key, file) for key, file in files.items() if file):
         relative = Path("traces") / slug(key[0]) / f"{slug(key[1])}.json.gz"
         copy = output / relative
@@ -52,9 +52,9 @@ def place(edition: Edition, folder: Path, output: Path, each: int = EACH_LIMIT, 
     return links
 
 
-def _find(folder: Path, trace_path: str) -> Path | None:
-    """The trace's file: the path as it stands, or relative to the edition's folder or to its results."""
-    places = (Path(trace_path), folder / trace_path, folder.parent / trace_path)
+def find(folder: Path, path: str) -> Path | None:
+    """A file of a case: the path as it stands, or relative to the edition's folder or to its results."""
+    places = (Path(path), folder / path, folder.parent / path)
     return next((place for place in places if place.is_file()), None)
 
 

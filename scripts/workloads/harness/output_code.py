@@ -1,13 +1,14 @@
 """The code that Inductor generated for a compiled forward, kept as text beside the trace.
 
 Inductor writes above each Triton kernel which nodes of its graph the kernel computes, so the text holds the graph too.
+Before the code of a graph stands why nodes of it were not fused (see `fusion_log`).
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,17 @@ MOST_CHARACTERS = 200_000  # of all graphs together
 CACHE_OF_USER = re.compile(r"torchinductor_[\w.-]+")  # its name ends in that of the user
 
 
-def keep(target: Path, scrub: Callable[[str], str]) -> str | None:
-    """Write the code of all compiled graphs to a .py.gz file; its name, None if Inductor compiled nothing."""
+def keep(target: Path, scrub: Callable[[str], str], unfused: Sequence[Sequence[str]] = ()) -> str | None:
+    """Write the code of all compiled graphs to a .py.gz file; its name, None if Inductor compiled nothing.
+
+    unfused: for each graph why nodes were not fused; left out where they are not as many as the graphs.
+    """
     sources = [file.read_text(encoding="utf-8", errors="replace") for file in _files() if file.is_file()]
     if not sources:
         return None
+    if len(unfused) == len(sources):
+        logs = ["".join(f"# {reason}\n" for reason in reasons) for reasons in unfused]
+        sources = [logs[place] + source for place, source in enumerate(sources)]
     text = "\n".join(f"# graph {place} of {len(sources)}\n{each}" for place, each in enumerate(sources, 1))
     write_gzip(target, _bounded(CACHE_OF_USER.sub("torchinductor_<user>", scrub(text))))
     return target.name

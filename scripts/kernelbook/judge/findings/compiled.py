@@ -4,21 +4,38 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
-from kernelbook.cases import CaseFacts
+from kernelbook.cases import Activity, CaseFacts
 from kernelbook.judge.clock import bound_of, bounds_by_process
 from kernelbook.judge.findings.costs import (
+    LEAST_WORK,
     cpu_cost,
     cpu_paced,
     cpu_severity,
     cpu_span,
+    described,
     note,
     part,
+    positions,
     severity,
+    total,
 )
 from kernelbook.judge.findings.overhead import WRAPPER_RANGE, cpu_words, waits_in, wrapper_remedy
 from kernelbook.judge.findings.peers import loss_to_eager, unfused_twin
-from kernelbook.judge.findings.rules import CPU, FORWARD, RECOVERABLE, SPENT, Finding, Scene, in_cases, rule, times
+from kernelbook.judge.findings.rules import (
+    CPU,
+    DEVICE,
+    FORWARD,
+    RECOVERABLE,
+    SPENT,
+    Finding,
+    Scene,
+    in_cases,
+    rule,
+    times,
+)
+from kernelbook.judge.inductor_code import unfused_kernels
 from kernelbook.text.units import duration
 
 REGION = re.compile(r"Torch-Compiled Region: (\d+)/(\d+)")
@@ -109,3 +126,34 @@ def _waiting(facts: CaseFacts) -> str:
         f" Overhead-bound (launch-bound){waits_in(facts, behind)}: the device is busy for "
         f"{duration(facts.device_busy_us)} of it and waits for the CPU{cpu_words(facts)}."
     )
+
+
+@rule(
+    "not-fused",
+    "two kernels that Inductor generated run one after the other, take over 5 % of the device time, and Inductor's log "
+    "says why it did not fuse them",
+)
+def not_fused(scene: Scene) -> Iterator[Finding]:
+    """What fusing them would save is not known: it spares the traffic between the two, if their loops fit together."""
+    reasons = unfused_kernels(scene.facts)
+    in_order = sorted(scene.kernels, key=lambda kernel: kernel.start_us or 0.0)
+    work_of: dict[tuple[str, str], list[Activity]] = {}
+    for one, other in pairwise(in_order):
+        if (one.name, other.name) in reasons:
+            work_of.setdefault((one.name, other.name), []).extend((one, other))
+    for pair, work in work_of.items():
+        share = part(total(work), scene.device_time_us)
+        if (share or 0.0) < LEAST_WORK:
+            continue
+        names = " and ".join(f"{kernel.label}{scene.computed_ops(kernel)}" for kernel in work[:2])
+        text = (
+            f"{names} run one after the other, {duration(total(work))} together, and were not fused. Inductor logged: "
+            f"{'; '.join(reasons[pair])}."
+        )
+        remedy = (
+            "Change what it logged, where the model allows it (the order of ops, sizes, a reduction over another "
+            "dimension); TORCH_LOGS=fusion shows the whole log."
+        )
+        yield Finding(
+            "not-fused", "low", total(work), share, described(work), remedy, text, positions(work), DEVICE, SPENT
+        )

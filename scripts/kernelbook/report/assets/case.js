@@ -5,6 +5,11 @@ const sides = (list) => list.slice(0, Math.max(list.findLastIndex((side) => side
 
 const kernelLink = ({ anchor, position }) =>
   h("a", { href: `#${anchor}`, "aria-label": `Link to kernel ${position}` }, String(position));
+// A kernel that Inductor generated links to the output code of its case, a file beside the page.
+function withCode(td, { code, name }) {
+  if (code && name.startsWith("triton_")) td.append(" ", h("a", { href: code, title: "Inductor's output code" }, "code"));
+  return td;
+}
 const roof = (act) =>
   h(
     "td",
@@ -20,7 +25,7 @@ const grid = ({ facts = {} }) =>
 
 const KERNEL_COLUMNS = [
   column("#", kernelLink, "r num"),
-  column("kernel", (act) => kernelCell(act, (one) => [one.what])),
+  column("kernel", (act) => withCode(kernelCell(act, (one) => [one.what]), act)),
   time("time", (act) => act.usual),
   figure("share", (act) => act.part, share),
   column("family", (act) => act.family.label),
@@ -54,7 +59,7 @@ function counted(act) {
 const COUNTED = column("by counters", counted);
 
 function kernelTable(cell) {
-  const rows = cell.activities.map((act) => ({ ...act, anchor: `${cell.anchor}~k${act.position}` }));
+  const rows = cell.activities.map((act) => ({ ...act, code: cell.code, anchor: `${cell.anchor}~k${act.position}` }));
   const name = `kernels-${cell.run}-${cell.case}`;
   const columns = cell.activities.some((act) => act.counted) ? [...KERNEL_COLUMNS, COUNTED] : KERNEL_COLUMNS;
   return makeTable(name, "Kernels of one forward", columns, rows, ({ anchor }) => ({ id: anchor }));
