@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from kernelbook.cases import Activity, Call, CaseFacts, Forward
+from kernelbook.counters import KernelCounters
 from kernelbook.judge.cost_model import launched
 from kernelbook.judge.findings import Finding, find, find_in_run
 from tests.insight.insight_recorded import facts_of_folder
@@ -120,6 +121,16 @@ def test_one_block_more_than_multiprocessors_costs_a_wave() -> None:
     assert finding.time_us == pytest.approx(100 * (1 - 133 / 132 / 2))
     assert "takes 2 waves, and the last wave fills 1 % of the device" in finding.text
     assert not [f for f in find(product(132, 132 * 128)) if f.rule == "tail-wave"]
+
+
+def test_measured_waves_replace_the_estimate() -> None:
+    """133 blocks would need two waves by their resources; measured, two blocks fit on a multiprocessor: 0.50 waves."""
+    facts = product(133, 133 * 128)
+    measured = KernelCounters(run="r", case="c", status="joined", position=0, waves=133 / 264)
+    assert "tail-wave" not in {f.rule for f in find(replace(facts, counters=(measured,)))}
+    (finding,) = [f for f in find(replace(facts, counters=(replace(measured, waves=1.25),))) if f.rule == "tail-wave"]
+    assert "takes 2 waves (measured by Nsight Compute), and the last wave fills 25 % of the device" in finding.text
+    assert finding.time_us == pytest.approx(100 * (1 - 1.25 / 2))
 
 
 #: Planted case -> (rule of its first finding, its time in µs where it is known by hand).

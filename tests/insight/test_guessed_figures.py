@@ -9,6 +9,7 @@ import pytest
 
 from kernelbook.cases import Activity, Call, CallTotal, CaseFacts, Forward, Process
 from kernelbook.cases.process import Dynamo
+from kernelbook.counters import KernelCounters
 from kernelbook.judge.cost_model import Ceilings
 from kernelbook.judge.expectations import judge
 from tests.insight.insight_recorded import Facts
@@ -186,3 +187,17 @@ def test_kernels_in_order() -> None:
     assert verdict("kernels_in_order", ["*Mul*"] * 2, uneven(1, 2))[:2] == ("not applicable", "forwards differ")
     on_cpu = replace(case, device_type="cpu", kernels=None)
     assert verdict("kernels_in_order", "nvjet_*", on_cpu)[0] == "not applicable"
+
+
+def test_a_measured_occupancy_is_judged_before_an_estimate() -> None:
+    """The trace estimates 12 % and 25 %; Nsight Compute measured the first kernel, and could not join the second."""
+    counters = (
+        KernelCounters(run="r", case="c", status="joined", position=0, occupancy_percent=40.0),
+        KernelCounters(run="r", case="c", status="not joined", position=1, occupancy_percent=90.0),
+    )
+    wanted, observed, evidence = verdict(
+        "occupancy_percent", {"*Mul*": {"min": 20}}, replace(OCCUPIED, counters=counters)
+    )
+    assert (wanted, observed) == ("confirmed", "40 %, 25 %")
+    assert "40 % of 50 % that its resources allow (measured by Nsight Compute)" in evidence
+    assert evidence.count("measured") == 1

@@ -87,7 +87,7 @@ def _numbers(nodes: str) -> list[str]:
 def _writers(graph: str) -> dict[str, str | None]:
     """Buffer -> the generated kernel that is called with it first; None for one that another function writes.
 
-    A buffer that is renamed before any call (``buf5 = buf4; del buf4  # reuse``) lives inside the kernel of the new one.
+    A buffer that is renamed before any call (``buf5 = buf4; del buf4  # reuse``) lives in the kernel of the new one.
     """
     writers: dict[str, str | None] = {}
     start = graph.rfind("def call(")

@@ -130,17 +130,22 @@ def roof_percent(value: Mapping[str, Any], facts: CaseFacts, run: RunFacts) -> O
 
 @word(
     "occupancy_percent",
-    "Occupancy in percent that the trace reports for each kernel whose name matches: pattern (* and ?) to range.",
+    "Occupancy in percent of each kernel whose name matches: pattern (* and ?) to range. Achieved, where the case has "
+    "counters; else as the trace estimates it.",
     figures_of("patterns of kernel names"),
 )
 def occupancy_percent(value: Mapping[str, Any], facts: CaseFacts, _: RunFacts) -> Observation:
     """Undecided if no kernel matches, or if one has none; evidence: beside what its resources would allow."""
     reported = {}
     for kernel in facts.activities:
-        if kernel.occupancy_percent is not None:
+        counted = facts.measured.get(kernel.position)
+        achieved = counted.occupancy_percent if counted else None
+        share = kernel.occupancy_percent if achieved is None else achieved
+        if share is not None:
             theory = theoretical_occupancy(kernel, facts.device_properties)
             allowed = "" if theory is None else f" of {percent(theory)} that its resources allow"
-            reported[kernel.position] = (kernel.occupancy_percent, f"{percent(kernel.occupancy_percent)}{allowed}")
+            source = "" if achieved is None else " (measured by Nsight Compute)"
+            reported[kernel.position] = (share, f"{percent(share)}{allowed}{source}")
     return _of_kernels(value, facts, reported, "occupancy")
 
 

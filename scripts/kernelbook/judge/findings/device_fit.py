@@ -43,7 +43,7 @@ def unequal_gemms(scene: Scene) -> Iterator[Finding]:
         for gemm in gemms:
             kernels.setdefault(gemm.kernel, []).append(gemm)
         if len(kernels) > 1 and _differ(scene.facts, list(kernels.values())):
-            yield _finding(flops, gemms, list(kernels.values()))
+            yield _finding(scene, flops, gemms, list(kernels.values()))
 
 
 def _differ(facts: CaseFacts, kernels: Sequence[Sequence[GemmCost]]) -> bool:
@@ -66,10 +66,10 @@ def _between_processes(facts: CaseFacts, position: int) -> float:
     return max(medians, default=0.0) - min(medians, default=0.0)
 
 
-def _finding(flops: int, gemms: Sequence[GemmCost], kernels: Sequence[Sequence[GemmCost]]) -> Finding:
+def _finding(scene: Scene, flops: int, gemms: Sequence[GemmCost], kernels: Sequence[Sequence[GemmCost]]) -> Finding:
     times = [duration(mean(gemm.time_us for gemm in of_it)) for of_it in kernels]
     labels = ", ".join(f"{of_it[0].label} {time}" for of_it, time in zip(kernels, times, strict=True))
-    fits = "; ".join(dict.fromkeys(_fit(gemm) for gemm in gemms))
+    fits = "; ".join(dict.fromkeys(_fit(scene, gemm) for gemm in gemms))
     alike = (
         f"{flops / 1e9:.1f} GFLOP each run on {len(kernels)} kernels and take different times. {_differing(gemms)} "
         f"{fits}"
@@ -89,13 +89,22 @@ def _differing(gemms: Sequence[GemmCost]) -> str:
     return f"{listed} {'differ' if len(names) > 1 else 'differs'}."
 
 
-def _fit(gemm: GemmCost) -> str:
+def waves_of(scene: Scene, gemm: GemmCost) -> tuple[float | None, str]:
+    """(waves, source to put behind them): as Nsight Compute measured them, else what the kernel's resources allow."""
+    counted = scene.facts.measured.get(gemm.position)
+    if counted is None or counted.waves is None:
+        return gemm.waves, ""
+    return counted.waves, " (measured by Nsight Compute)"
+
+
+def _fit(scene: Scene, gemm: GemmCost) -> str:
     """Size, tile, and waves; tiles per block for a persistent kernel."""
+    waves, source = waves_of(scene, gemm)
     size = f"{gemm.m} × {gemm.n} × {gemm.k}" + (f" × {gemm.batch}" if gemm.batch > 1 else "")
     if gemm.tiles_per_block and gemm.tiles_per_block > 1:
         filled = f"persistent, {gemm.tiles_per_block:.2f} tiles a block"
     else:
-        filled = f"{gemm.waves:.2f} waves" if gemm.waves else "waves unknown"
+        filled = f"{waves:.2f} waves{source}" if waves else "waves unknown"
     return f"{size}: tile {tile_of(gemm) or 'unknown'}, {filled}"
 
 

@@ -10,6 +10,7 @@ from kernelbook.cases import Call
 from kernelbook.judge.cost_model import GemmCost, gemm_costs, launched, shaped_calls
 from kernelbook.judge.cost_model.shapes import ELEMENT_BYTES, operands
 from kernelbook.judge.findings.costs import idle_of_launches, part, positions, severity, slow_finding, total
+from kernelbook.judge.findings.device_fit import waves_of
 from kernelbook.judge.findings.rules import FORWARD, RECOVERABLE, Finding, Scene, rule
 from kernelbook.text.units import duration, plural, significant
 
@@ -78,7 +79,7 @@ def _apart(row: list[GemmCost]) -> Iterator[list[GemmCost]]:
 
 def _unfilled(scene: Scene, row: Sequence[GemmCost]) -> float:
     """Share of the waves of these products that one product of the same tiles would spare; 0 if it is not known."""
-    waves = [(gemm.waves or 0.0) * max(gemm.tiles_per_block or 1.0, 1.0) for gemm in row]
+    waves = [(waves_of(scene, gemm)[0] or 0.0) * max(gemm.tiles_per_block or 1.0, 1.0) for gemm in row]
     apart = sum(math.ceil(each - 1e-6) for each in waves)
     return 1 - math.ceil(sum(waves) - 1e-6) / apart if all(waves) else 0.0
 

@@ -12,7 +12,7 @@ from kernelbook.judge.cost_model.roof import COMPUTE, time_at
 from kernelbook.judge.cost_model.shapes import ELEMENT_BYTES, operands
 from kernelbook.judge.cost_model.traffic import FACTORS, sizes
 from kernelbook.judge.findings.costs import percent, slow_finding, total
-from kernelbook.judge.findings.device_fit import tile_of
+from kernelbook.judge.findings.device_fit import tile_of, waves_of
 from kernelbook.judge.findings.rules import Finding, Scene, rule, type_name
 from kernelbook.kernel_names.products import SPLIT_K
 from kernelbook.text.units import duration, plural, significant
@@ -100,9 +100,7 @@ def tail_wave(scene: Scene) -> Iterator[Finding]:
     Waves are those that Nsight Compute measured, else what registers, shared memory and block size allow.
     """
     for (gemm, activity, _), work in _alike(scene):
-        counted = scene.facts.measured.get(activity.position)
-        measured = counted.waves if counted else None
-        of_blocks = gemm.waves if measured is None else measured
+        of_blocks, source = waves_of(scene, gemm)
         if not of_blocks or not gemm.blocks:
             continue
         waves = of_blocks * max(gemm.tiles_per_block or 1.0, 1.0)
@@ -110,7 +108,6 @@ def tail_wave(scene: Scene) -> Iterator[Finding]:
         fill, lost = waves - (whole - 1), 1 - waves / whole if whole else 0.0
         if whole >= 2 and fill < 0.4 and lost >= LEAST_WAVE:
             takes = "takes" if len(work) == 1 else "take"
-            source = "" if measured is None else " (measured by Nsight Compute)"
             text = (
                 f"{_of_size(gemm, work)} on {activity.label} {takes} {whole} waves{source}, and the last wave fills "
                 f"{percent(fill)} of the device."
