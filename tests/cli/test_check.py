@@ -81,7 +81,7 @@ def test_a_good_configuration_says_what_would_run(check, tmp_path, recorded_h200
     file.write_text(f"runs: {{h200: {{recorded: {recorded_h200}}}}}\n")
     status, (found,) = check(file)
     assert (status, found["mistakes"]) == (0, [])
-    assert [line for line in found["plan"] if line.startswith("run h200") and "45 cases, 87 processes" in line]
+    assert [line for line in found["plan"] if line.startswith("run h200") and "46 cases, 138 processes" in line]
 
 
 def test_a_configuration_that_is_not_there(kernelbook, tmp_path):

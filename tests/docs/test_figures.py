@@ -72,7 +72,7 @@ def test_what_a_whole_step_takes_under_the_profiler():
     first, second, third = (f"{step:.1f} µs" for step in steps)
     assert f"{first}, {second} and {third}" in text
     assert "{:+.0%}, {:+.0%} and {:+.0%}".format(*more).replace("%", " %") in text
-    assert all(1.55 < ratio < 1.65 for *_, ratio in rows("CPU time"))  # "about 60 % longer"
+    assert all(1.575 <= ratio <= 1.85 for *_, ratio in rows("CPU time"))  # "60 to 85 % longer"
 
 
 def test_in_how_many_cases_the_cpu_times_of_processes_lie_apart():
@@ -147,5 +147,5 @@ def test_where_the_time_of_linear_eager_goes():
     parts = {kind: split.of_kind(kind) for kind in (OP, PYTHON, LAUNCH, LATENCY, WORK)}
     text = (DOCS / "explanation/time-split.md").read_text(encoding="utf-8")
     assert f"{split.time_us:.1f} µs: {parts[OP]:.0f} µs in ops, {parts[PYTHON]:.0f} µs in Python between them" in text
-    assert f"{parts[LAUNCH]:.0f} µs in the launch, {parts[LATENCY]:.0f} µs to start the kernel" in text
+    assert f"{parts[LAUNCH]:.0f} µs in the launch, {parts[LATENCY]:.1f} µs to start the kernel" in text
     assert f"{parts[WORK]:.1f} µs for the kernel" in text

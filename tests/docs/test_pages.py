@@ -20,7 +20,7 @@ README = {
     "snakemake --cores 1 --config only_runs=host only_cases='linear-*,mlp-*'": "dry run",
     "pip install .": "tests/cli/test_install.py",
     "kernelbook summarize trace.json.gz": "linear_fwd",
-    "kernelbook top traces/": "1 trace, 27.3 µs of device time",
+    "kernelbook top traces/": "1 trace, 27.1 µs of device time",
     "kernelbook report traces/ -o my-report": "report: my-report/index.html",
     "kernelbook check trace.json.gz": "driver_launches",
     "kernelbook name nvjet_sm90_tst_64x8_64x16_1x2_h_bz_bias_TNT": "bf16 on tensor cores",

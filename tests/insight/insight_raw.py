@@ -14,6 +14,10 @@ from typing import Any
 Event = dict[str, Any]
 DEVICE = {"kernel", "gpu_memcpy", "gpu_memset"}
 CALLS = {"cuda_runtime", "cuda_driver"}
+WRAPPER = (
+    *("TorchDynamo Cache Lookup", "Torch-Compiled Region", "Pregraph bytecode"),
+    "AOTDispatcher Runtime Wrapper Prologue",
+)
 
 
 @lru_cache(maxsize=32)
@@ -39,12 +43,30 @@ def forwards(trace: Path, annotation: str) -> list[dict[str, list[Event]]]:
     return found
 
 
-def usual(case: Path, annotation: str, figure: Callable[[dict[str, list[Event]]], float]) -> float:
-    """The median over forwards of a figure, and of that the median over the processes under a case's folder."""
+def by_process(case: Path, annotation: str, figure: Callable[[dict[str, list[Event]]], float]) -> list[float]:
+    """The median over forwards of a figure, for each process under a case's folder."""
     traces = sorted(case.glob("*/trace.json.gz"))
-    return statistics.median(
-        statistics.median(figure(forward) for forward in forwards(trace, annotation)) for trace in traces
-    )
+    return [statistics.median(figure(forward) for forward in forwards(trace, annotation)) for trace in traces]
+
+
+def usual(case: Path, annotation: str, figure: Callable[[dict[str, list[Event]]], float]) -> float:
+    """The median over the processes of their medians over forwards."""
+    return statistics.median(by_process(case, annotation, figure))
+
+
+def wrapper_time(forward: dict[str, list[Event]]) -> float:
+    """Time of torch.compile's wrapper itself, µs: its ranges without what lies directly inside them."""
+
+    def inside(inner: Event, outer: Event) -> bool:
+        end, last = inner["ts"] + inner["dur"], outer["ts"] + outer["dur"]
+        return inner is not outer and outer["ts"] <= inner["ts"] and end <= last
+
+    total = 0.0
+    for event in (op for op in forward["ops"] if op["name"].startswith(WRAPPER)):
+        within = [op for op in forward["ops"] if inside(op, event)]
+        direct = [op for op in within if not any(inside(op, other) for other in within)]
+        total += event["dur"] - sum(op["dur"] for op in direct)
+    return total
 
 
 def device_time(forward: dict[str, list[Event]]) -> float:

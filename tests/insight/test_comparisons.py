@@ -111,10 +111,10 @@ def test_compiled_math_fuses_eleven_kernels_into_one_and_drops_the_cast_that_nob
     saved = at(eager, "sdpa_fwd", *IN_THE_MASK_AND_SOFTMAX) - at(compiled, "sdpa_fwd", 3)
     (large,) = [step for step in c.steps if len(step.a) == len(IN_THE_MASK_AND_SOFTMAX)]
     assert -large.delta_us == pytest.approx(saved, rel=0.005)
-    assert saved == pytest.approx(1094.7, abs=0.5)
     said = "Fused: eleven kernels (4 × fill, tril, 2 × where, add, softmax, isneginf, all) into triton_per_fused__safe"
-    assert any(text.startswith(said) and "1.09 ms less" in text for text in c.sentences)
-    assert any(text.startswith("Removed: cast fp32 to bf16, 186 µs") for text in c.sentences)
+    assert any(text.startswith(said) and f"{saved / 1e3:.2f} ms less" in text for text in c.sentences)
+    cast = at(eager, "sdpa_fwd", 17)
+    assert any(text.startswith(f"Removed: cast fp32 to bf16, {cast:.0f} µs") for text in c.sentences)
 
 
 def test_a_mask_added_stands_for_a_mask_filled_in_and_the_scores_are_scaled_before(
@@ -166,13 +166,12 @@ def test_compiled_attention_and_mlp_fuse_all_between_their_products(recorded_fac
     saved = at(eager, "attn_fwd", 2, 3, 4, 5) - at(compiled, "attn_fwd", 2)
     assert -next(s for s in c.steps if s.kind == "fused").delta_us == pytest.approx(saved, rel=0.005)
     assert any("three kernels and one memcpy (mul, Memcpy DtoD, masked_fill, softmax)" in t for t in c.sentences)
-    # The medians of gelu and mul are summed, 66.0 µs; that of both together is 66.5, as in turn either is slow.
-    for other, saved_by_hand in (("mlp-compile", 10.736), ("mlp-liger", 21.457)):
+    # The medians of gelu and mul are summed; that of both together is another, as in turn either is slow.
+    for other in ("mlp-compile", "mlp-liger"):
         c = compare(recorded_facts["mlp-eager"], recorded_facts[other])
         assert places(c.steps, "fused") == [([4, 5], [4])]
         saved = each_at(recorded_h200 / "mlp-eager", "mlp_fwd", 4, 5) - at(recorded_h200 / other, "mlp_fwd", 4)
         assert -next(s for s in c.steps if s.kind == "fused").delta_us == pytest.approx(saved, abs=0.001)
-        assert saved == pytest.approx(saved_by_hand, abs=0.01)
 
 
 def test_compiled_matmul_adds_in_its_epilogue_after_a_copy(recorded_facts: Facts, recorded_h200: Path) -> None:
@@ -182,40 +181,24 @@ def test_compiled_matmul_adds_in_its_epilogue_after_a_copy(recorded_facts: Facts
     saved = at(eager, "matmul_add", 1, 2) - at(compiled, "matmul_add", 2)
     (replaced,) = [step for step in c.steps if step.kind == "replaced"]
     assert -replaced.delta_us == pytest.approx(saved, abs=0.5)
-    assert saved == pytest.approx(19.68, abs=0.05)
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "annotations", "apart", "rest", "of"),
-    [  # µs, off the JSON of the traces: medians of the sums of forwards, and what the steps told leave of them
-        ("mlp-eager", "mlp-compile", "mlp_fwd mlp_fwd", -11.728, -0.992, "what stays the same and of summing medians"),
-        (
-            "matmul-add-4096-eager",
-            "matmul-add-4096-compile",
-            "matmul_add matmul_add",
-            -4.2545,
-            -0.2375,
-            "what stays the same",
-        ),
-        (
-            "attention-inplace-eager",
-            "sdpa-math-eager",
-            "attn_fwd sdpa_fwd",
-            1683.917,
-            0.6305,
-            "summing medians: +0.63 µs",
-        ),
+    ("a", "b", "annotations", "of"),
+    [
+        ("mlp-eager", "mlp-compile", "mlp_fwd mlp_fwd", "what stays the same and of summing medians"),
+        ("matmul-add-4096-eager", "matmul-add-4096-compile", "matmul_add matmul_add", "what stays the same"),
+        ("attention-inplace-eager", "sdpa-math-eager", "attn_fwd sdpa_fwd", "summing medians"),
     ],
 )
 def test_the_differences_add_up_to_that_of_the_device_times(
-    a: str, b: str, annotations: str, apart: float, rest: float, of: str, recorded_facts: Facts, recorded_h200: Path
+    a: str, b: str, annotations: str, of: str, recorded_facts: Facts, recorded_h200: Path
 ) -> None:
     c = compare(recorded_facts[a], recorded_facts[b])
     before, after = (usual(recorded_h200 / x, y, device_time) for x, y in zip((a, b), annotations.split(), strict=True))
-    assert after - before == pytest.approx(apart, abs=0.01)
-    assert sum(deltas(c)) == pytest.approx(apart, abs=0.01)
-    assert deltas(c, "rest") == [pytest.approx(rest, abs=0.01)]
-    assert f" {'more' if apart > 0 else 'less'})" in c.sentences[0]
+    assert sum(deltas(c)) == pytest.approx(after - before, abs=0.01)
+    assert len(deltas(c, "rest")) == 1
+    assert f" {'more' if after > before else 'less'})" in c.sentences[0]
     assert any(text.startswith(f"The rest, of {of}") for text in c.sentences)
 
 
@@ -224,11 +207,16 @@ def deltas(c: Comparison, *kinds: str) -> list[float]:
     return [row["delta_us"] for row in rows if not kinds or row["kind"] in kinds]
 
 
-def test_where_nothing_is_left_no_rest_is_told(recorded_facts: Facts) -> None:
+FLASH, AUTO = "sdpa-flash-eager", "sdpa-auto-eager"
+
+
+def test_where_nothing_is_left_no_rest_is_stated(recorded_facts: Facts, recorded_h200: Path) -> None:
     linear = compare(recorded_facts["linear-eager"], recorded_facts["linear-compile"])
     assert linear.sentences[0] == "1 kernel against 1, 1.00× the device time, about equal."
-    flash = compare(recorded_facts["sdpa-flash-eager"], recorded_facts["sdpa-auto-eager"])
-    assert flash.sentences[0] == "1 kernel against 1, 0.62× the device time (35.7 µs less)."  # 93.44 to 57.70
+    flash = compare(recorded_facts[FLASH], recorded_facts[AUTO])
+    before, after = (usual(recorded_h200 / case, "sdpa_fwd", device_time) for case in (FLASH, AUTO))
+    times = f"{after / before:.2f}× the device time ({before - after:.1f} µs less)"
+    assert flash.sentences[0] == f"1 kernel against 1, {times}."
     for c in (linear, flash):
         assert deltas(c, "rest") == []
         assert not any("The rest" in text for text in c.sentences)

@@ -10,7 +10,7 @@ import pytest
 from kernelbook.judge.findings import Finding, rules
 from kernelbook.judge.findings.rules import Scene, together
 from tests.insight.insight_findings import found, one
-from tests.insight.insight_raw import time_of, usual
+from tests.insight.insight_raw import device_time, time_of, usual
 from tests.insight.insight_recorded import Facts
 
 
@@ -57,12 +57,12 @@ def test_a_kernel_that_another_rule_calls_recoverable_is_not_told_again(recorded
     assert 16 in one(recorded_facts["sdpa-math-eager"], "safe-softmax", recorded_facts).positions
 
 
-def test_what_math_launches_no_caller_can_change(recorded_facts: Facts) -> None:
+def test_what_math_launches_no_caller_can_change(recorded_facts: Facts, recorded_h200: Path) -> None:
     remedy = one(recorded_facts["sdpa-math-eager"], "slow-pointwise", recorded_facts).remedy
     assert "one element at a time" not in remedy
     assert "take a fused backend" in remedy
-    # 2621.2 less 57.7 µs of device time, by hand.
-    assert "2.56 ms less, as sdpa-auto-eager shows" in remedy
+    math, auto = (usual(recorded_h200 / f"sdpa-{of}-eager", "sdpa_fwd", device_time) for of in ("math", "auto"))
+    assert f"{(math - auto) / 1e3:.2f} ms less, as sdpa-auto-eager shows" in remedy
 
 
 def test_a_softmax_is_held_against_the_ceiling_too(recorded_facts: Facts, recorded_h200: Path) -> None:

@@ -131,8 +131,7 @@ def test_pointwise_kernels_of_attention(recorded_facts: Facts) -> None:
         assert cost.share_of_memory == cost.share_of_roof == pytest.approx(rate / copy)
         assert (cost.flops, cost.tflops, cost.roof) == (None, None, "memory")
     # A mask that is broadcast makes for an unvectorised kernel: a third of the rate of the one beside it.
-    assert (round(mul.gb_per_s, -1), round(mul.share_of_memory, 2)) == (4250, 0.99)
-    assert (round(fill.gb_per_s, -1), round(fill.share_of_memory, 2)) == (1500, 0.35)
+    assert mul.gb_per_s > 2.5 * fill.gb_per_s
 
 
 def test_products_of_attention_are_under_the_memory_roof(recorded_facts: Facts) -> None:
@@ -185,19 +184,15 @@ def test_shares_of_tiny_kernels_and_of_cached_bytes_are_none(recorded_facts: Fac
     assert [cost.bytes for cost in small.values()] == [3 * 64 * 64 * 2] * 2
     assert {(cost.share_of_memory, cost.share_of_roof) for cost in small.values()} == {(None, None)}
     case, memory = "matmul-add-4096-eager", ceilings_of(recorded_facts).bytes_per_s / 1e9
-    # Some of the add's bytes stay in the L2 cache. It takes 22.54, 22.59 and 22.35 µs in the three processes: 4 % above
-    # the rate of memory in the median, and more than 5 % above it in the third.
-    add = costs(recorded_facts, case)[2]
-    assert add.gb_per_s == pytest.approx(3 * 2 * 4096**2 / 22.5445 / 1e3)
-    assert 1.04 * memory < add.gb_per_s < 1.05 * memory
-    assert add.share_of_memory == add.share_of_roof == 1.0
-    facts = recorded_facts[case]
-    quick = replace(facts, forwards=tuple(taking(forward, 2, 22.352) for forward in facts.forwards))
-    add = costs(recorded_facts | {case: quick}, case)[2]
-    assert add.gb_per_s == pytest.approx(3 * 2 * 4096**2 / 22.352 / 1e3)
-    assert add.gb_per_s > 1.05 * memory
-    assert add.bytes > 60 * MIB  # all its tensors do not fit there, so that its ceiling is not that of the cache
-    assert (add.share_of_memory, add.share_of_roof) == (None, None)
+    # Some of the add's bytes stay in the L2 cache, so that its rate may lie above that of memory.
+    facts, moved = recorded_facts[case], 3 * 2 * 4096**2
+    for above, share in ((1.045, 1.0), (1.055, None)):
+        time_us = moved / (above * memory * 1e3)
+        forwards = tuple(taking(forward, 2, time_us) for forward in facts.forwards)
+        add = costs(recorded_facts | {case: replace(facts, forwards=forwards)}, case)[2]
+        assert add.gb_per_s == pytest.approx(above * memory)
+        assert add.bytes == moved > 60 * MIB  # its tensors do not fit there: its ceiling is not that of the cache
+        assert add.share_of_memory == add.share_of_roof == share
 
 
 def test_nothing_is_made_up_without_shapes_or_for_unpaired_kernels(recorded_facts: Facts) -> None:

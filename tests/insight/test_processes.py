@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -103,53 +105,58 @@ def test_no_gpu_is_blamed_for_what_another_spans_alone() -> None:
     )
 
 
-def on_gpus(facts: CaseFacts, gpus: str, *slower: float) -> CaseFacts:
-    """The case as if its processes had run on these GPUs, a letter each, with times so many times as long."""
-    times = slower or (1.0,) * len(gpus)
-    moved = []
-    for process, gpu, factor in zip(facts.processes, gpus, times, strict=True):
-        slowed = tuple(factor * us for us in process.forward_times_us)
-        moved.append(replace(process, gpu_id=gpu, forward_times_us=slowed, forward_time_us=median(slowed)))
-    return merge_processes(moved)
+def on_gpus(medians_us: tuple[float, ...], gpus: str) -> CaseFacts:
+    """A case whose processes have these median times and ran on these GPUs, a letter each."""
+    rows = [row(n, (us,), gpu_id=gpu) for n, (us, gpu) in enumerate(zip(medians_us, gpus, strict=True), start=1)]
+    return merge_processes(rows)
+
+
+LINEAR = (95.73, 74.82, 63.06)  # linear-compile, matmul-add-64-eager and its cold case, as once measured on one H200
+SMALL = (31.90, 37.82, 28.46)
+COLD = (56.86, 63.47, 35.12)
 
 
 @pytest.mark.parametrize(
-    ("case", "apart"),
-    [  # medians of the processes as their files have them, µs
-        ("linear-compile", "52 % apart, 63.1 µs to 95.7 µs"),  # 95.73, 74.82, 63.06
-        ("matmul-add-64-eager", "33 % apart, 28.5 µs to 37.8 µs"),  # 31.90, 37.82, 28.46
-        ("matmul-add-64-cold-eager", "81 % apart, 35.1 µs to 63.5 µs"),  # 56.86, 63.47, 35.12
+    ("medians_us", "apart"),
+    [
+        (LINEAR, "52 % apart, 63.1 µs to 95.7 µs"),
+        (SMALL, "33 % apart, 28.5 µs to 37.8 µs"),
+        (COLD, "81 % apart, 35.1 µs to 63.5 µs"),
     ],
 )
-def test_recorded_processes_of_one_gpu_differ_without_a_word_of_it(case: str, apart: str, recorded_facts) -> None:
-    said = f"the medians of 3 processes lie {apart}: the 5 to 95 % interval spans them all"
-    assert recorded_facts[case].note("processes_apart").message == said
+def test_processes_of_one_gpu_that_differ_have_a_note_without_the_gpu(medians_us, apart: str) -> None:
+    note = on_gpus(medians_us, "aaa").note("processes_apart")
+    assert note.message == f"the medians of 3 processes lie {apart}: the 5 to 95 % interval spans them all"
 
 
-def test_recorded_processes_that_agree_have_no_note(recorded_facts) -> None:
-    for case in ("mlp-compile", "linear-eager"):  # 0.7 % and 4.8 % apart
-        assert recorded_facts[case].note("processes_apart") is None
+def test_recorded_processes_have_a_note_where_their_medians_differ(recorded_facts, recorded_h200: Path) -> None:
+    """By the times of the measurements themselves."""
+    for case, facts in recorded_facts.items():
+        measured = [json.loads(file.read_text()) for file in (recorded_h200 / case).glob("*/measurement.json")]
+        medians_us = [median(each["forward_times_us"]) for each in measured]
+        apart = max(medians_us) / min(medians_us) - 1
+        note = facts.note("processes_apart")
+        assert (note is not None) == (apart > 0.1), (case, apart)
+        assert note is None or f"lie {apart:.0%} apart".replace("%", " %") in note.message
 
 
 @pytest.mark.parametrize(
-    ("case", "gpus", "said"),
-    [  # medians of the processes as above: within GPU a, and between the medians of a and b
-        ("linear-compile", "aba", "GPU a alone spans 63.1 µs to 95.7 µs"),  # 1.52 within, 1.06 between
-        ("linear-compile", "aab", "processes 1, 2 ran on GPU a, process 3 ran on GPU b"),  # 1.28, 1.35
-        ("matmul-add-64-eager", "baa", "GPU a alone spans 28.5 µs to 37.8 µs"),  # 1.33, 1.04
-        ("matmul-add-64-eager", "aba", "processes 1, 3 ran on GPU a, process 2 ran on GPU b"),  # 1.12, 1.25
-        ("matmul-add-64-cold-eager", "aab", "processes 1, 2 ran on GPU a, process 3 ran on GPU b"),  # 1.12, 1.71
+    ("medians_us", "gpus", "sentence"),
+    [  # within GPU a, and between the medians of a and b
+        (LINEAR, "aba", "GPU a alone spans 63.1 µs to 95.7 µs"),  # 1.52 within, 1.06 between
+        (LINEAR, "aab", "processes 1, 2 ran on GPU a, process 3 ran on GPU b"),  # 1.28, 1.35
+        (SMALL, "baa", "GPU a alone spans 28.5 µs to 37.8 µs"),  # 1.33, 1.04
+        (SMALL, "aba", "processes 1, 3 ran on GPU a, process 2 ran on GPU b"),  # 1.12, 1.25
+        (COLD, "aab", "processes 1, 2 ran on GPU a, process 3 ran on GPU b"),  # 1.12, 1.71
     ],
 )
-def test_what_recorded_processes_say_of_their_gpus(case: str, gpus: str, said: str, recorded_facts) -> None:
-    """The recorded times, as if on two GPUs."""
-    note = on_gpus(recorded_facts[case], gpus).note("processes_apart")
-    assert note.message.endswith(f": the 5 to 95 % interval spans them all; {said}")
+def test_the_note_names_the_gpus_if_they_explain_the_difference(medians_us, gpus: str, sentence: str) -> None:
+    note = on_gpus(medians_us, gpus).note("processes_apart")
+    assert note.message.endswith(f": the 5 to 95 % interval spans them all; {sentence}")
 
 
-def test_a_slow_gpu_is_named_where_the_processes_on_another_agree(recorded_facts) -> None:
-    # Medians 221.63, 222.59 and 1.4 times 223.20, which is 312.48.
-    note = on_gpus(recorded_facts["mlp-compile"], "aab", 1.0, 1.0, 1.4).note("processes_apart")
+def test_a_slow_gpu_is_named_where_the_processes_on_another_agree() -> None:
+    note = on_gpus((221.63, 222.59, 312.48), "aab").note("processes_apart")
     assert note.message == (
         "the medians of 3 processes lie 41 % apart, 222 µs to 312 µs: the 5 to 95 % interval spans them all; "
         "processes 1, 2 ran on GPU a, process 3 ran on GPU b"
@@ -159,13 +166,13 @@ def test_a_slow_gpu_is_named_where_the_processes_on_another_agree(recorded_facts
 def test_which_gpus_a_case_ran_on(recorded_facts) -> None:
     # As resources/recorded/README.md says: all of the run was measured on one GPU.
     assert len(recorded_facts) == 21
-    assert {facts.gpus for facts in recorded_facts.values()} == {("e153072f",)}
-    linear = recorded_facts["linear-eager"]
-    assert on_gpus(linear, "aab").gpus == ("a", "b")
-    assert on_gpus(linear, "bab").gpus == ("b", "a")
-    first, second, third = on_gpus(linear, "abc").processes
+    assert len({facts.gpus for facts in recorded_facts.values()}) == 1
+    assert on_gpus((1.0, 1.0, 1.0), "aab").gpus == ("a", "b")
+    assert on_gpus((1.0, 1.0, 1.0), "bab").gpus == ("b", "a")
+    three = on_gpus((1.0, 1.0, 1.0), "abc")
+    first, second, third = three.processes
     elsewhere = (first, replace(second, merged=False), replace(third, gpu_id=None))
-    assert replace(linear, processes=elsewhere).gpus == ("a",)
+    assert replace(three, processes=elsewhere).gpus == ("a",)
 
 
 def test_a_run_is_of_no_one_gpu(tmp_path) -> None:

@@ -225,7 +225,7 @@ def test_the_split_of_the_recorded_run_adds_up_and_is_explained(root: Path) -> N
     cases = facts_of_folder("h200", root / "resources" / "recorded" / "h200-torch2.11")
     ceilings = ceilings_of(cases)
     made = {name: time_split(facts, kernel_costs(facts, ceilings)) for name, facts in cases.items()}
-    assert len(made) == 45
+    assert len(made) == 46
     for facts, of_case in zip(cases.values(), made.values(), strict=True):
         assert of_case is not None
         assert of_case.source == "unprofiled forward"
@@ -261,5 +261,5 @@ def test_the_shares_of_the_table_add_up(root: Path) -> None:
     shares: dict[str, float] = {}
     for row in table.to_pylist():
         shares[row["case"]] = shares.get(row["case"], 0.0) + row["share"]
-    assert len(shares) == 45
-    assert list(shares.values()) == pytest.approx([1.0] * 45, rel=0.001)
+    assert len(shares) == 46
+    assert list(shares.values()) == pytest.approx([1.0] * 46, rel=0.001)
