@@ -19,6 +19,7 @@ from kernelbook.home import home
 from kernelbook.judge.expectations import judge
 from kernelbook.plan.plan_texts import inputs_json, plan_json
 from kernelbook.plan.planning import make_plan
+from kernelbook.report.first_screen import verdict
 from tests.collectives.made_job import folder_of_pair, late_pair, read, write_rank
 
 
@@ -118,6 +119,14 @@ def test_a_measured_job_has_the_figures_of_its_slowest_rank(edition_files, measu
     assert len(rows(files, "samples", rank=0)) == 30
     assert {forward.index for forward in facts.forwards} == {0, 1, 2}
     assert all(call.position == place for place, call in enumerate(facts.calls))
+
+
+def test_the_first_line_of_measured_jobs_is_about_their_ranks(edition_files, measured):
+    sentence = verdict(edition_of(edition_files(measured))).sentence
+    assert sentence == (
+        "ddp-step: rank 1 comes last to 3 of 3 all-reduces, by 200 µs in the median, because its CPU queues work too "
+        "late; rank 0 spends 50 % of its device time waiting."
+    )
 
 
 def test_a_job_that_failed_fails_its_case_with_the_reason_of_the_rank(edition_files, measured):

@@ -60,7 +60,8 @@ def _of_ranks(cases: Mapping[str, CaseFacts]) -> list[str]:
     leads = {
         case: facts.jobs[0].lead for case, facts in cases.items() if facts.jobs and len(facts.jobs[0].job.ranks) > 1
     }
-    return [f"{case}: {lead}" for case, lead in leads.items()]
+    late = {case for case in leads if cases[case].jobs[0].job.straggler is not None}
+    return [f"{case}: {lead}" for case, lead in sorted(leads.items(), key=lambda each: each[0] not in late)]
 
 
 # --- which implementation -------------------------------------------------------------------------------------------

@@ -129,7 +129,7 @@ def opening(edition: Edition) -> str:
     """
     folder = folder_of(edition)
     if folder is None:
-        return _capital(cpu_sentence(edition))
+        return job_lead(edition) or _capital(cpu_sentence(edition))
     first = job_lead(edition)
     if first is None:
         return folder.sentence
@@ -138,10 +138,17 @@ def opening(edition: Edition) -> str:
 
 
 def job_lead(edition: Edition) -> str | None:
-    """The opening sentence about the ranks of the first job of a folder of traces; None without such a job."""
-    if folder_of(edition) is None or not any(len(row.ranks) > 1 for row in edition.case_runs):
+    """What matters most about ranks, of a folder of traces with a job or where every case has ranks on GPUs; else None.
+
+    Without a full stop where guesses may follow.
+    """
+    with_ranks = [len(row.ranks) > 1 for row in edition.case_runs]
+    if not edition.words or not any(with_ranks):
         return None
-    return edition.words[0] if edition.words else None
+    if folder_of(edition) is None:
+        on_cpu = any(row.device_type == "cpu" for row in edition.case_runs)
+        return edition.words[0].rstrip(".") if all(with_ranks) and not on_cpu else None
+    return edition.words[0]
 
 
 def _capital(text: str) -> str:
