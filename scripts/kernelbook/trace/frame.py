@@ -57,15 +57,19 @@ class Column:
     def _text_array(self, names: Sequence[str]) -> pa.Array:
         import pyarrow as pa
 
-        used, place = np.unique(self.values, return_inverse=True)
-        encoded = [names[code].encode() if code >= 0 else b"" for code in used.tolist()]
-        lengths = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
-        offsets = np.concatenate(([0], np.cumsum(lengths[place])))
+        values: Ints = np.maximum(self.values, -1)
+        used = np.flatnonzero(np.bincount(values + 1)) - 1
+        encoded = [b""] * (len(names) + 1)  # by code; the last is that of null, -1
+        lengths = np.zeros(len(encoded), dtype=np.int64)
+        for code in used[used >= 0].tolist():
+            encoded[code] = names[code].encode()
+            lengths[code] = len(encoded[code])
+        offsets = np.concatenate(([0], np.cumsum(lengths[values])))
         kind, width = (pa.large_string(), np.int64) if offsets[-1] >= 2**31 else (pa.string(), np.int32)
-        data = pa.py_buffer(b"".join([encoded[index] for index in place.tolist()]))
+        data = pa.py_buffer(b"".join([*map(encoded.__getitem__, values.tolist())]))
         missing: Flags = self.values < 0
         validity = _bits(~missing) if missing.any() else None
-        return pa.Array.from_buffers(kind, len(place), [validity, pa.py_buffer(offsets.astype(width)), data])
+        return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(offsets.astype(width)), data])
 
 
 @dataclass(frozen=True)

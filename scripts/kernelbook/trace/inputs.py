@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from kernelbook.trace.columns import cpu_kind
+from kernelbook.trace.columns import OP, cpu_kind
 from kernelbook.trace.events import STRICT_FAILURES, WITH_INPUTS, InputArgs, integer
 from kernelbook.trace.frame import Column, Frame, Lists, listed, texts
 from kernelbook.trace.nesting import NONE
@@ -77,12 +77,12 @@ def input_lists(files: Sequence[Path], ordinals: Ints) -> Lists:
 
 
 def _recorded(files: Iterable[Path], wanted: set[int]) -> Iterable[tuple[int, Texts]]:
-    """(ordinal, JSON texts) of the wanted CPU events that have inputs."""
+    """(ordinal, JSON texts) of the wanted ops that have inputs."""
     ordinal = 0
     for event in chain.from_iterable(
         chain.from_iterable(EventReader(file, decode=WITH_INPUTS).batches() for file in files if wanted)
     ):
-        if event.ph != "X" or cpu_kind(event.cat) is None:
+        if event.ph != "X" or cpu_kind(event.cat) != OP:
             continue
         if ordinal in wanted and isinstance(event.args, InputArgs):
             args = event.args

@@ -3,37 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from kernelbook.trace.events import Args, Event, integer, number
+from kernelbook.trace.events import Args, integer, number
 from kernelbook.trace.types import Flags, Floats, Ints
 
 MISSING = -1
+_NO_SIZE = [MISSING] * 3
 _LONGEST_US = 1e13  # 115 days: an end without a start
 _FARTHEST_US = 9e15  # about 285 years: more does not fit into integer ns
 
 
-def spans_of(events: list[Event]) -> tuple[Ints, Ints, Flags]:
-    """(starts in ns, ends in ns, whether both are finite, not negative and not longer than any program runs)."""
-    start = floats_of([event.ts for event in events])
-    length = floats_of([event.dur for event in events])
+def spans_of(start: Floats, length: Floats) -> tuple[Ints, Ints, Flags]:
+    """(starts in ns, ends in ns, whether both are finite, not negative and not longer than any program runs).
+
+    start, length: in µs.
+    """
     with np.errstate(invalid="ignore"):
         valid: Flags = (start >= 0) & (length >= 0) & (length < _LONGEST_US) & (start + length < _FARTHEST_US)
     if not valid.all():
-        start = np.where(valid, start, 0)
-        length = np.where(valid, length, 0)
-    begin = _nanoseconds(start)
-    return begin, begin + _nanoseconds(length), valid
+        start, length = np.where(valid, start, 0), np.where(valid, length, 0)
+    begin, end = _nanoseconds(start), _nanoseconds(length)
+    end += begin
+    return begin, end, valid
 
 
 def _nanoseconds(microseconds: Floats) -> Ints:
     """Exact for every float: 1.7e15 µs times 1000 would lose the fraction."""
     whole: Floats = np.floor(microseconds)
-    fraction: Floats = np.rint((microseconds - whole) * 1000)
-    return whole.astype(np.int64) * 1000 + fraction.astype(np.int64)
+    fraction: Floats = np.subtract(microseconds, whole)
+    fraction *= 1000
+    result: Ints = whole.astype(np.int64)
+    result *= 1000
+    result += np.rint(fraction, out=fraction).astype(np.int64)
+    return result
 
 
 def floats_of(values: list[Any]) -> Floats:
@@ -46,14 +53,15 @@ def floats_of(values: list[Any]) -> Floats:
 
 def integers_of(values: Sequence[Any]) -> Ints:
     """MISSING for anything that is not an integer of 64 bits."""
-    try:
+    with suppress(ValueError, TypeError, OverflowError):
+        return np.array(values, dtype=np.int64)
+    with suppress(ValueError, TypeError, OverflowError):
         return np.array([MISSING if value is None else value for value in values], dtype=np.int64)
-    except (ValueError, TypeError, OverflowError):
-        return np.array([MISSING if (read := integer(value)) is None else read for value in values], dtype=np.int64)
+    return np.array([MISSING if (read := integer(value)) is None else read for value in values], dtype=np.int64)
 
 
 def counts_of(values: Sequence[Any]) -> Ints:
-    """As `_integers`, with negative values as MISSING."""
+    """As `integers_of`, with negative values as MISSING."""
     counts = integers_of(values)
     counts[counts < 0] = MISSING
     return counts
@@ -61,9 +69,10 @@ def counts_of(values: Sequence[Any]) -> Ints:
 
 def sizes_of(args: list[Args]) -> Ints:
     """Grid and block, six numbers per row; the three numbers of an invalid one are MISSING."""
-    none = [MISSING] * 3
-    triples = [size if size and len(size) == 3 else none for a in args for size in (a.grid, a.block)]
-    sizes = integers_of(list(chain.from_iterable(triples))).reshape(-1, 3)
+    triples = [size or _NO_SIZE for each in args for size in (each.grid, each.block)]
+    if {*map(len, triples)} != {3}:
+        triples = [size if len(size) == 3 else _NO_SIZE for size in triples]
+    sizes = integers_of([*chain.from_iterable(triples)]).reshape(-1, 3)
     sizes[(sizes < 1).any(axis=1)] = MISSING
     return sizes.reshape(-1, 6)
 

@@ -37,9 +37,11 @@ from kernelbook.trace.source import Source
 from kernelbook.trace.types import OtherJsonError, TraceError
 
 BLOCK = 1 << 20
+_PIECE = 1 << 17  # bytes decoded together: their objects fit into the caches of a processor
 _MOST_HELD = 8 << 20  # bytes: a longer event, head or tail is not read
 _MOST_WASTED_EACH = 10_000  # characters read without result per event of a long file
 _SMALL = 64 << 10
+_USUAL_EVENT = 2 << 10  # bytes: few events are longer
 _WINDOW = 1 << 20  # bytes salvaged together: their objects take many times as much memory
 _BORDER = re.compile(rb"\}\s*+(,)\s*+(?=" + EVENT_START.encode() + rb")")
 _ANY_BORDER = re.compile(rb"\}\s*+(,)\s*+(?=\{)")
@@ -155,15 +157,25 @@ class EventReader:
                 yield from self._damaged(piece, final=False)
             return
         self._rest = bytes(memoryview(text)[comma + 1 :])
-        text[comma : comma + 1] = b"]"
-        try:
-            events = self._decode.events(memoryview(text)[: comma + 1])
-        except STRICT_FAILURES:
-            text[comma : comma + 1] = b","
-            yield from self._damaged(bytes(memoryview(text)[1 : comma + 1]), final=False)
-        else:
+        yield from self._decoded(text, comma)
+
+    def _decoded(self, text: bytearray, end: int) -> Iterator[Sequence[Event]]:
+        """The events between the first byte of the text and the comma at `end`, piece by piece."""
+        start = 0
+        while start < end:
+            border = _BORDER.search(text, start + _PIECE, end)
+            comma = border.start(1) if border else end
+            text[start : start + 1], text[comma : comma + 1] = b"[", b"]"
+            try:
+                events = self._decode.events(memoryview(text)[start : comma + 1])
+            except STRICT_FAILURES:
+                text[comma : comma + 1] = b","
+                yield from self._damaged(bytes(memoryview(text)[start + 1 : end + 1]), final=False)
+                return
             self._sound = True
             yield self._count(events)
+            del events  # free them before the next ones are decoded
+            start = comma
 
     def _damaged(self, piece: bytes, final: bool) -> Iterator[Sequence[Event]]:
         """Find the small parts that are damaged, and salvage those."""
@@ -282,7 +294,7 @@ def _without_padding(text: bytes) -> bytes:
 def _last_border(text: bytearray) -> int | None:
     """Position of the comma between the last two events, or in long text without one, between any two objects."""
     for pattern in (_BORDER, _ANY_BORDER) if len(text) > _MOST_HELD // 2 else (_BORDER,):
-        for start in (max(0, len(text) - _SMALL), 0):
+        for start in (max(0, len(text) - _USUAL_EVENT), max(0, len(text) - _SMALL), 0):
             last = None
             for last in pattern.finditer(text, start):  # noqa: B007 (the last one is meant)
                 pass

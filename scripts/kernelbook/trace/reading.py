@@ -12,7 +12,8 @@ import numpy as np
 
 from kernelbook.trace.annotations import Annotations, AnnotationSummary
 from kernelbook.trace.attribution import Attribution, attribute
-from kernelbook.trace.columns import ANNOTATION, ColumnBuilder, Columns, distinct
+from kernelbook.trace.building import ColumnBuilder
+from kernelbook.trace.columns import ANNOTATION, Columns, distinct
 from kernelbook.trace.events import integer
 from kernelbook.trace.files import device_name
 from kernelbook.trace.forwards import forward_activities, forward_calls

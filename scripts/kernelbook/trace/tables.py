@@ -308,16 +308,24 @@ def _in_graph(attribution: Attribution) -> Flags:
 def _op_paths(columns: Columns, attribution: Attribution) -> Lists:
     """Per activity the ops around its launch, outermost first; null without any."""
     rows, parent = attribution.forest.rows, attribution.forest.parent
-    innermost_op = attribution.forest.innermost(rows.kind == OP)
-    ops, place = np.unique(attribution.op, return_inverse=True)
-    paths: list[list[int] | None] = []
-    for op in ops.tolist():
-        path: list[int] = []
-        while op != NONE:
-            path.append(rows.name[op])
-            op = innermost_op[parent[op]] if parent[op] != NONE else NONE
-        paths.append(path[::-1] or None)
-    return listed(paths, lambda codes: Column(np.array(codes, dtype=np.int64), names=columns.names)).take(place)
+    around = looked_up(attribution.forest.innermost(rows.kind == OP), parent)
+    inner = distinct(attribution.op[attribution.op != NONE])
+    every = [inner]
+    while (inner := distinct(around[inner][around[inner] != NONE])).size:
+        every.append(inner)
+    ops = distinct(np.concatenate(every))  # an op comes after those around it
+    paths: dict[tuple[int, int], int] = {}
+    path_of, names_of = {NONE: NONE}, list[list[int]]()
+    for op, outer, name in zip(ops.tolist(), around[ops].tolist(), rows.name[ops].tolist(), strict=True):
+        key = (path_of[outer], name)
+        if key not in paths:
+            paths[key] = len(paths)
+            names_of.append([*(names_of[key[0]] if outer != NONE else ()), name])
+        path_of[op] = paths[key]
+    path = np.array([*map(path_of.__getitem__, attribution.op.tolist())], dtype=np.int64)
+    return listed(names_of, lambda codes: Column(np.array(codes, dtype=np.int64), names=columns.names)).take_or_null(
+        path
+    )
 
 
 def _triples(values: Ints) -> Lists:

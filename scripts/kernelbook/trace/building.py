@@ -1,0 +1,271 @@
+"""Builds the columns of a trace from batches of its events.
+
+What is done here for each event decides how long a large trace takes, so the numbers of a batch are only collected.
+They are checked and converted once per file, a whole column at a time.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
+from typing import Any
+
+import numpy as np
+
+from kernelbook.trace.columns import (
+    ANNOTATION,
+    DRIVER,
+    OP,
+    OVERHEAD,
+    RUNTIME,
+    Columns,
+    CpuRows,
+    DeviceRows,
+    activity_category,
+    cpu_kind,
+    is_ignored,
+    main_span,
+    ordered,
+)
+from kernelbook.trace.events import Args, Event, identity, message_of
+from kernelbook.trace.numbers import MISSING, counts_of, floats_of, integers_of, sizes_of, spans_of, stream_of
+from kernelbook.trace.types import Array, Ints
+
+Part = dict[str, Any]  # columns of some rows by name; one value stands for the same value in every row
+Kind = tuple[str, int]  # table, and kind of a CPU row or category of an activity
+Types = dict[str, type[np.generic]]
+_STEP = "ProfilerStep#"
+_PAUSE_NS = 10_000  # between two windows of one process: more than any tolerance
+_NO_ARGS = Args()
+# The tables, and the types of their columns besides the times.
+_CPU: Types = {
+    "kind": np.int8, "name": np.int32, "thread": np.int32, "number": np.int64, "ordinal": np.int64, "message": np.int32,
+}  # fmt: skip
+_DEVICE: Types = {
+    "category": np.int8, "name": np.int32, "device": np.int64, "stream": np.int64, "correlation": np.int64,
+    "sizes": np.int64, "registers": np.int64, "shared_memory": np.int64, "bytes": np.int64, "occupancy": np.float64,
+    "lane": np.int32, "message": np.int32,
+}  # fmt: skip
+_TABLES = {"cpu": _CPU, "overhead": _CPU, "device": _DEVICE}
+
+
+class Codes(dict[Any, int]):
+    """Numbers its keys in the order of their first appearance."""
+
+    def __missing__(self, key: Any) -> int:
+        self[key] = code = len(self)
+        return code
+
+    def of(self, keys: Iterable[Any]) -> Ints:
+        return np.array([*map(self.__getitem__, keys)], np.int32)
+
+
+class ColumnBuilder:
+    """Builds `Columns` from batches of events."""
+
+    def __init__(self) -> None:
+        self._names = Codes()
+        self._threads = Codes()
+        self._lanes = Codes()
+        self._messages = Codes()
+        self._kinds: dict[str | None, Kind | None] = {}
+        self._unknown: dict[str | None, int] = {}
+        self._malformed = 0
+        self._ops = 0
+        self._parts: dict[str, list[Part]] = {table: [] for table in _TABLES}  # of the current file, one per batch
+        self._tables: dict[str, list[Part]] = {table: [] for table in _TABLES}  # one per file, with times in ns
+        self._windows: list[int] = []
+        self._shifts: list[int] = []
+        self._window_end = 0
+
+    def add(self, events: Sequence[Event]) -> None:
+        by_category: defaultdict[str | None, list[Event]] = defaultdict(list)
+        for event in [event for event in events if event.ph == "X"]:
+            by_category[event.cat].append(event)
+        by_kind: defaultdict[Kind, list[list[Event]]] = defaultdict(list)
+        for category, group in by_category.items():
+            kind = self._kind(category)
+            if kind is not None:
+                by_kind[kind].append(group)
+            elif category in self._unknown:
+                self._unknown[category] += len(group)
+        for kind, groups in by_kind.items():
+            table, number = kind
+            rows = groups[0] if len(groups) == 1 else [e for e in events if e.ph == "X" and self._kind(e.cat) == kind]
+            add = self._activities if table == "device" else self._cpu_rows
+            self._parts[table].append(add(number, rows))
+
+    def end_window(self) -> None:
+        """Start a new file of the same process. Its events follow the earlier ones after a short pause."""
+        tables = {table: self._timed(_joined(parts, _TABLES[table])) for table, parts in self._parts.items()}
+        self._parts = {table: [] for table in _TABLES}
+        first, last = main_span(np.concatenate([tables["cpu"]["start"], tables["device"]["start"]]))
+        shift = self._window_end - first if self._windows else 0
+        self._windows.append(first + shift)
+        self._shifts.append(shift)
+        for name, table in tables.items():
+            self._tables[name].append(table)
+            end = int(table["end"][table["start"] <= last].max(initial=0))
+            self._window_end = max(self._window_end, end + shift + _PAUSE_NS)
+            table["start"] += shift
+            table["end"] += shift
+
+    def _kind(self, category: str | None) -> Kind | None:
+        """The table and the kind of events of a category; None if they are in no table."""
+        if category not in self._kinds:
+            kind, activity = cpu_kind(category), activity_category(category)
+            if kind is not None:
+                self._kinds[category] = ("overhead" if kind == OVERHEAD else "cpu", kind)
+            else:
+                self._kinds[category] = None if activity is None else ("device", activity)
+                if activity is None and not is_ignored(category):
+                    self._unknown[category] = 0
+        return self._kinds[category]
+
+    def _cpu_rows(self, kind: int, events: list[Event]) -> Part:
+        count = len(events)
+        args = [event.args or _NO_ARGS for event in events]
+        ordinal: Ints | int = MISSING
+        if kind == OP:
+            ordinal = np.arange(self._ops, self._ops + count)
+            self._ops += count
+        return {
+            "kind": kind,
+            "name": self._names.of([event.name or "" for event in events]),
+            "thread": self._threads.of(zip([e.pid for e in events], [e.tid for e in events], strict=True)),
+            "ts": floats_of([event.ts for event in events]),
+            "dur": floats_of([event.dur for event in events]),
+            "number": integers_of([a.correlation for a in args] if kind >= RUNTIME else [a.external_id for a in args]),
+            "ordinal": ordinal,
+            "message": self._message_codes(args),
+        }
+
+    def _activities(self, category: int, events: list[Event]) -> Part:
+        args = [event.args or _NO_ARGS for event in events]
+        devices = [a.device if a.device is not None else e.pid for a, e in zip(args, events, strict=True)]
+        streams = [a.stream if a.stream is not None else stream_of(e.tid) for a, e in zip(args, events, strict=True)]
+        return {
+            "category": category,
+            "name": self._names.of([event.name or "" for event in events]),
+            "ts": floats_of([event.ts for event in events]),
+            "dur": floats_of([event.dur for event in events]),
+            "device": integers_of(devices),
+            "stream": integers_of(streams),
+            "correlation": integers_of([a.correlation for a in args]),
+            "sizes": sizes_of(args),
+            "registers": counts_of([a.registers for a in args]),
+            "shared_memory": counts_of([a.shared_memory for a in args]),
+            "bytes": counts_of([a.bytes for a in args]),
+            "occupancy": floats_of([a.occupancy for a in args]),
+            "lane": self._lanes.of(zip([e.pid for e in events], devices, strict=True)),
+            "message": self._message_codes(args),
+        }
+
+    def _message_codes(self, args: Sequence[Args]) -> Ints | int:
+        """Per event the code of what its arguments state about a collective; MISSING where none does."""
+        collectives = [each.collective for each in args]
+        if collectives.count(None) == len(args):
+            return MISSING
+        codes = np.full(len(args), MISSING, np.int32)
+        for place, collective in enumerate(collectives):
+            if collective is not None and (message := message_of(args[place])):
+                codes[place] = self._messages[message]
+        return codes
+
+    def _timed(self, table: Part) -> Part:
+        """The rows that have valid times, with `start` and `end` in ns."""
+        start, end, valid = spans_of(table.pop("ts"), table.pop("dur"))
+        table |= {"start": start, "end": end}
+        if valid.all():
+            return table
+        self._malformed += int((~valid).sum())
+        return {name: column[valid] for name, column in table.items()}
+
+    def finish(self) -> Columns:
+        """The columns, with times relative to the earliest event of the main span."""
+        self.end_window()
+        origin = self._windows[0]
+        times = {"start": np.int64, "end": np.int64}
+        cpu, overhead, device = (_joined(self._tables[table], types | times) for table, types in _TABLES.items())
+        for table in (cpu, overhead, device):
+            table["start"] -= origin
+            table["end"] -= origin
+        names, place = _sorted_codes(self._names, [table["name"] for table in (cpu, overhead, device)])
+        threads, place_of_thread = _sorted_codes(
+            [_identities(thread) for thread in self._threads], [cpu["thread"], overhead["thread"]]
+        )
+        for table in (cpu, overhead, device):
+            table["name"] = place[table["name"]]
+        for table in (cpu, overhead):
+            table["thread"] = place_of_thread[table["thread"]]
+        return Columns(
+            cpu=_cpu_rows(threads, names, cpu),
+            device=self._device_rows(device),
+            overhead=_cpu_rows(threads, names, overhead),
+            names=names,
+            origin=origin,
+            windows=np.array(self._windows) - origin,
+            shifts=np.array(self._shifts),
+            messages=list(self._messages),
+            malformed=self._malformed,
+            unknown={str(category): count for category, count in self._unknown.items()},
+            categories=frozenset(category for category in self._kinds if category),
+        )
+
+    def _device_rows(self, table: Mapping[str, Array]) -> DeviceRows:
+        """The activities by start, device and stream."""
+        ties = ("device", "stream", "correlation", "end", "category", "name")
+        order = ordered((table["start"],), [table[name] for name in ties])
+        columns = {name: column[order] for name, column in table.items()}
+        return DeviceRows([_identities(lane) for lane in self._lanes], **columns)
+
+
+def _cpu_rows(threads: list[Any], names: Sequence[str], table: dict[str, Array]) -> CpuRows:
+    """Driver calls become runtime calls, and steps annotations: older formats call a step an operator."""
+    kind = table["kind"]
+    driver = kind == DRIVER
+    kind[driver] = RUNTIME
+    is_step = np.fromiter((name.startswith(_STEP) for name in names), bool, len(names))
+    step = is_step[table["name"]] & (kind < RUNTIME)
+    kind[step] = ANNOTATION
+    return CpuRows(threads, driver=driver, step=step, **table)
+
+
+def _joined(parts: Sequence[Part], types: Types) -> dict[str, Array]:
+    """The columns of all parts, and the times `ts` and `dur` where these are not converted yet."""
+    if "start" not in types:
+        types = types | {"ts": np.float64, "dur": np.float64}
+    sizes = [len(part["name"]) for part in parts]
+    joined = {}
+    for name, dtype in types.items():
+        values = [part[name] for part in parts]
+        if any(isinstance(value, np.ndarray) for value in values):
+            rows = zip(values, sizes, strict=True)
+            values = [each if isinstance(each, np.ndarray) else np.full(size, each, dtype) for each, size in rows]
+            joined[name] = values[0] if len(values) == 1 else np.concatenate(values)
+        else:
+            joined[name] = np.repeat(np.array(values, dtype), np.array(sizes, np.int64))
+    if "sizes" in joined:
+        joined["sizes"] = joined["sizes"].reshape(-1, 6)
+    return joined
+
+
+def _sorted_codes(values: Iterable[Any], columns: Sequence[Ints]) -> tuple[list[Any], Ints]:
+    """(the distinct values that the columns refer to, in order; per value its place there). Numbers are before text."""
+    values = list(values)
+    used = np.zeros(len(values), dtype=bool)
+    for column in columns:
+        used[column] = True
+    in_order = sorted(set(compress(values, used)), key=_sort_key)
+    place = {value: index for index, value in enumerate(in_order)}
+    return in_order, np.array([place.get(value, MISSING) for value in values], dtype=np.int32)
+
+
+def _sort_key(value: str | tuple[int | str, ...]) -> Any:
+    return value if isinstance(value, str) else [(isinstance(part, str), part) for part in value]
+
+
+def _identities(ids: tuple[Any, Any]) -> tuple[int | str, int | str]:
+    """The same process or thread, written as a number and as text, is one."""
+    return identity(ids[0]), identity(ids[1])
