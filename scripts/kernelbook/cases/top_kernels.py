@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 from kernelbook.kernel_names import decode_activity
+from kernelbook.text.meaning import doc
 
 #: Kernels that are known to convolve, by what their names say.
 CONVOLUTION = "convolution"
@@ -14,29 +15,25 @@ CONVOLUTION = "convolution"
 
 @dataclass(eq=False)
 class TopRow:
-    """What one name, or one family, ran in all traces.
+    """What one name, or one family, ran in all traces."""
 
-    name: the kernel's, or the family's. category: kernel, memcpy or memset; None for a family of several.
-    count: activities. total_us: sum of their durations. max_us: the longest. files: the traces that have any.
-    """
+    INTERNAL: ClassVar = ("sources",)
 
-    name: str
-    category: str | None
-    family: str
-    count: int = 0
-    total_us: float = 0.0
-    max_us: float = 0.0
+    name: Annotated[str, doc("Of the kernel as in the trace, or of the family.")]
+    category: Annotated[str | None, doc("null for a family that has several.", "kernel", "memcpy", "memset", None)]
+    family: Annotated[str, doc("What the name says that it does; memcpy and memset are families of their own.")]
+    count: Annotated[int, doc("Activities in all files.")] = 0
+    total_us: Annotated[float, doc("Sum of their durations.")] = 0.0
+    max_us: Annotated[float, doc("The longest one.")] = 0.0
+    files: Annotated[int, doc("Files that have any.")] = 0
     sources: set[Any] = field(default_factory=set)
-
-    @property
-    def files(self) -> int:
-        return len(self.sources)
 
     def add(self, source: Any, row: Mapping[str, Any]) -> None:
         self.count += row["count"]
         self.total_us += row["total_us"]
         self.max_us = max(self.max_us, row["max_us"])
         self.sources.add(source)
+        self.files = len(self.sources)
 
 
 def top_kernels(rows: Iterable[tuple[Any, Mapping[str, Any]]]) -> tuple[list[TopRow], list[TopRow]]:

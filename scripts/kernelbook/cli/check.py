@@ -24,13 +24,12 @@ import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal
 
 from kernelbook.text.json_objects import plain
-from kernelbook.text.meaning import doc
-from kernelbook.trace.types import Gap, TraceWarning
 
 if TYPE_CHECKING:
+    from kernelbook.cli.lines import CheckedConfig, CheckedTrace
     from kernelbook.summarize.summary import Summary
     from kernelbook.trace import TraceWarning
 
@@ -49,29 +48,6 @@ class ConfigCheck:
     source: str
     mistakes: tuple[str, ...]
     plan: tuple[str, ...]
-
-
-class CheckedTrace(TypedDict):
-    """The JSON line of a trace."""
-
-    schema: Literal[1]
-    kind: Literal["trace"]
-    source: str
-    odd: Annotated[
-        list[TraceWarning],
-        doc("What to know before using the figures; the codes are those of kernelbook summarize --json."),
-    ]
-    not_known: Annotated[list[Gap], doc("What the file cannot tell.")]
-
-
-class CheckedConfig(TypedDict):
-    """The JSON line of a configuration."""
-
-    schema: Literal[1]
-    kind: Literal["configuration"]
-    source: str
-    mistakes: Annotated[list[str], doc("File, fact and remedy, one each.")]
-    plan: Annotated[list[str], doc("What would run and what is left out; empty where there are mistakes.")]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

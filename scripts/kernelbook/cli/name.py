@@ -23,24 +23,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated, TypedDict
-
-from kernelbook.text.meaning import doc
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kernelbook.cli.lines import StatedName
     from kernelbook.kernel_names import KernelName
-
-
-class StatedName(TypedDict):
-    """The JSON line of a name."""
-
-    name: Annotated[str, doc("Unchanged.")]
-    family: Annotated[str, doc("unknown where the name does not say it.")]
-    dtype: str | None
-    tensor_cores: Annotated[str | None, doc("", "yes", "no", None)]
-    arch: Annotated[str | None, doc("The architecture that it was built for.")]
-    tile: str | None
-    layout: str | None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -27,30 +27,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal
 
-from kernelbook.text.meaning import doc
+if TYPE_CHECKING:
+    from kernelbook.cli.lines import ReportLine
 
 SCHEMA: Literal[1] = 1
-
-
-class FailedCase(TypedDict):
-    """A case without figures."""
-
-    run: str
-    case: str
-    reason: str | None
-
-
-class ReportLine(TypedDict):
-    """The JSON object about a report."""
-
-    schema: Literal[1]
-    page: Annotated[str, doc("Path of index.html.")]
-    summary: Annotated[str, doc("Path of summary.json, whose schema is report/summary.schema.json.")]
-    headline: Annotated[str, doc("First sentence of the report.")]
-    cases: Annotated[int, doc("Rows of the report.")]
-    failed: Annotated[list[FailedCase], doc("Cases without figures, with the reason.")]
 
 
 OUTPUT = Path("kernelbook-report")

@@ -19,51 +19,19 @@ import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypedDict
+from typing import TYPE_CHECKING, Literal
 
-from kernelbook.text.meaning import doc
+from kernelbook.text.json_objects import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from kernelbook.cases.top_kernels import TopRow
+    from kernelbook.cli.lines import TopJson
     from kernelbook.summarize.summary import Summary
 
 SCHEMA: Literal[1] = 1
 LIMIT = 15
-
-
-class FileJson(TypedDict):
-    """A trace, with figures of the whole file."""
-
-    source: Annotated[str, doc("As found below the path on the command line.")]
-    device: Annotated[str | None, doc("Name of the first device.")]
-    rank: Annotated[int | None, doc("Rank of a distributed job.")]
-    kernels: int | None
-    device_time_us: Annotated[float | None, doc("Sum over kernels, memcpys and memsets.")]
-    device_busy_us: Annotated[float | None, doc("Union of their intervals over the streams of each device.")]
-    implausible_us: Annotated[float | None, doc("The part of device_time_us that cannot be right.")]
-
-
-class TopRowJson(TypedDict):
-    """What one name, or one family, ran in all traces."""
-
-    name: Annotated[str, doc("Of the kernel as in the trace, or of the family.")]
-    category: Annotated[str | None, doc("null for a family that has several.", "kernel", "memcpy", "memset", None)]
-    family: Annotated[str, doc("What the name says that it does; memcpy and memset are families of their own.")]
-    count: Annotated[int, doc("Activities in all files.")]
-    total_us: Annotated[float, doc("Sum of their durations.")]
-    max_us: Annotated[float, doc("The longest one.")]
-    files: Annotated[int, doc("Files that have any.")]
-
-
-class TopJson(TypedDict):
-    """The JSON object."""
-
-    schema: Literal[1]
-    files: Annotated[list[FileJson], doc("The traces, in the order of the command line.")]
-    families: Annotated[list[TopRowJson], doc("By total_us, the longest first.")]
-    kernels: Annotated[list[TopRowJson], doc("One for each name and category, by total_us.")]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -89,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         return status
     by_name, by_family = top_kernels((each.source, row) for each in summaries for row in each.kernels)
     if args.json:
-        print(json.dumps(_as_json(summaries, by_name, by_family), allow_nan=False))
+        print(json.dumps(plain(_as_json(summaries, by_name, by_family)), allow_nan=False))
         return status
     from kernelbook.summarize.terminal import output_console
 
@@ -112,20 +80,8 @@ def _as_json(summaries: Sequence[Summary], by_name: Sequence[TopRow], by_family:
             }
             for each in summaries
         ],
-        "families": [_row(each) for each in by_family],
-        "kernels": [_row(each) for each in by_name],
-    }
-
-
-def _row(row: TopRow) -> TopRowJson:
-    return {
-        "name": row.name,
-        "category": row.category,
-        "family": row.family,
-        "count": row.count,
-        "total_us": row.total_us,
-        "max_us": row.max_us,
-        "files": row.files,
+        "families": [*by_family],
+        "kernels": [*by_name],
     }
 
 

@@ -8,10 +8,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 import msgspec
 
-from kernelbook.cli.check import CheckedConfig, CheckedTrace
-from kernelbook.cli.name import StatedName
-from kernelbook.cli.report import ReportLine
-from kernelbook.cli.top import TopJson
+from kernelbook.cli.lines import CheckedConfig, CheckedTrace, ReportLine, StatedName, TopJson
 from kernelbook.compare.output import CompareJson
 from kernelbook.diffs.as_json import DiffJson
 from kernelbook.report.summary_json import SummaryJson

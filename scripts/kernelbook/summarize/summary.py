@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kernelbook.summarize.jobs import job_keys
 from kernelbook.trace.annotations import AnnotationSummary
 from kernelbook.trace.reading import TraceReading
+from kernelbook.trace.rows import RangeLine
 from kernelbook.trace.types import TraceWarning
 
 if TYPE_CHECKING:
@@ -17,10 +18,7 @@ if TYPE_CHECKING:
     from kernelbook.collectives.remarks import JobReport
 
 SCHEMA = 1
-_RANGE_COLUMNS = (
-    "annotation", "index", "kernels", "memcpys", "memsets", "launches", "cpu_time_us", "device_time_us",
-    "device_busy_us", "inferred",
-)  # fmt: skip
+_RANGE_COLUMNS = tuple(RangeLine.__annotations__)
 
 
 @dataclass(frozen=True)
