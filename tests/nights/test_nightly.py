@@ -169,7 +169,8 @@ def test_a_failed_case_ends_with_4_a_changed_kernel_with_3(work: Work) -> None:
     status, said = finish(work.start("-c", "--config", "only_cases=linear-eager"))
     assert status == 3, said
     assert "change:" in said
-    WorkingFolder(work.folder, forks=False).snakemake("nightly", "--config", f"edition={work.night}-c")  # finished before
+    # finished before
+    WorkingFolder(work.folder, forks=False).snakemake("nightly", "--config", f"edition={work.night}-c")
 
 
 def test_an_interrupted_night_is_gone_on_with_until_it_is_too_old(
