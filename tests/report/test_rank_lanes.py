@@ -89,3 +89,19 @@ def test_above_eight_ranks_those_that_are_alike_share_a_row_and_at_most_eight_ro
     names = re.findall(r'class="y-tick"[^>]*>([^<]*)', figure_of(folder))
     assert len(names) == 8
     assert names[-1] == "ranks 8, 9"
+
+
+def test_the_dot_of_a_rank_that_shares_a_row_is_where_it_entered(figure_of, tmp_path):
+    """Nine alike ranks enter between 500 and 516 of 20 to 820; the last of them shares the row of rank 0."""
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    args = message("allreduce", 2**19, range(9))
+    for rank in range(9):
+        start = 500 + 2 * rank
+        write_rank(folder, rank, [annotation("step", 0, 900), *compute(10, 20, 400, 1),
+                                  *collective(15, start, 820 - start, 2, args)], 9)  # fmt: skip
+    figure = figure_of(folder)
+    assert re.findall(r'class="y-tick"[^>]*>([^<]*)', figure) == ["ranks 0 to 8"]
+    assert shapes(figure, "dots last") == ["M620 80z"]  # 516 of 20 to 820, in units of 1000
+    assert "ranks that are alike share a row" in figure
+    assert shapes(figure, "join") == []

@@ -63,20 +63,20 @@ def chart(tables: Mapping[str, pa.Table], case: CaseFacts, run: Run) -> Chart | 
     index = case.chosen[1]
     collectives = [row for row in _rows(tables, "collectives", case) if row["sequence"] is not None]
     forwards = _rows(tables, "ranks", case)
-    if not collectives or any(row["clock_us"] is None for row in forwards):
+    if not collectives or not forwards or any(row["clock_us"] is None for row in forwards):
         return None
     rows = _chart_rows(forwards, _rows(tables, "activities", case), collectives)
     spans = [span for row in rows for own in row.work.values() for span in own]
     spans += [_span(each) for row in rows for each in row.collectives]
+    if not spans:
+        return None
     first, last = min(start for start, _ in spans), max(end for _, end in spans)
     scale = (last - first) or 1.0
     joined = _joined(rows)
     hidden = len(joined) - MOST_JOINED
-    more = f"; the {MOST_JOINED} longest waits of {len(joined)} are joined" if hidden > 0 else ""
-    came = Counter(row["last_rank"] for row in {_key(row): row for row in collectives}.values())
-    came.pop(None, None)
-    often = came.most_common(1)
-    words = f". Rank {often[0][0]} came last to {often[0][1]} of {len(joined)}" if often else ""
+    alike = "; ranks that are alike share a row" if any(len(row.ranks) > 1 for row in rows) else ""
+    more = f"{alike}; the {MOST_JOINED} longest waits of {len(joined)} are joined" if hidden > 0 else alike
+    words = _straggler(collectives)
     title = f"Ranks of {clip(case.case, 60)} on {clip(run.run, 40)}"
     drawing = stretched(_drawing(rows, joined, first, scale), f"{title}: {plural(len(forwards), 'rank')}{words}")
     ticks = tuple(Tick((number + TITLE) / len(rows), row.title) for number, row in enumerate(rows))
@@ -101,6 +101,13 @@ def _rows(tables: Mapping[str, pa.Table], name: str, case: CaseFacts) -> list[di
     numbers = [each.process for each in case.ranks if each.bare or each.process == process]
     rows: list[dict[str, Any]] = tables[name].filter(chosen & pc.field("process").isin(numbers)).to_pylist()
     return [row for row in rows if row["rank"] is not None]
+
+
+def _straggler(collectives: Rows) -> str:
+    """Which rank came last most often, and to how many of all collectives of the forward."""
+    last = {_key(row): row["last_rank"] for row in collectives}
+    often = Counter(rank for rank in last.values() if rank is not None).most_common(1)
+    return f". Rank {often[0][0]} came last to {often[0][1]} of {len(last)}" if often else ""
 
 
 def _chart_rows(forwards: Rows, activities: Rows, collectives: Rows) -> list[_Row]:
@@ -178,8 +185,11 @@ def _drawing(
         if len(points) > 1:
             parts.append(path("join", "M" + "L".join(f"{left:.1f} {down:.2f}" for left, down in points),
                               _words(members)))  # fmt: skip
-        late += [point for point, (number, row) in zip(points, members, strict=True)
-                 if row["last_rank"] in rows[number].ranks]  # fmt: skip
+        late += [
+            (x(row["start_us"] + (row["wait_us"] or 0.0)), (number + middle) * height)
+            for number, row in members
+            if row["last_rank"] in rows[number].ranks
+        ]
     return [*parts, path("dots last", dots(late))]
 
 
