@@ -149,3 +149,25 @@ def test_what_traces_cannot_tell_of_trust_is_one_sentence(rendered):
     section = text.partition("## How far to trust these figures\n")[2].partition("\n## ")[0]
     assert section.strip().startswith("- Noise, clocks and other programs on the GPU are not known")
     assert len(section.strip().splitlines()) == 1
+
+
+def test_two_folders_of_one_workload_begin_with_what_differs(kernelbook, tmp_path):
+    """B has gemm and relu as A, and one kernel more; a memset of 1 µs is on both sides."""
+    for name, more in (("a", []), ("b", [launch(77, 1082), kernel("extra_kernel", 1085, 7, 77)])):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name / "step.json", [*forward(), *more])
+    assert kernelbook("report", tmp_path / "a", tmp_path / "b", "-o", tmp_path / "out")[0] == 0
+    text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    (line,) = text.partition("## In short\n")[2].partition("\n## ")[0].strip().splitlines()
+    assert line.startswith("- step: b against a: 3 kernels against 2.")
+    assert "extra" in line
+
+
+def test_a_time_that_cannot_be_is_said_in_the_first_sentence(kernelbook, tmp_path):
+    """The first kernel of a stream ends after the next one does: 3 s that cannot be, of 3 s and 10 µs."""
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    events = [launch(1, 0), launch(2, 5), kernel("kern", 10, 3_000_000, 1), kernel("kern", 20, 10, 2)]
+    write(folder / "made.json", events)
+    out = kernelbook("report", folder, "-o", tmp_path / "out")[1]
+    assert out.startswith("1 trace: 3.00 s of device time (100 % unknown); 3.00 s of it is impossible.\n")

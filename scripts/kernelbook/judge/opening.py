@@ -21,6 +21,8 @@ from kernelbook.judge.findings.rules import DEVICE
 from kernelbook.text.units import at_border, duration, plural
 
 MOST_LINES = 6
+MOST_RUN_PAIRS = 2
+MOST_OF_RUNS = 3  # sentences of a comparison of two runs
 #: Least number of implementations of a workload for a ranking.
 CHOICE_FROM = 3
 #: Most characters of a kernel name, and most kinds of fused kernels in a sentence.
@@ -45,6 +47,7 @@ def opening_words(material: OpeningMaterial) -> list[str]:
     cases = material.runs[main] if main else {}
     lines = [*_of_ranks(cases), *_quickest(cases)]
     lines += [*_compared(material, main), *_beside(material, main)] if main else []
+    lines += _between_runs(material)
     tally = _tally(material)
     return [*lines[: MOST_LINES - len(tally)], *tally]
 
@@ -155,6 +158,14 @@ def _compared(material: OpeningMaterial, run: str) -> list[str]:
             same.append(f"{c.b.case} runs the same {'kernel' if c.b.kernels == 1 else 'kernels'} as {c.a.case}.")
     together = [f"torch.compile fuses: {'; '.join(compiled)}."] if compiled else []
     return [*removed[:1], *together, *fused[:1], *same[:1]]
+
+
+def _between_runs(material: OpeningMaterial) -> list[str]:
+    """The cases that ran other kernels on another run of the same GPU, those of most device time first."""
+    pairs = (c for c in material.comparisons if c.a.case == c.b.case and c.a.device == c.b.device)
+    other = [c for c in pairs if c.same_work is False]
+    other.sort(key=lambda c: -abs((c.b.device_time_us or 0.0) - (c.a.device_time_us or 0.0)))
+    return [f"{c.title}: {' '.join(c.sentences[:MOST_OF_RUNS])}" for c in other[:MOST_RUN_PAIRS]]
 
 
 def _short_step_text(step: Step, comparison: Comparison) -> str:

@@ -85,11 +85,21 @@ class Folder:
         parts = [plural(len(self.traces), "trace")]
         if self.total_us:
             kinds = [row for row in self.families if row.name not in UNNAMED][:NAMED_FAMILIES]
+            unnamed = [row for row in self.families if row.name in UNNAMED and row.total_us > self.total_us / 2]
             waits = {"communication": "communication and waiting for ranks"} if self._has_ranks else {}
-            kinds_text = [f"{share(row.total_us / self.total_us)} {waits.get(row.name, row.name)}" for row in kinds]
+            kinds_text = [
+                f"{share(row.total_us / self.total_us)} {waits.get(row.name, row.name)}" for row in (*unnamed, *kinds)
+            ]
             parts[0] += f": {duration(self.total_us)} of device time ({', '.join(kinds_text)})"
+        parts += [f"{duration(self.implausible_us)} of it is impossible"] if self.implausible_us else []
         parts += [f"{silent} without device activities"] if silent else []
         return "; ".join(parts)
+
+    @property
+    def implausible_us(self) -> float:
+        """How much of `total_us` cannot be, by what the traces state (see the warning `implausible`)."""
+        totals = (row.process.totals for row in self.traces)
+        return sum(each.implausible_us or 0.0 for each in totals if each is not None)
 
     @property
     def _has_ranks(self) -> bool:
