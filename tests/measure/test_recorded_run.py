@@ -194,9 +194,9 @@ def test_ceilings_are_plausible():
 
 @pytest.mark.parametrize("case", COUNTS)
 def test_processes_agree_in_device_time(case):
-    """Two processes of a case differ by less than 2 % in device time, and the third where the power cap slowed it."""
+    """Two processes of a case differ by less than 2 % in device time; the first of a compiled case may be slower."""
     *close, most = sorted(statistics.median(count["us"] for count in forwards(folder)) for folder in PROCESSES
                           if folder.parent.name == case)  # fmt: skip
     assert max(close) < 1.02 * min(close) or max(close) - min(close) < 0.1
-    slowed = {"ceiling-matmul": 1.18, "matmul-add-4096-compile": 1.03}
+    slowed = {"mlp-compile": 1.03, "matmul-add-4096-compile": 1.03}
     assert most < slowed.get(case, 1.02) * min(close) or most - min(close) < 0.1
