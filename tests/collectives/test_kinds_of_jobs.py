@@ -181,3 +181,26 @@ def test_launches_of_a_step_in_backward_count_in_its_collectives(tmp_path, capsy
             "all_gather", "all_gather", "reduce_scatter"
         ]  # fmt: skip
         assert [row["communication_kernels"] for row in line["ranks"]] == [3, 3]
+
+
+@pytest.mark.parametrize(
+    ("around", "kernel_name", "operation"),
+    [
+        ("nccl:all_to_all", NCCL.format("SendRecv"), "all_to_all"),
+        (
+            "nccl:_reduce_scatter_base",
+            "void ncclDevKernel_Generic<4096>(ncclDevKernelArgsStorage<4096ul>)",
+            "reduce_scatter",
+        ),
+        ("nccl:all_reduce", "rcclGenericKernel<1, false>(ncclDevKernelArgsStorage<4096ul>)", "all_reduce"),
+        ("my all_reduce", "rcclGenericKernel<1, false>(ncclDevKernelArgsStorage<4096ul>)", "communication"),
+    ],
+)
+def test_without_a_record_the_range_that_torch_opens_says_what_a_kernel_does(tmp_path, around, kernel_name, operation):
+    files = {}
+    for rank in (0, 1):
+        events = [annotation(around, 0, 20), *collective(5, 30 + 10 * rank, 50 - 10 * rank, 1, name=kernel_name)]
+        files[rank] = write_rank(tmp_path, rank, events, 2)
+    report = read(files)
+    assert {row.operation for row in report.job.collectives} == {operation}
+    assert report.job.of_rank(0).bubble_us is None  # nothing of a pipeline

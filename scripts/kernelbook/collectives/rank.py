@@ -21,6 +21,7 @@ from kernelbook.trace.timeline import Timeline
 from kernelbook.trace.types import Flags, Ints
 
 _NUMBER = re.compile(r"\d+")
+_OF_TORCH = re.compile(r"(?:nccl|rccl|xccl|ucc):")
 
 
 def trace_of_rank(reading: TraceReading, rank: int) -> RankTrace | None:
@@ -86,7 +87,7 @@ def _events(line: Timeline, communicates: Flags, groups: Mapping[str, tuple[int,
         launch, index = int(line.launch_start[row]), int(line.forward[row])
         events.append(
             Event(
-                operation=operation(message.collective if message else None, line.names[line.name[row]]),
+                operation=operation(_torch_name(line, row, message), line.names[line.name[row]]),
                 group=(message and message.group) or unnamed,
                 peers=_peers(message, groups),
                 group_size=message.group_size if message else None,
@@ -102,6 +103,18 @@ def _events(line: Timeline, communicates: Flags, groups: Mapping[str, tuple[int,
             )
         )
     return events
+
+
+def _torch_name(line: Timeline, row: int, message: Message | None) -> str | None:
+    """torch's name of the collective: from its record or, as of versions without one, from its range around the launch.
+
+    The name of the kernel alone may state none: ncclDevKernel_Generic, or ncclDevKernel_SendRecv of an all-to-all.
+    """
+    if message and message.collective:
+        return message.collective
+    around = int(line.range[row])
+    name = line.names[around] if around >= 0 else ""
+    return name if _OF_TORCH.match(name) else None
 
 
 def _bytes(message: Message | None) -> int | None:

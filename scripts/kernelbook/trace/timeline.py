@@ -26,6 +26,7 @@ class Timeline:
         name: index into `names`. category: index into `CATEGORY_NAMES`.
         window: number of its file. forward: number of its forward, -1 for none.
         launch_start, launch_end: of the call that queued it; MISSING where it is not in the file.
+        range: index into `names` of the innermost range around its launch, -1 for none.
         message: index into `messages`, MISSING for none. It is that of the kernel, or of the op around its launch.
     Per forward: forward_number, forward_start and forward_end (of the range on the CPU).
     file_start: the earliest event of the first file.
@@ -43,6 +44,7 @@ class Timeline:
     launch_start: Ints
     launch_end: Ints
     forward: Ints
+    range: Ints
     message: Ints
     forward_number: Ints
     forward_start: Ints
@@ -79,6 +81,7 @@ def make_timeline(
         "launch_start": np.where(launch == NONE, MISSING, launch_start + to_clock),
         "launch_end": np.where(launch == NONE, MISSING, launch_end + to_clock),
         "forward": looked_up(number, place),
+        "range": looked_up(rows.name[attribution.ranges], attribution.range_of),
         "message": np.where(device.message == MISSING, of_launch, device.message),
     }
     return Timeline(
