@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from kernelbook import cli, command
-from tests.trace.made_trace import forward, write
+from tests.trace.made_trace import document, forward, write
 
 READERS = ("summarize", "top", "check")
 
@@ -114,6 +114,23 @@ def test_a_limit_is_a_whole_number(kernelbook, folder, limit):
     status, out, err = kernelbook("top", f"--limit={limit}", folder)
     assert (status, out) == (2, "")
     assert f"argument --limit: must be a whole number from 0 on, got '{limit}'" in err
+
+
+def test_a_file_in_utf_16_names_the_command_that_converts_it(kernelbook, tmp_path):
+    """What `>` of PowerShell writes."""
+    file = tmp_path / "made.json"
+    file.write_text(json.dumps(document(forward())), encoding="utf-16")
+    status, _, err = kernelbook("summarize", file)
+    assert status == 2
+    assert err == f"{file}: not a torch trace: UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8\n"
+
+
+def test_a_key_that_a_configuration_lacks_is_reported_of_that_file(kernelbook, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.yaml").write_text("runs: {host: {host: true}}\n")
+    status, out, _ = kernelbook("check", "mine.yaml")
+    assert status == 1
+    assert "  mine.yaml: the top level: the key 'cases' is missing" in out
 
 
 def test_without_a_command_all_of_them_are_listed(kernelbook):

@@ -1,12 +1,14 @@
 """`kernelbook report`: a report of folders of traces without Snakemake."""
 
+import gzip
 import json
+import random
 import re
 
 import jsonschema
 import pytest
 
-from tests.trace.made_trace import forward, kernel, launch, op, write
+from tests.trace.made_trace import document, forward, kernel, launch, op, write
 
 
 def test_a_folder_becomes_a_report(kernelbook, folder, tmp_path, root):
@@ -133,6 +135,23 @@ def test_the_ranks_of_a_job_are_one_row_of_cases_and_a_row_a_trace(rendered):
         ["| `job`", "0"],
         ["| `job`", "1"],
     ]
+
+
+@pytest.mark.parametrize("damage", ["crc", "cut"])
+def test_a_damaged_gzip_file_is_a_row_and_what_is_left_of_it_lies_beside_the_page(kernelbook, tmp_path, damage):
+    """The trace is that of `forward`, 31 µs; 300 KB that cannot be compressed keep it out of the page."""
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    events = [*forward(), op(random.Random(1).randbytes(150_000).hex(), 5000, 1)]
+    packed = gzip.compress(json.dumps(document(events)).encode())
+    left = {"crc": packed[:-8] + bytes(4) + packed[-4:], "cut": packed[:-2000]}[damage]
+    (folder / "damaged.json.gz").write_bytes(left)
+    (folder / "whole.json").write_text(json.dumps(document(forward())))
+    status, out, _ = kernelbook("report", folder, "-o", tmp_path / "out")
+    assert status == 0
+    assert out.startswith("2 traces: 62.0 µs of device time")
+    copy = tmp_path / "out/traces/traces/damaged.json.gz"
+    assert gzip.decompress(copy.read_bytes()).decode().startswith('{"schemaVersion": 1')
 
 
 def test_what_only_a_measurement_tells_is_no_column_of_traces(rendered, tmp_path):

@@ -130,7 +130,8 @@ def load_config(
 
     Raises ConfigError with all mistakes.
     """
-    source = partial(source_of, sources=sources)
+    first = {"otherwise": sources[0].name} if sources else {}
+    source = partial(source_of, sources=sources, **first)
     misread, settings = misread_names(raw, sources)
     unusable = value_errors(settings)
     if unusable:

@@ -7,14 +7,15 @@ import contextlib
 import gzip
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, cast
 
 from kernelbook.edition.model import Edition
 from kernelbook.text.credentials import secrets_in
 from kernelbook.text.formatting import slug
 from kernelbook.text.scrubbing import Scrubber
+from kernelbook.trace import TraceError
+from kernelbook.trace.source import Source
 
 EACH_LIMIT = 96 * 1024  # bytes, compressed
 PAGE_LIMIT = 56 * 1024  # bytes of all embedded traces together, compressed
@@ -38,7 +39,11 @@ def place(edition: Edition, folder: Path, output: Path, each: int = EACH_LIMIT, 
         relative = Path("traces") / slug(key[0]) / f"{slug(key[1])}.json.gz"
         copy = output / relative
         copy.parent.mkdir(parents=True, exist_ok=True)
-        _copy(file, copy, scrub)
+        try:
+            _copy(file, copy, scrub)
+        except TraceError:  # such as an empty file; its row gives the reason
+            copy.unlink(missing_ok=True)
+            continue
         size = copy.stat().st_size
         if size <= min(each, left) and copy.open("rb").read(2) == GZIP:
             left -= size
@@ -59,26 +64,25 @@ def find(folder: Path, path: str) -> Path | None:
 
 
 def _copy(file: Path, copy: Path, scrub: Scrubber) -> None:
-    """Copy a trace without credentials and paths of the machine; a trace without any is copied byte for byte."""
-    with file.open("rb") as raw:
-        packed = raw.read(2) == GZIP
+    """Copy a trace without credentials and paths of the machine; a trace without any is copied byte for byte.
+
+    Of a damaged gzip file, what can be unpacked is copied. Raises TraceError where nothing can.
+    """
     changed = False
-    with (
-        cast(IO[bytes], gzip.open(file) if packed else file.open("rb")) as source,  # read as bytes either way
-        gzip.GzipFile("", "wb", 6, copy.open("wb"), mtime=0) as target,
-    ):
-        for text in _pieces(source):
+    source = Source(file, PIECE)
+    with copy.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as target:
+        for text in _pieces(source.blocks()):
             clean = scrub.text(text)
             changed = changed or clean != text
             target.write(clean.encode("utf-8", "surrogateescape"))
-    if not changed:
+    if not changed and source.complete and not source.checks:
         shutil.copyfile(file, copy)
 
 
-def _pieces(source: IO[bytes]) -> Iterator[str]:
+def _pieces(blocks: Iterable[bytes]) -> Iterator[str]:
     """The text of a trace in pieces that end with an event, so that none cuts a name."""
     rest = b""
-    while block := source.read(PIECE):
+    for block in blocks:
         end = block.rfind(b"}") + 1
         if end:
             yield (rest + block[:end]).decode("utf-8", "surrogateescape")

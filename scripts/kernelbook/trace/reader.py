@@ -277,6 +277,9 @@ class EventReader:
             if error.unfinished and start.startswith("{") and _HEAD_KEYS.search(text):
                 self.truncated = True
                 return
+            if text.startswith((b"\xff\xfe", b"\xfe\xff")):
+                why = "UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8"
+                raise TraceError(f"{self.path}: not a torch trace: {why}") from error
             why = "; ".join([f"not JSON, begins with {start[:20]!r}", *self.checks])
             raise TraceError(f"{self.path}: not a torch trace: {why}") from error
         more = ", and more after it" if start[end:].strip() else ""
