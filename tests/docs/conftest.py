@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.forks import forking
 from tests.helpers.patience import LONG
 
 MADE = (".venv", ".snakemake", "results", "logs", "history", "site", "images", "node_modules", "__pycache__")
@@ -36,8 +37,10 @@ class Checkout:
 
     def shell(self, script: str) -> str:
         """Run a shell script in it and return all that it printed; a step that fails fails the test."""
-        places = [str(Path(sys.executable).parent), os.environ["PATH"], str(self.path.parent / "stand-ins")]
-        environment = {**os.environ, "PATH": os.pathsep.join(places), "PYTHONPATH": ""}
+        programs = forking()  # python and snakemake; the others are beside this interpreter
+        places = [Path(programs["FORK_PYTHON"]).parent, Path(sys.executable).parent, os.environ["PATH"]]
+        places = [*map(str, places), str(self.path.parent / "stand-ins")]
+        environment = {**os.environ, **programs, "PATH": os.pathsep.join(places), "PYTHONPATH": ""}
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", script],
             cwd=self.path,

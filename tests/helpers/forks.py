@@ -36,15 +36,19 @@ GUARD = str(ROOT / "scripts/workloads/harness/guard.py")
 
 
 def set_up(environment: Mapping[str, str], folder: Path, arguments: Sequence[str]) -> None:
-    """Give this process the variables, the working folder, the arguments and the modules of a new one."""
+    """Give this process the variables, the working folder, the arguments and the modules of a new one.
+
+    A script of this checkout finds `kernelbook` imported, as it would import it itself.
+    """
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
     added = environment.get("PYTHONPATH", "").split(os.pathsep)
-    ours = (str(ROOT), str(ROOT / "scripts"), "", *added)  # also those that pytest added
-    sys.path[:] = [*filter(None, added), *(path for path in sys.path if path not in ours)]
+    checkout = (str(ROOT), str(ROOT / "scripts"), "", *added)  # also those that pytest added
+    sys.path[:] = [*filter(None, added), *(path for path in sys.path if path not in checkout)]
     sys.argv = list(arguments)
-    for name in [name for name in sys.modules if name.split(".")[0] in ("workloads", "kernelbook", "tests")]:
+    ours = ("tests",) if Path(arguments[0]).parent == ROOT / "scripts" else ("workloads", "kernelbook", "tests")
+    for name in [name for name in sys.modules if name.split(".")[0] in ours]:
         del sys.modules[name]
     for number in signal.valid_signals():
         if callable(signal.getsignal(number)):
@@ -87,7 +91,9 @@ def run_python(words: Sequence[str], environment: Mapping[str, str], folder: Pat
         words = [word for word in words if word not in ("-I", "-S")]
         set_up(environment, folder, words[words[0] == "-m" :])
         _use_threads(environment.get("OMP_NUM_THREADS", ""))
+        sys.executable = environment.get("FORK_PYTHON", sys.executable)
         subprocess.Popen._execute_child = execute_or_fork
+        multiprocessing.current_process()._config["daemon"] = False  # as one that may have children
         if words[0] == "-m":
             runpy._run_module_as_main(words[1])
         else:
@@ -111,37 +117,42 @@ def _use_threads(count: str) -> None:
 
 
 @functools.cache
-def stand_in() -> Path:
-    """A program that does what `python` does, in a fork of the server that FORK_SERVER names if there is one."""
-    folder = Path(tempfile.mkdtemp(prefix="python-"))
+def forking() -> dict[str, str]:
+    """Environment variables for a new process, by which FORK_PYTHON does what `python` does in a fork of a server."""
+    folder = Path(tempfile.mkdtemp(prefix="forks-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     client = [sys.executable, "-I", "-S", str(Path(__file__).with_name("fork_client.py"))]
     (folder / "python").write_text(f'#!/bin/sh\nexec {shlex.join(client)} "$@"\n')
-    (folder / "python").chmod(0o755)
-    return folder / "python"
+    (folder / "snakemake").write_text('#!/bin/sh\nexec "$FORK_PYTHON" -m snakemake "$@"\n')
+    for program in folder.iterdir():
+        program.chmod(0o755)
+    ready, told = FORKSERVER.Pipe(duplex=False)
+    FORKSERVER.Process(target=_serve, args=(str(folder / "server"), os.getpid(), told), daemon=True).start()
+    ready.recv()
+    return {"FORK_SERVER": str(folder / "server"), "FORK_PYTHON": str(folder / "python")}
 
 
-def serve(address: str) -> None:
-    """Start a server of forks of this process as it is now; it ends with this process."""
-    parent = os.getpid()
+def _serve(address: str, owner: int, told: Connection) -> None:
+    """Fork this process for each client until the owner is gone."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(address)
         listener.listen(64)
-        if os.fork() != 0:
-            return
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        while os.getppid() == parent:
-            if select.select([listener], [], [], 1)[0]:
-                connection = listener.accept()[0]
-                if os.fork() == 0:
-                    _answer(connection)
-                connection.close()
-        os._exit(0)
+        told.send(True)
+        alive, answering = os.pidfd_open(owner), set()
+        while True:
+            ready = select.select([listener, alive], [], [])[0]
+            if alive in ready:
+                os._exit(0)
+            connection = listener.accept()[0]
+            answering = {process for process in answering if os.waitpid(process, os.WNOHANG)[0] == 0}
+            answering.add(os.fork())
+            if 0 in answering:
+                _answer(connection)
+            connection.close()
 
 
 def _answer(connection: socket.socket) -> NoReturn:
     """Fork as asked, and report how that ended."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     message, streams, _, _ = socket.recv_fds(connection, 1 << 20, 3)
     words, environment, folder = json.loads(message)
     child = os.fork()

@@ -4,12 +4,25 @@ import contextlib
 import gc
 import importlib
 import os
+import sys
+from pathlib import Path
 from unittest import mock
 
 # torch._inductor reads these as it is imported; scripts/workloads/harness/child_environment.py sets them
 SPARING = {"TORCHINDUCTOR_COMPILE_THREADS": "1", "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0"}
 
-for name in ("snakemake.cli", "pyarrow.parquet", "pyarrow.compute", "jinja2", "jsonschema", "msgspec", "scipy.stats"):
+sys.path.append(str(Path(__file__).parents[2] / "scripts"))
+OURS = ("edition.collect", "report.rendering", "extraction.run_tables", "config.loading", "plan.planning")
+for name in (
+    *(f"kernelbook.{name}" for name in OURS),
+    "snakemake.cli",
+    "pyarrow.parquet",
+    "pyarrow.compute",
+    "jinja2",
+    "jsonschema",
+    "msgspec",
+    "scipy.stats",
+):
     with contextlib.suppress(ImportError):
         importlib.import_module(name)
 with contextlib.suppress(ImportError), mock.patch.dict(os.environ, SPARING):

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from tests.helpers import ROOT
-from tests.helpers.forks import FORKSERVER, serve, set_up, stand_in
+from tests.helpers.forks import FORKSERVER, forking, set_up
 from tests.helpers.patience import LONG
 
 BROKEN = ROOT / "tests/workflow/broken_workloads.py"
@@ -49,7 +49,6 @@ def _run_in_fork(arguments: list[str], folder: Path, environment: dict[str, str]
     """
     from snakemake import cli
 
-    serve(environment["FORK_SERVER"])
     sys.executable = python
     set_up(environment, folder, [cli.__file__, *arguments])
     stream = os.open(output, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -84,9 +83,9 @@ class WorkingFolder:
     def snakemake(self, *arguments: str, status: int = 0, **environment: str) -> str:
         """Run it to its end, assert its exit status, and return what it printed (stdout and stderr)."""
         words, variables = self.command[len(COMMAND) :], {**os.environ, "PYTHONPATH": "", **environment}
+        variables |= forking() if self.forks else {}
         with tempfile.TemporaryDirectory() as folder:
-            output, python = Path(folder, "printed"), str(stand_in()) if self.forks else sys.executable
-            variables["FORK_SERVER"] = f"{folder}/server"
+            output, python = Path(folder, "printed"), variables.get("FORK_PYTHON", sys.executable)
             process = FORKSERVER.Process(
                 target=_run_in_fork, args=([*words, *arguments], self.path, variables, output, python)
             )

@@ -22,6 +22,7 @@ import nightly
 from kernelbook.history.nights import tonight
 from kernelbook.history.store import Store
 from kernelbook.plan import folder_owners
+from tests.helpers.forks import forking
 from tests.helpers.patience import LONG
 from tests.helpers.snakemake import WorkingFolder
 from tests.nights.made_nights import night
@@ -56,11 +57,15 @@ class Work:
             detect_changes.main(["--history", str(self.store.folder), "--night", date])
         self.before = self.earlier()
 
-    def start(self, suffix: str = "", *words: str) -> subprocess.Popen:
-        command = [sys.executable, self.root / "scripts" / "nightly.py", "--snakefile", self.root / "Snakefile"]
+    def start(self, suffix: str = "", *words: str, forks: bool = True) -> subprocess.Popen:
+        """Start the nightly, by forks of a process that has imported what it needs, or as a user does."""
+        variables = forking() if forks else {}
+        python = variables.get("FORK_PYTHON", sys.executable)
+        command = [python, self.root / "scripts" / "nightly.py", "--snakefile", self.root / "Snakefile"]
         return subprocess.Popen(
             [*command, "--cores", "1", "--night", self.night + suffix, *words],
             cwd=self.folder,
+            env=os.environ | variables,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -93,7 +98,7 @@ def finish(running: subprocess.Popen) -> tuple[int, str]:
 def test_killed_ten_times_a_night_loses_nothing_and_is_finished_by_the_next_start(work: Work) -> None:
     chance, suffixes, killed = random.Random(8), ["-a"], 0
     while killed < 10:
-        running = work.start(suffixes[-1])
+        running = work.start(suffixes[-1], forks=False)
         time.sleep(chance.uniform(0.2, 7))
         if running.poll() is not None:  # this one got through: kill the next
             status, said = finish(running)
@@ -109,7 +114,7 @@ def test_killed_ten_times_a_night_loses_nothing_and_is_finished_by_the_next_star
         assert set(work.store.nights()) - set(EARLIER) <= {work.night + suffix for suffix in suffixes}
     last = work.night + suffixes[-1]
     measured = work.measured(last)
-    status, said = finish(work.start(suffixes[-1]))
+    status, said = finish(work.start(suffixes[-1], forks=False))
     assert status == 0, said
     assert work.store.nights() == (*EARLIER, *(work.night + suffix for suffix in suffixes))
     assert last in work.store.read_events()[0]
@@ -141,7 +146,7 @@ def test_of_two_at_once_one_wins_and_a_finished_night_is_not_run_again(work: Wor
     assert status == 0
     assert "is finished: nothing to do" in said
     assert work.measured() == measured
-    bare = WorkingFolder(work.folder, forks=False)
+    bare = WorkingFolder(work.folder)
     bare.snakemake("nightly", "--config", f"edition={work.night}")
     assert work.measured() == measured
     shutil.rmtree(work.folder / ".site-versions")
@@ -169,8 +174,7 @@ def test_a_failed_case_ends_with_4_a_changed_kernel_with_3(work: Work) -> None:
     status, said = finish(work.start("-c", "--config", "only_cases=linear-eager"))
     assert status == 3, said
     assert "change:" in said
-    # finished before
-    WorkingFolder(work.folder, forks=False).snakemake("nightly", "--config", f"edition={work.night}-c")
+    WorkingFolder(work.folder).snakemake("nightly", "--config", f"edition={work.night}-c")  # finished before
 
 
 def test_an_interrupted_night_is_gone_on_with_until_it_is_too_old(
