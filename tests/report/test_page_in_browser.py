@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
-import json
 import xml.etree.ElementTree as ET
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from kernelbook.report.rendering import render_report
@@ -163,37 +163,6 @@ def test_lanes_mark_ops_that_launch_nothing(open_page, report):
     assert "1 op launch nothing" in page.locator("#case-attention-inplace-eager .lanes-figure").inner_text()
 
 
-def test_perfetto_gets_the_trace_after_a_click_and_only_then(browser, report):
-    context = browser.new_context()
-    asked = []
-    stub = """<script>addEventListener("message", e => {
-        if (e.data === "PING") e.source.postMessage("PONG", "*");
-        else {
-            document.title = e.data.perfetto.title;
-            window.got = Array.from(new Uint8Array(e.data.perfetto.buffer));
-        }
-    })</script>"""
-
-    def answer(route):
-        asked.append(route.request.url)
-        route.fulfill(body=stub, content_type="text/html")
-
-    context.route("https://ui.perfetto.dev/**", answer)
-    page = context.new_page()
-    page.goto((report / "index.html").as_uri() + "#case-linear-eager")
-    page.wait_for_selector("html[data-ready]")
-    assert asked == []
-    with context.expect_page() as opened:
-        page.get_by_role("button", name="Open in Perfetto").click()
-    target = opened.value
-    target.wait_for_function("window.got")
-    sent = json.loads(gzip.decompress(bytes(target.evaluate("window.got"))))
-    # linear-eager, by hand: two ops and a launch on the CPU, one kernel
-    assert [event["cat"] for event in sent["traceEvents"]] == ["cpu_op", "cpu_op", "cpu_op", "kernel"]
-    assert target.title() == "linear-eager on h200"
-    context.close()
-
-
 def test_figures_download_as_svg_with_their_data(open_page, report):
     page = open_page(report, "#case-sdpa-math-eager")
     for name in ("Download the strips of attention as SVG", "Download the lanes as SVG"):
@@ -278,6 +247,33 @@ def test_a_hostile_trace_is_only_text(open_page, tmp_path):
     assert "{{ 7 * 7 }}" in text
     page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate("document.scrollingElement.scrollWidth") <= 390
+
+
+def test_the_browsers_search_finds_what_is_folded(open_page, two_runs):
+    """Kernels and ops are text of folded <details>, which a browser opens where its search finds something."""
+    page = open_page(two_runs)
+    page.wait_for_function("!document.querySelector('details.case:not([data-built])')")
+    assert page.locator("details.case[open]").count() == 0
+    for case, name in (("sdpa-math-eager", made_edition.GEMM_FP32), ("linear-eager", "aten::addmm")):
+        folded = page.locator(f"#case-{case} .case-look, #case-{case} .case-rest")
+        assert name in " ".join(folded.all_text_contents())
+
+
+def test_the_browsers_search_finds_kernels_of_the_other_run(open_page, tmp_path):
+    """On the second run linear-eager launches another kernel; where the search finds it, that run is shown."""
+    runs = [{**made_edition.RUNS[0], "run": name} for name in ("first", "second")]
+    folder = made_edition.build(tmp_path / "edition", made_edition.CASES[3:], runs)
+    rows = pq.read_table(folder / "activities.parquet").to_pylist()
+    changed = [row | ({"name": "another_kernel"} if row["run"] == "second" else {}) for row in rows]
+    pq.write_table(pa.Table.from_pylist(changed), folder / "activities.parquet")
+    render_report(folder, tmp_path / "report")
+    page = open_page(tmp_path / "report")
+    hidden = page.locator("#case-linear-eager [hidden=until-found]")
+    hidden.wait_for(state="attached")
+    assert hidden.text_content() == "another_kernel"
+    page.evaluate("document.querySelector('#case-linear-eager').open = true")
+    hidden.dispatch_event("beforematch")
+    assert page.locator("#case-linear-eager [role=tab][aria-selected=true]").inner_text() == "second"
 
 
 def test_links_that_name_nothing_are_harmless(open_page, report):

@@ -36,6 +36,19 @@ class Curve:
     links: tuple[tuple[str, str], ...] = ()
 
 
+def since(curve: Curve, first: float) -> Curve:
+    """The part of a curve, whose x ascend, from `first` on."""
+    skip = int(np.searchsorted(curve.x, first))
+    return Curve(
+        curve.x[skip:],
+        curve.y[skip:],
+        tuple(at - skip for at in curve.breaks if at > skip),
+        tuple((max(a - skip, 0), b - skip, level) for a, b, level in curve.levels if b >= skip),
+        curve.css,
+        curve.links[skip:],
+    )
+
+
 @dataclass(frozen=True)
 class Mark:
     """Something that happened at `x`: a line through the chart under a letter, or without one a short tick."""

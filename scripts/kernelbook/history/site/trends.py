@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import pairwise
@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from kernelbook.charts.drawing import Chart, Label, Panel, Tick
-from kernelbook.charts.lines import Curve, Mark, across, around, lines_drawing, number, sparkline
+from kernelbook.charts.lines import Curve, Mark, across, around, lines_drawing, number, since, sparkline
 from kernelbook.history.causes import shorten
 from kernelbook.history.night_events import NightEvent
 from kernelbook.history.series import METRICS, Series
@@ -19,6 +19,7 @@ from kernelbook.history.site.views import VERSIONS, Book, against_last_nights, r
 
 SPARK_NIGHTS = 90
 MONTH = 30
+QUARTER = 90
 MARGIN = 0.008  # of the span of nights, free at both ends of a chart
 TITLES = {"forward_time_us": "Forward time, µs", "device_time_us": "Device time, µs"}
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -42,7 +43,7 @@ class Trend:
     line: str
     case: str
     facts: tuple[str, ...]
-    charts: tuple[Chart, ...]
+    spans: tuple[tuple[str, tuple[Chart, ...]], ...]  # (name, charts): all nights, then the last ones alone
     entries: tuple[Entry, ...]  # newest first
     versions: tuple[tuple[str, str], ...]  # (night, what changed), newest first
     table: tuple[tuple[str, ...], ...]
@@ -82,17 +83,18 @@ def _trend(book: Book, group: Sequence[Series], events: Sequence[NightEvent]) ->
     firsts = {entry.night: entry for entry in reversed(entries)}.values()
     marks += [Mark(days[entry.night], entry.letter, f"{entry.night}: {entry.text}", entry.tone) for entry in firsts]
     axis = np.array([days[night] for night in nights])
-    charts: list[Chart] = []
-    for metric, title in TITLES.items():
-        lines = [_line(book, series, metric, axis, _level_starts(book, series, events)) for series in group]
-        charts += _chart(title, lines, marks, f"{title}, {last.case} on {last.line}")
+    curves = {
+        title: [_line(book, series, metric, axis, _level_starts(book, series, events)) for series in group]
+        for metric, title in TITLES.items()
+    }
+    of = f"{last.case} on {last.line}"
     values = last.values[METRICS[0]]
     month = float(against_last_nights(values, MONTH)[-1])
     return Trend(
         line=last.line,
         case=last.case,
         facts=_case_facts(last),
-        charts=tuple(charts),
+        spans=tuple((name, _charts(curves, marks, of, first)) for name, first in _spans(group, axis)),
         entries=tuple(reversed(entries)),
         versions=tuple(reversed(versions)),
         table=tuple(_table(group, nights)),
@@ -102,6 +104,25 @@ def _trend(book: Book, group: Sequence[Series], events: Sequence[NightEvent]) ->
         tone=tone_of(month),
         judged=len(values) >= book.rules.min_nights,
         silence=book.silence(nights[night] for series in group for night in series.nights),
+    )
+
+
+def _spans(group: Sequence[Series], axis: np.ndarray) -> Iterator[tuple[str, float]]:
+    """(name, first day) of what can be looked at: all nights, and the last ones where there are many more."""
+    days = np.unique(np.concatenate([axis[series.nights] for series in group]))
+    yield "all nights", float(days[0])
+    for count in (QUARTER, MONTH):
+        if len(days) > 2 * count:
+            yield f"last {count}", float(days[-count])
+
+
+def _charts(curves: Mapping[str, Sequence[Curve]], marks: Sequence[Mark], of: str, first: float) -> tuple[Chart, ...]:
+    """The charts of the days from `first` on. curves: title -> the curves of its chart; of: the case and line."""
+    shown = [mark for mark in marks if mark.x >= first]
+    return tuple(
+        chart
+        for title, lines in curves.items()
+        for chart in _chart(title, [since(line, first) for line in lines], shown, f"{title}, {of}")
     )
 
 

@@ -150,7 +150,24 @@ function buildLook(details) {
   );
   const here = h("a", { class: "here", href: "#" }, "Link to this");
   look.append(h("div", { class: "look-head" }, tabs, link, here), h("div", { class: "look-body", role: "tabpanel" }));
+  const rest = numbers.filter((number) => number !== best);
+  look.append(...rest.flatMap((number) => findable(look, number, new Set(namesIn(best)))));
   chooseRun(look, best);
+}
+
+const namesIn = (number) => {
+  const { activities, calls } = cellOf(number);
+  return [...activities, ...calls.filter((call) => call.category === "op")].map((each) => each.name);
+};
+
+// The names that only another run has, for the browser's own search: where it finds one, that run is chosen.
+function findable(look, number, present) {
+  const names = [...new Set(namesIn(number))].filter((name) => !present.has(name));
+  const choose = (event) => {
+    chooseRun(look, number);
+    setTimeout(() => event.target.setAttribute("hidden", "until-found"));
+  };
+  return names.length ? [h("p", { hidden: "until-found", on: { beforematch: choose } }, names.join(" "))] : [];
 }
 
 // What a case is best compared with: the same case on another run, else the next case on the same run.

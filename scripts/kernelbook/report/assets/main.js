@@ -95,6 +95,20 @@ function startPrinting() {
   });
 }
 
+// Tables of folded cases are made while the browser has nothing else to do, so that its own search finds what is in them
+// (it opens a <details> in which it finds something).
+function buildWhenIdle(folded) {
+  const idle = window.requestIdleCallback ?? ((work) => setTimeout(work, 50));
+  const next = () => {
+    const details = folded.find((each) => !each.dataset.built);
+    if (!details) return;
+    details.dataset.built = "yes";
+    buildLook(details);
+    idle(next);
+  };
+  idle(next);
+}
+
 function start() {
   $$(".strip-bar").forEach(enhanceStrip);
   $$(".spread .plot").forEach(enhanceSamples);
@@ -112,6 +126,7 @@ function start() {
   addEventListener("hashchange", follow);
   addEventListener("scroll", hideTip, { passive: true });
   if (location.hash) follow();
+  buildWhenIdle($$("details.case"));
   document.documentElement.dataset.ready = "yes";
 }
 

@@ -10,20 +10,26 @@ function bytesOf(base64) {
   return Uint8Array.from(text, (c) => c.charCodeAt(0)).buffer;
 }
 
-function openInPerfetto(buffer, title) {
+// say(text): what the reader is told.
+function openInPerfetto(buffer, title, say) {
   const target = window.open(PERFETTO);
-  if (!target) return announce("The browser kept the window from opening. Allow it, or download the trace.");
-  const stop = () => {
+  if (!target) return say("The browser kept the window from opening. Allow it, or download the trace.");
+  say("Waiting for Perfetto. It asks whether to open the trace: answer Yes.");
+  const stop = (text) => {
     clearInterval(timer);
+    clearTimeout(end);
     removeEventListener("message", answer);
+    say(text);
   };
   const answer = (event) => {
     if (event.source !== target || event.origin !== PERFETTO || event.data !== "PONG") return;
-    stop();
+    stop("Perfetto has the trace. If it asks whether to open it, answer Yes.");
     target.postMessage({ perfetto: { buffer, title } }, PERFETTO);
   };
-  const timer = setInterval(() => (target.closed ? stop() : target.postMessage("PING", PERFETTO)), 100);
-  setTimeout(stop, PERFETTO_PATIENCE);
+  const remedy = "Download the trace and drop it on ui.perfetto.dev.";
+  const ping = () => (target.closed ? stop(`The window was closed. ${remedy}`) : target.postMessage("PING", PERFETTO));
+  const timer = setInterval(ping, 100);
+  const end = setTimeout(() => stop(`Perfetto did not answer within a minute. ${remedy}`), PERFETTO_PATIENCE);
   addEventListener("message", answer);
 }
 
@@ -45,11 +51,14 @@ function traceTools(cell) {
     h("a", { href: url, download: `${fileName(cell.run, cell.case)}.json.gz` }).click();
     setTimeout(() => URL.revokeObjectURL(url), 10000);
   };
+  const note = h("span", { class: "note", role: "status" });
+  note.append("Opening hands the trace to ui.perfetto.dev, in your browser.");
+  const say = (text) => (note.textContent = text);
   return h(
     "p",
     { class: "tools" },
-    button("Open in Perfetto", () => openInPerfetto(bytesOf(trace.gz), titleOf(cell))),
+    button("Open in Perfetto", () => openInPerfetto(bytesOf(trace.gz), titleOf(cell), say)),
     button("Download the trace", save),
-    h("span", { class: "note" }, "Opening hands the trace to ui.perfetto.dev, in your browser."),
+    note,
   );
 }
