@@ -102,3 +102,27 @@ def test_a_dot_leads_to_its_kernel(open_page, edition, tmp_path):
     opened.locator("#roofline svg a").first.dispatch_event("click")
     assert opened.evaluate("location.hash") == f"#case-{NAIVE.case}~h200~k1"
     assert opened.locator("tr.target").count() == 1
+
+
+@pytest.mark.browser
+def test_a_part_of_the_roofline_is_looked_at_from_closer_by(open_page, edition, tmp_path):
+    (tmp_path / "index.html").write_text(page.render(edition, CREATED, {}), encoding="utf-8")
+    opened = open_page(tmp_path)
+    chart = opened.locator("figure.roofline").first
+    plot, ticks = chart.locator(".plot"), chart.locator(".axis-line span")
+    before = ticks.evaluate_all("all => all.map(each => parseFloat(each.style.left))")
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    opened.mouse.move(box["x"] + box["width"] / 2, box["y"])
+    opened.mouse.down()
+    opened.mouse.move(box["x"] + box["width"], box["y"] + box["height"] / 2, steps=3)
+    opened.mouse.up()
+    # the right upper quarter
+    view = [float(number) for number in plot.get_attribute("viewBox").split()]
+    assert view == pytest.approx([500, 0, 500, 50], abs=3)
+    assert ticks.first.is_hidden()  # it was at the left end
+    chart.get_by_role("button", name="Whole").click()
+    assert plot.get_attribute("viewBox") == "0 0 1000 100"
+    assert ticks.evaluate_all("all => all.map(each => parseFloat(each.style.left))") == pytest.approx(before)
+    chart.get_by_role("button", name="Zoom in").click()
+    assert plot.get_attribute("viewBox") == "250 25 500 50"

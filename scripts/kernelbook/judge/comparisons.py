@@ -189,8 +189,9 @@ def _longer_us(a: CaseFacts, b: CaseFacts) -> float:
 
 def rest_text(rest: float, steps: Sequence[Step]) -> str:
     """A sentence for the rest in µs; empty below LEAST_DIFFERENCE_US."""
-    same = "what stays the same and of " if any(step.kind == "same" for step in steps) else ""
-    return f"The rest, of {same}summing medians: {_signed(rest)}." if abs(rest) >= LEAST_DIFFERENCE_US else ""
+    same = any(step.kind == "same" for step in steps)
+    what = "The kernels that stay the same, and rounding of medians" if same else "Rounding of medians"
+    return f"{what}: {_signed(rest)}." if abs(rest) >= LEAST_DIFFERENCE_US else ""
 
 
 def _identity(a: CaseFacts, b: CaseFacts) -> list[str]:

@@ -95,7 +95,7 @@ def ratio_text(ratio: Ratio) -> str:
     """A sentence with the ratio and the conclusion; it has an interval only if both sides have enough processes."""
     text = f"Unprofiled forward time: {ratio.ratio:.3f}×"
     if ratio.verdict == NOT_TESTED:
-        return f"{text}; not tested: one process on a side."
+        return f"{text}, without a significance test: a side has one process."
     if ratio.p_value is None:
         by_vote = {ABOUT_EQUAL: ABOUT_EQUAL, PROCESSES_DIFFER: f"{PROCESSES_DIFFER}, {ratio.split}"}
         return f"{text}, {by_vote.get(ratio.verdict, f'{ratio.verdict} in all pairs of processes')}."

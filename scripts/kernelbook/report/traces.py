@@ -18,7 +18,7 @@ from kernelbook.trace import TraceError
 from kernelbook.trace.source import Source
 
 EACH_LIMIT = 96 * 1024  # bytes, compressed
-PAGE_LIMIT = 56 * 1024  # bytes of all embedded traces together, compressed
+PAGE_LIMIT = 48 * 1024  # bytes of all embedded traces together, compressed
 PIECE = 1 << 18  # bytes that are scrubbed at once
 GZIP = b"\x1f\x8b"
 

@@ -157,7 +157,7 @@ function buildLook(details) {
 
 const namesIn = (number) => {
   const { activities, calls } = cellOf(number);
-  return [...activities, ...calls.filter((call) => call.category === "op")].map((each) => each.name);
+  return [...activities, ...calls.filter((call) => call.category === "op")].map((each) => each.short ?? each.name);
 };
 
 // The names that only another run has, for the browser's own search: where it finds one, that run is chosen.

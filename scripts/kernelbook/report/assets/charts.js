@@ -110,6 +110,7 @@ function chartTools(figure) {
     button(label, action, { class: "quiet", "aria-label": `Download ${what} as ${label}` });
   const tools = $(".fig-tools", figure);
   if (figure.matches(".strips:not(.versions)") && $$(".strip-bar", figure).length > 1) tools.append(ownScale(figure));
+  if (figure.matches(".roofline")) tools.append(...zoomTools(figure));
   tools.append(save("SVG", picture));
   if (cellsIn(figure).length)
     tools.append(save("CSV", () => offer(`${fileName(name)}.csv`, "text/csv", toCsv(lines()))));
@@ -126,6 +127,68 @@ function ownScale(figure) {
     { class: "quiet", "aria-pressed": "false" },
   );
   return toggle;
+}
+
+// A chart from closer by: a part of it is dragged over, or its middle taken by a button. All parts are 0 to 1.
+const WHOLE = { left: 0, right: 1, top: 0, bottom: 1 };
+
+function zoomTools(figure) {
+  const plot = $(".plot", figure);
+  const words = $$(".y-tick, .over, .axis-line span", figure).map((node) => ({
+    node,
+    left: node.style.left && parseFloat(node.style.left) / 100,
+    top: node.style.top && parseFloat(node.style.top) / 100,
+  }));
+  let view = WHOLE;
+  const look = (next) => {
+    view = next;
+    const [width, height] = [view.right - view.left, view.bottom - view.top];
+    plot.setAttribute("viewBox", [1000 * view.left, 100 * view.top, 1000 * width, 100 * height].join(" "));
+    for (const { node, left, top } of words) {
+      const end = node.matches(".end"); // stays at the right edge
+      const [x, y] = [end || left === "" ? 1 : (left - view.left) / width, top === "" ? 1 : (top - view.top) / height];
+      if (left !== "") node.style.left = `${100 * x}%`;
+      if (top !== "") node.style.top = `${100 * y}%`;
+      node.hidden = x < 0 || x > 1 || y < 0 || y > 1.1;
+    }
+  };
+  const within = (from, to) => {
+    const at = (part, low, high) => low + part * (high - low);
+    const [xs, ys] = [[from.x, to.x].sort(order), [from.y, to.y].sort(order)];
+    const [left, right] = xs.map((part) => at(part, view.left, view.right));
+    const [top, bottom] = ys.map((part) => at(part, view.top, view.bottom));
+    look({ left, right, top, bottom });
+  };
+  dragOver(plot, within);
+  const middle = () => within({ x: 0.25, y: 0.25 }, { x: 0.75, y: 0.75 });
+  return [button("Zoom in", middle, { class: "quiet" }), button("Whole", () => look(WHOLE), { class: "quiet" })];
+}
+
+// done(from, to): the corners of a rectangle that the pointer drew over a plot, as parts of it.
+function dragOver(plot, done) {
+  let from = null;
+  const at = ({ clientX, clientY }) => {
+    const box = plot.getBoundingClientRect();
+    return { x: clamp((clientX - box.left) / box.width, 0, 1), y: clamp((clientY - box.top) / box.height, 0, 1) };
+  };
+  const frame = h("div", { class: "zoom-frame", hidden: true });
+  plot.after(frame);
+  plot.addEventListener("dragstart", (event) => event.preventDefault());
+  plot.addEventListener("pointerdown", (event) => (from = event.pointerType === "touch" ? null : at(event)));
+  addEventListener("pointermove", (event) => {
+    if (!from) return;
+    const to = at(event);
+    frame.hidden = false;
+    frame.style.inset = [Math.min(from.y, to.y), 1 - Math.max(from.x, to.x), 1 - Math.max(from.y, to.y), Math.min(from.x, to.x)]
+      .map((part) => `${100 * part}%`)
+      .join(" ");
+  });
+  addEventListener("pointerup", (event) => {
+    const [start, end] = [from, at(event)];
+    from = null;
+    frame.hidden = true;
+    if (start && Math.abs(start.x - end.x) > 0.02 && Math.abs(start.y - end.y) > 0.02) done(start, end);
+  });
 }
 
 // The sample nearest to the pointer.
