@@ -34,7 +34,7 @@ WARNING_CODES = {
     "slow_first": (
         "annotations whose first range takes more than twice the median of the others that did the same work"
     ),
-    "duplicate_rank": "processes of one job that say they are the same rank",
+    "duplicate_rank": "processes of one job that say they are the same rank, or copies of a trace",
     "rank_mismatch": "the rank in the name is not the one inside, which is followed",
     "missing_rank": "ranks of the job that have no trace here",
 }

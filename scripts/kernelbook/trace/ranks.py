@@ -116,7 +116,10 @@ class Job:
         size = max((each.first.world_size or 0 for each in self.processes), default=0)
         warnings = list(missing_ranks(present, size)) if len(ranks) > 1 else []
         if (count := ranks.count(process.rank)) > 1:
-            text = f"{count} processes of this job say that they are rank {process.rank}"
+            text = (
+                f"{count} processes of this job say that they are rank {process.rank}, so its ranks are not compared: "
+                "put each job into a folder of its own"
+            )
             warnings.append(TraceWarning("duplicate_rank", count, text))
         return warnings
 
