@@ -22,9 +22,17 @@ PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 NOT_REACHED := make: the packages of requirements.txt could not be found: is there a network? Behind a proxy set https_proxy; \
 from a mirror set PIP_INDEX_URL=URL; from a folder of wheels set PIP_FIND_LINKS=FOLDER and PIP_NO_INDEX=1
 
+# the installed command, of the code in this checkout
+define COMMAND
+#!/bin/sh
+here=$$(dirname -- "$$(readlink -f -- "$$0")")
+PYTHONPATH="$$here/../../scripts$${PYTHONPATH:+:$$PYTHONPATH}" exec "$$here/python" -m kernelbook "$$@"
+endef
+export COMMAND
+
 .PHONY: setup setup-dev docs report compare test lint format example bench fuzz nightly clean
 
-setup: $(VENV)/.workflow $(VENV)/.torch
+setup: $(VENV)/.workflow $(VENV)/bin/kernelbook $(VENV)/.torch
 setup-dev: setup $(VENV)/.dev
 
 $(VENV)/.workflow: requirements.txt constraints.txt
@@ -41,6 +49,10 @@ $(VENV)/.workflow: requirements.txt constraints.txt
 	fi
 	$(PIP) -r requirements.txt -c constraints.txt
 	touch $@
+
+$(VENV)/bin/kernelbook: $(VENV)/.workflow
+	@echo "$$COMMAND" > $@
+	chmod +x $@
 
 $(VENV)/.torch: requirements-torch.txt $(VENV)/.workflow
 	@echo "make: installing torch (once, some hundred MB or more)"

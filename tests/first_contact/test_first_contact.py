@@ -100,6 +100,22 @@ def test_without_a_network_make_says_so_and_names_the_remedy(install):
     assert "conflicting dependencies" not in told
 
 
+def test_make_setup_gives_the_command_of_this_checkout(install):
+    """In a path with spaces, and from any folder."""
+    programs = install / "stand-in/bin"
+    programs.mkdir(parents=True)
+    (programs / "python").write_text(f"#!/bin/sh\nexec '{sys.executable}' \"$@\"\n")
+    (programs / "python").chmod(0o755)
+    for name in ("requirements.txt", "constraints.txt", "requirements-torch.txt"):
+        (install / name).touch()
+    for name in (".workflow", ".torch"):
+        (install / "stand-in" / name).touch()
+    assert run(["make", "--no-print-directory", "setup", "VENV=stand-in"], install) == ""
+    assert run([str(programs / "kernelbook"), "name", "Memset"], install.parent).strip() == "memset."
+    failed = run([str(programs / "kernelbook"), "report", "absent"], install.parent, status=2)
+    assert failed.strip() == "kernelbook report: absent: no such folder"
+
+
 @pytest.mark.parametrize(
     ("arguments", "says", "ends_with", "told"),
     [
