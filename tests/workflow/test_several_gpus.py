@@ -2,16 +2,14 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
 from kernelbook.plan import surroundings
 from kernelbook.plan.surroundings import measurements_at_once
 from tests.helpers.patience import LONG
+from tests.helpers.snakemake import WorkingFolder
 
 TWO_AND_ANOTHER = ["NVIDIA H200", "NVIDIA H200", "NVIDIA T400"]
 
@@ -69,7 +67,7 @@ esac
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_two_cases_are_measured_at_once_on_two_gpus(root, tmp_path):
+def test_two_cases_are_measured_at_once_on_two_gpus(tmp_path, monkeypatch):
     torch = pytest.importorskip("torch")
     if torch.version.cuda or surroundings.NVIDIA.exists():
         pytest.skip("a script stands in for two GPUs, and here is a real one or a torch that looks for it")
@@ -82,15 +80,11 @@ def test_two_cases_are_measured_at_once_on_two_gpus(root, tmp_path):
     case = {"workload": "meet.py:meet", "params": {"folder": str(tmp_path / "meeting")}}
     measure = {"samples": 5, "warmup": 1, "schedule": {"active": 3}, "timeout_s": LONG}
     config = {"runs": {"host": {"host": True}}, "measure": measure, "cases": {"one": case, "other": case}}
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-    environment = {**os.environ, "PYTHONPATH": "", "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
-    environment.pop("CUDA_VISIBLE_DEVICES", None)
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(root / "Snakefile"), "--cores", "8"]
+    folder = WorkingFolder(tmp_path)
+    folder.configure(config)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     targets = [f"results/latest/host/{name}/1/measurement.json" for name in config["cases"]]
-    done = subprocess.run(
-        [*command, *targets], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=LONG, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    folder.snakemake("--cores", "8", *targets, PATH=f"{tmp_path}/bin:{os.environ['PATH']}")
     found = [json.loads(Path(tmp_path, target).read_text()) for target in targets]
     assert [one["status"] for one in found] == ["ok", "ok"], [one["reason"] for one in found]
     assert sorted(os.listdir(tmp_path / "meeting")) == ["GPU-11111111-aaaa", "GPU-22222222-bbbb"]
