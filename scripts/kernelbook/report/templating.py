@@ -88,7 +88,7 @@ def context(edition: Edition, created_utc: str) -> dict[str, Any]:
         "concerns": first_screen.concerns(edition),
         "concerns_title": first_screen.concerns_title(edition),
         "warnings": partial(findings_section.warnings, edition),
-        "trust_known": any(statement.known for statement in trust),
+        "trust_known": any(statement.has_figures for statement in trust),
         "trust_statements": (*trust, *counters_section.statements(edition.counters)),
         "ceiling_lines": partial(trust_section.ceiling_lines, edition.ceilings, edition.trust),
         "environment_rows": case_views.environment_rows(edition.runs),

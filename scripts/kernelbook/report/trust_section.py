@@ -21,12 +21,12 @@ CEILING_UNITS = {"compute": (1e12, "TFLOP/s"), "memory": (1e9, "GB/s"), "L2 cach
 class Statement:
     """A sentence that ends in the rows it is about: (case, its runs in brackets or nothing).
 
-    known: whether it is known of any row.
+    has_figures: whether any row has what it is about.
     """
 
     lead: str
     rows: tuple[tuple[str, str], ...] = ()
-    known: bool = True
+    has_figures: bool = True
 
     @property
     def sentence(self) -> str:
@@ -37,7 +37,7 @@ class Statement:
 NOTHING_KNOWN = Statement(
     "Noise, clocks and other programs on the GPU are not known: a trace states no time without the profiler, and one "
     "process shows no spread. Counts of kernels do not suffer",
-    known=False,
+    has_figures=False,
 )
 
 
@@ -51,7 +51,7 @@ def statements(rows: Sequence[Trust]) -> tuple[Statement, ...]:
 def of_traces(rows: Sequence[Trust]) -> tuple[Statement, ...]:
     """The same of traces without a measurement: one sentence where nothing is known of any row."""
     made = statements(rows)
-    return made if any(statement.known for statement in made) else (NOTHING_KNOWN,)
+    return made if any(statement.has_figures for statement in made) else (NOTHING_KNOWN,)
 
 
 def _gpus(rows: Sequence[Trust]) -> Iterable[Statement]:
@@ -77,7 +77,7 @@ def _agreement(rows: Sequence[Trust]) -> Iterable[Statement]:
     """The unprofiled forward against the device's busy time in it, and the rows where they differ."""
     judged = [row for row in rows if row.busy_ratio]
     if not judged:
-        yield Statement("No row has both a device busy time and an unprofiled forward time", known=False)
+        yield Statement("No row has both a device busy time and an unprofiled forward time", has_figures=False)
         return
     near = sum(abs(_ratio(row) - 1) <= WITHIN for row in judged)
     yield Statement(
@@ -153,7 +153,7 @@ def _matching(
     matching = [row for row, answer in answers if answer]
     unknown = sum(answer is None for _, answer in answers)
     if unknown == len(rows):
-        return Statement(f"{lead}: n/a, {why}", known=False)
+        return Statement(f"{lead}: n/a, {why}", has_figures=False)
     beside = f", n/a in {unknown}" if unknown else ""
     if not matching:
         return Statement(f"{lead}: in none of {formatting.plural(len(rows) - unknown, 'row')}{beside}")
