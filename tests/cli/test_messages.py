@@ -133,6 +133,17 @@ def test_a_key_that_a_configuration_lacks_is_reported_of_that_file(kernelbook, t
     assert "  mine.yaml: the top level: the key 'cases' is missing" in out
 
 
+@pytest.mark.parametrize("columns", ["1", "40"])
+def test_a_narrow_terminal_cuts_no_figure(kernelbook, folder, monkeypatch, columns):
+    """As wide as one of 80 columns: the times of gemm and relu, 20 and 10 of 31 µs, stand there as a whole."""
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    out = kernelbook("top", folder / "one.json")[1]
+    assert "20.0 µs" in out
+    assert "10.0 µs" in out
+    assert "65 %" in out
+
+
 def test_without_a_command_all_of_them_are_listed(kernelbook):
     status, out, err = kernelbook()
     assert (status, out) == (2, "")

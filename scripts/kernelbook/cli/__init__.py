@@ -91,7 +91,12 @@ def _version() -> str:
     try:
         return f"kernelbook {version('kernelbook')}"
     except PackageNotFoundError:
-        return "kernelbook (not installed)"
+        import tomllib
+
+        from kernelbook.home import home
+
+        project = tomllib.loads((home() / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        return f"kernelbook {project['version']} (from the checkout)"
 
 
 def entry() -> int:

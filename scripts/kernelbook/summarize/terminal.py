@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -25,6 +26,7 @@ _NARROW = 110
 _INFERRED = " (inferred)"  # some of the work was launched by another thread
 _VARIES = "varies"
 _WIDTH_WITHOUT_TERMINAL = 160
+_LEAST_WIDTH = 80
 
 
 class _Output(Console):
@@ -35,8 +37,12 @@ class _Output(Console):
 
 
 def output_console() -> Console:
-    """Standard output; wide and without colours if it is not a terminal. Brackets and colons in names stay text."""
-    width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
+    """Standard output; wide and without colours if it is not a terminal. Brackets and colons in names stay text.
+
+    In a narrow terminal lines break, because columns that fit into it would cut the figures.
+    """
+    terminal = shutil.get_terminal_size().columns
+    width = max(terminal, _LEAST_WIDTH) if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
     no_color = None if sys.stdout.isatty() else True
     return _Output(width=width, highlight=False, markup=False, emoji=False, no_color=no_color)
 
