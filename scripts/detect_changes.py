@@ -1,10 +1,12 @@
 """Judge a night against those before it, and remember each change, so that it is reported once.
 
 Prints what is new. The exit status is 0 whatever the verdict, unless --exit-status asks for 3 (a change), 4 (a
-failure) or 5 (both).
+failure) or 5 (both). --since judges several nights one after the other, each against those before it; the output and
+the exit status are those of the last one.
 
-Example:
+Examples:
   python scripts/detect_changes.py --history history --night 2026-11-29
+  python scripts/detect_changes.py --history history --since 2026-11-01
 """
 
 from __future__ import annotations
@@ -29,25 +31,40 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Exit status 0 once the night is judged, or as --exit-status says."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--history", type=Path, required=True, help="folder of the history")
-    parser.add_argument("--night", help="the night to judge (default: the last one)")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--night", help="the night to judge (default: the last one)")
+    which.add_argument("--since", metavar="NIGHT", help="judge this night and each later one")
     parser.add_argument("--rules", type=json.loads, default={}, help="JSON: keys of `history` in config.yaml")
     parser.add_argument("--output", type=Path, help="JSON file that gets the verdict as well")
     parser.add_argument("--suspects", type=Path, help="only write what is to be measured again tonight: a JSON file")
     parser.add_argument("--exit-status", action="store_true", help="exit with 3, 4 or 5 as the nightly does")
     args = parser.parse_args(argv)
-    store = Store(args.history)
-    verdict = judge_night(store, args.night, rules_of(args.rules), confirmed=not args.suspects)
+    store, rules = Store(args.history), rules_of(args.rules)
+    nights = nights_to_judge(store, args.night, args.since)
     if args.suspects:
-        write_json(args.suspects, to_confirm(verdict))
+        write_json(args.suspects, to_confirm(judge_night(store, nights[-1], rules, confirmed=False)))
         return 0
-    judged = verdict.as_json(utc_now())
-    store.write_events(verdict.edition, judged)
-    if args.output:
-        write_json(args.output, judged)
-    print("\n".join(verdict_lines(verdict)))
-    return verdict.exit_status if args.exit_status else 0
+    for verdict in judge_nights(store, nights, rules):
+        judged = verdict.as_json(utc_now())
+        store.write_events(verdict.edition, judged)
+        if args.output:
+            write_json(args.output, judged)
+        print("\n".join(verdict_lines(verdict)))
+        status = verdict.exit_status
+    return status if args.exit_status else 0
 
 
+def nights_to_judge(store: Store, night: str | None, since: str | None) -> Sequence[str]:
+    """The night, or those since one, or the last one. Raises ValueError if it is not recorded."""
+    nights = store.nights()
+    night = since or night or (nights[-1] if nights else "")
+    if night not in nights:
+        raise ValueError(f"{store.folder}: no night {night or 'at all'}: record it first with record_night.py")
+    return nights[nights.index(night) :] if since else [night]
+
+
+READ_NIGHTS = MOST_NIGHTS + 100
+"""Nights that are read; older ones are not looked back on."""
 MOST_SUSPECTS = 20
 """Cases that are measured again in a night, the ones that stand out most first."""
 
@@ -58,21 +75,28 @@ def to_confirm(verdict: NightVerdict) -> list[dict[str, Any]]:
     return [{"run": item.run, "case": item.case} for item in suspects[:MOST_SUSPECTS]]
 
 
-def judge_night(store: Store, night: str | None, rules: Rules, *, confirmed: bool = True) -> NightVerdict:
-    """Judge one night of the store; damaged files are set aside and named in what comes back.
+def judge_night(store: Store, night: str, rules: Rules, *, confirmed: bool = True) -> NightVerdict:
+    """Judge one night of the store, as `judge_nights` does."""
+    return next(judge_nights(store, [night], rules, confirmed=confirmed))
 
-    confirmed: whether second measurements of this night are used. Raises ValueError for a night that is not there.
+
+def judge_nights(
+    store: Store, nights: Sequence[str], rules: Rules, *, confirmed: bool = True
+) -> Iterator[NightVerdict]:
+    """Judge neighbouring nights of the store, oldest first; damaged files are set aside and named in the verdicts.
+
+    confirmed: whether second measurements of these nights are used. The store is read once.
     """
-    nights = store.nights()
-    night = night or (nights[-1] if nights else "")
-    if night not in nights:
-        raise ValueError(f"{store.folder}: no night {night or 'at all'}: record it first with record_night.py")
-    history = store.read(until=night, last=MOST_NIGHTS + 100)  # older ones are not looked back on
-    if not confirmed:
-        history = without_confirmation(history, night)
+    history = store.read(until=nights[-1], last=READ_NIGHTS + len(nights) - 1)
     judged, damaged_events = store.read_events()
     store.set_aside((*history.damaged, *damaged_events))
-    return judge(history, night, judged, store.names, rules, damaged_events)
+    for night in nights:
+        present = history.until(night, READ_NIGHTS)
+        if not confirmed:
+            present = without_confirmation(present, night)
+        verdict = judge(present, night, judged, store.names, rules, damaged_events)
+        judged[night] = verdict.as_json(utc_now())
+        yield verdict
 
 
 def verdict_lines(verdict: NightVerdict) -> Iterator[str]:

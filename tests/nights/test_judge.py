@@ -30,13 +30,14 @@ class Nights:
     def play(self, count: int, rules: Rules | None = None, skip: int = 0, **change: object) -> list[NightVerdict]:
         for _ in range(skip):
             next(self.dates)
-        found = []
-        for _ in range(count):
-            date = next(self.dates)
+        dates = [next(self.dates) for _ in range(count)]
+        for date in dates:
             tables = night(date, ["host"], ["case"], self.rng, noise=self.noise, change=lambda run, case: change)
             self.store.add_night(date, tables)
-            found.append(self.judge(date, rules))
-        return found
+        verdicts = list(detect_changes.judge_nights(self.store, dates, rules or Rules()))
+        for verdict in verdicts:
+            self.store.write_events(verdict.edition, verdict.as_json("2026-01-01T00:00:00Z"))
+        return verdicts
 
     def judge(self, date: str, rules: Rules | None = None) -> NightVerdict:
         judged, _ = self.store.read_events()

@@ -92,3 +92,27 @@ def test_the_last_nights_alone_can_be_read(store: Store) -> None:
     assert store.read(until=DATES[2], last=2).nights == tuple(DATES[1:3])
     assert store.read().nights == tuple(DATES)
     assert len(store.read(until=DATES[2], last=2).table) == 2 * 2 * 5  # nights, runs, processes
+
+
+def test_nights_judged_in_one_go_are_judged_as_one_by_one(store: Store, tmp_path: Path) -> None:
+    for date in DATES:
+        assert judge(store, date) in (0, 3)
+    (store.nights_folder / DATES[1] / "other.parquet").write_bytes(b"")
+    one_by_one = {path.name: json.loads(path.read_text()) for path in store.events_folder.glob("*.json")}
+    for path in store.events_folder.glob("*.json"):
+        path.unlink()
+    output = tmp_path / "verdict.json"
+    command = ["--history", str(store.folder), "--since", DATES[1], "--output", str(output), "--exit-status"]
+    assert detect_changes.main(command) == one_by_one[f"{DATES[-1]}.json"]["exit_status"]
+    at_once = {path.name: json.loads(path.read_text()) for path in store.events_folder.glob("*.json")}
+    assert sorted(at_once) == [f"{date}.json" for date in DATES[1:]]
+    assert json.loads(output.read_text()) == at_once[f"{DATES[-1]}.json"]
+    assert at_once[f"{DATES[1]}.json"]["exit_status"] == 4  # its own file is damaged
+    for name in (f"{date}.json" for date in DATES[2:]):
+        assert [item["file"] for item in at_once[name]["damaged"]] == [f"nights/{DATES[1]}/other.parquet"]
+        assert at_once[name]["events"] == one_by_one[name]["events"]
+
+
+def test_a_first_night_that_is_not_there_is_a_mistake(store: Store) -> None:
+    with pytest.raises(ValueError, match="no night 2025-01-01: record it first"):
+        detect_changes.main(["--history", str(store.folder), "--since", "2025-01-01"])

@@ -31,9 +31,8 @@ class Machine:
         self, count: int, change: Change = lambda case: {}, again: dict[str, float] | None = None
     ) -> list[NightEvent]:
         """Events of `count` more nights. again: case -> forward time of ten processes that measure it again."""
-        events: list[NightEvent] = []
-        for _ in range(count):
-            date = next(self.dates)
+        dates = [next(self.dates) for _ in range(count)]
+        for date in dates:
             tables = night(date, ["host"], CASES, self.rng, noise=0.005, change=lambda run, case: change(case))
             self.store.add_night(date, tables)
             rows = [
@@ -43,11 +42,11 @@ class Machine:
             ]
             if rows:
                 self.store.add_confirmation(date, {"host": table_of(rows)})
-            verdict = detect_changes.judge_night(self.store, date, Rules())
-            self.store.write_events(date, verdict.as_json("2026-01-01T00:00:00Z"))
-            self.verdicts.append(verdict)
-            events += verdict.events
-        return events
+        verdicts = list(detect_changes.judge_nights(self.store, dates, Rules()))
+        for verdict in verdicts:
+            self.store.write_events(verdict.edition, verdict.as_json("2026-01-01T00:00:00Z"))
+        self.verdicts += verdicts
+        return [event for verdict in verdicts for event in verdict.events]
 
 
 @pytest.fixture

@@ -16,11 +16,12 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kernelbook.history.nights import is_night, night_order, read_judged
@@ -54,6 +55,17 @@ class History:
     nights: tuple[str, ...]
     damaged: tuple[Damaged, ...]
     renamed: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+    def until(self, night: str, last: int) -> History:
+        """The `last` nights up to this one, as they were then. Raises ValueError if there is no such night."""
+        end = self.nights.index(night) + 1
+        nights = self.nights[max(0, end - last) : end]
+        if nights == self.nights:
+            return self
+        table = self.table.filter(pc.is_in(self.table["edition"], pa.array(nights)))
+        later = tuple(f"nights/{name}/" for name in self.nights[end:])
+        damaged = (item for item in self.damaged if not item.file.removeprefix("damaged/").startswith(later))
+        return replace(self, table=table, nights=nights, damaged=tuple(damaged))
 
 
 @dataclass(frozen=True)
