@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 from kernelbook.history import levels
-from kernelbook.history.levels import find_drift, find_step, scale_of, shared_shift, suspicion, window_means
+from kernelbook.history.levels import (
+    find_drift,
+    find_step,
+    milder,
+    scale_of,
+    shared_shift,
+    suspicion,
+    window_means,
+)
 
 
 def noise(nights: int, sigma: float = 0.01, seed: int = 1) -> np.ndarray:
@@ -69,13 +77,40 @@ def test_a_large_step_is_found_on_its_second_night_at_its_place(way: int) -> Non
 
 
 def test_one_night_is_enough_if_a_second_measurement_agreed() -> None:
-    values = stepped(60, 1, 0.1)
-    twice = np.arange(61) == 60
-    step = find_step(values, 0, min_change=0.03, confirmed=twice)
+    values, again = stepped(60, 1, 0.1), np.full(61, np.nan)
+    assert find_step(values, 0, min_change=0.03, confirmed=again) is None
+    again[-1] = milder(values[-1], 0.12)
+    step = find_step(values, 0, min_change=0.03, confirmed=again)
     assert step is not None
     assert step.nights == 1
+    assert step.shift == pytest.approx(values[-1], abs=0.01)
     assert levels.combined(0.10, 0.12, 0.01) == pytest.approx(0.11)
     assert levels.combined(1.10, 0.01, 0.01) == 0.01  # a spike: they disagree, and the milder one stands
+
+
+def test_one_night_counts_by_the_milder_of_its_measurements() -> None:
+    values, again = stepped(60, 1, 0.1), np.full(61, np.nan)
+    again[-1] = milder(values[-1], 0.025)  # their mean is 6 standard deviations away, the second one 2.5
+    assert find_step(values, 0, min_change=0.03, confirmed=again) is None
+    assert (milder(0.1, 0.05), milder(-0.1, -0.05), milder(0.1, -0.05)) == (0.05, -0.05, 0.0)
+
+
+@pytest.mark.parametrize("wobble", [0.0, 0.001])
+def test_three_nights_on_the_next_rung_of_a_coarse_timer_are_no_step(wobble: float) -> None:
+    values = noise(63, wobble)
+    values[5:60:11] = 0.04  # 5 of 60 nights a rung higher
+    values[10:60:11] = -0.04
+    assert scale_of(values[:60]).sigma == pytest.approx(0.04, abs=5 * wobble)
+    values[60:] = 0.04
+    assert find_step(values, 0, min_change=0.03) is None
+    values[60:] = 0.12  # three rungs
+    assert find_step(values, 0, min_change=0.03) is not None
+
+
+def test_two_lasting_levels_are_no_rungs_of_a_coarse_timer() -> None:
+    values = noise(60, 0.001)
+    values[30:] += 0.04
+    assert scale_of(values - np.median(values)).sigma < 0.04  # half their distance, and more for the correlation
 
 
 def test_a_step_below_the_least_change_is_none() -> None:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kernelbook.history import levels
 from kernelbook.history.causes import percent, shared_causes, time_causes
 from kernelbook.history.night_events import NightEvent, Suspect
+from kernelbook.history.releases import last_release
 from kernelbook.history.rules import Rules
 from kernelbook.history.series import Histories, Series
 
@@ -43,12 +44,12 @@ class Figure:
     min_change: float | None = None  # None: `history.min_change`
     least: int = 2
 
-    def text(self, before: float, after: float) -> str:
-        """`forward time 5.0 % slower: 100 → 105 µs`."""
+    def text(self, before: float, after: float, than: str = "") -> str:
+        """`forward time 5.0 % slower: 100 → 105 µs`; `slower than with torch 2.9.0` with `than`."""
         up = after > before
         way = ("slower" if up else "faster") if self.unit in ("µs", "ms") else ("more" if up else "less")
         figures = f"{before / self.per_unit:.4g} → {after / self.per_unit:.4g} {self.unit}".rstrip()
-        return f"{self.words} {percent(abs(after / before - 1))} {way}: {figures}"
+        return f"{self.words} {percent(abs(after / before - 1))} {way}{than}: {figures}"
 
 
 TIMES = (
@@ -70,7 +71,8 @@ class Track:
 
     `bounds`: where levels begin that were reported, 0 first. `logs` (m,): logarithms of the values. `second` (m,): of
     second measurements, NaN where there is none. `residuals` (m,): distance from the level of its time and GPU, the
-    shift that the night's cases share taken out. `twice` (m,): nights that two measurements stand for.
+    shift that the night's cases share taken out. `milder` (m,): the measurement nearer to the level of nights that were
+    measured twice, as a distance too; NaN for the others. `shifts` (m,): what is taken out of `logs` of each night.
     """
 
     series: Series
@@ -80,7 +82,8 @@ class Track:
     logs: np.ndarray
     second: np.ndarray
     residuals: np.ndarray
-    twice: np.ndarray
+    milder: np.ndarray
+    shifts: np.ndarray
 
     @property
     def nights(self) -> np.ndarray:
@@ -90,23 +93,25 @@ class Track:
     def settle(self, shift: np.ndarray, rules: Rules) -> None:
         """Take out what the nights (m,) did to all cases, and use second measurements of nights that stand out."""
         gpus = np.array([self.series.facts["gpu_id"][at] for at in self.at]) if "gpu_id" in self.series.facts else None
-        self.residuals = by_gpu(centred(self.logs - shift, self.bounds), gpus)
+        pooled = centred(self.logs - shift, self.bounds)
+        self.residuals = by_gpu(pooled, gpus)
+        self.shifts = shift + pooled - self.residuals
         for at in range(max(1, len(self.logs) - levels.LONGEST), len(self.logs)):
-            again = self.residuals[at] + self.second[at] - self.logs[at]
-            near = abs(self.residuals[at]) < rules.suspect_change / 2  # cheaper than to look at its level
-            if math.isfinite(again) and not near and self.stands_out(at, rules) is not None:
-                sigma = levels.scale_of(self.residuals[:at]).sigma
-                self.residuals[at] = levels.combined(float(self.residuals[at]), float(again), sigma)
-                self.twice[at] = True
+            first = float(self.residuals[at])
+            second = first + float(self.second[at] - self.logs[at])
+            if math.isfinite(second) and self.stands_out(at, rules) is not None:
+                self.residuals[at] = levels.combined(first, second, levels.scale_of(self.residuals[:at]).sigma)
+                self.milder[at] = levels.milder(first, second)
 
     def stands_out(self, at: int, rules: Rules) -> tuple[float, float] | None:
         """(relative distance from its level, standard errors) of a value that is a suspect."""
         begin = max(bound for bound in self.bounds if bound <= at)
-        z = levels.suspicion(self.residuals[: at + 1], begin)
-        if abs(z) < rules.suspect_z:
+        before = self.residuals[begin:at]
+        change = math.expm1(self.residuals[at] - levels.median(before)) if len(before) else 0.0
+        if abs(change) < rules.suspect_change:
             return None
-        change = math.expm1(self.residuals[at] - float(np.median(self.residuals[begin:at])))
-        return (change, z) if abs(change) >= rules.suspect_change else None
+        z = levels.suspicion(self.residuals[: at + 1], begin)
+        return (change, z) if abs(z) >= rules.suspect_z else None
 
 
 def centred(values: np.ndarray, bounds: Sequence[int]) -> np.ndarray:
@@ -151,7 +156,8 @@ def tracks_of(series: Series, figure: Figure, events: EventsByCase, order: Mappi
         present = again[at] > 0
         second[present] = np.log(again[at][present])
     bounds = sorted({0, *(begin for begin in begins if begin < len(at))})
-    return Track(series, figure, at, bounds, logs, second, np.zeros(len(at)), np.zeros(len(at), bool))
+    blank = np.zeros(len(at))
+    return Track(series, figure, at, bounds, logs, second, blank, np.full(len(at), np.nan), blank)
 
 
 @dataclass(frozen=True)
@@ -188,7 +194,11 @@ def judge_figures(histories: Histories, reported: Sequence[NightEvent], rules: R
             if figure is TIMES[0]:
                 events += _shared_event(histories, tracks, shift, by_case, order, rules)
             for track in tracks:
-                change = _step(histories, track, shift, rules) or _drift(histories, track)
+                change = (
+                    _step(histories, track, shift, rules)
+                    or _drift(histories, track)
+                    or _against_release(histories, track, by_case, order, rules)
+                )
                 if change:
                     events.append(change)
                     by_case.setdefault((change.run, change.case), []).append(change)
@@ -267,7 +277,7 @@ def _step(histories: Histories, track: Track, shift: np.ndarray, rules: Rules) -
         track.residuals,
         begin,
         min_change=rules.min_change if figure.min_change is None else figure.min_change,
-        confirmed=track.twice,
+        confirmed=track.milder,
         least=1 if at_boundary else figure.least,
     )
     if step is None:
@@ -299,6 +309,34 @@ def _drift(histories: Histories, track: Track) -> NightEvent | None:
     return _event(histories, track, len(track.at) - levels.LASTING, before, now, "drift", causes)
 
 
+def _against_release(
+    histories: Histories, track: Track, events: EventsByCase, order: Mapping[str, int], rules: Rules
+) -> NightEvent | None:
+    """A time that is slower than with the last release of torch by more than what was reported since."""
+    series, since = track.series, len(track.at) - levels.LASTING
+    if track.figure is not TIMES[0] or since < track.bounds[-1]:
+        return None
+    clean = track.logs - track.shifts
+    release = last_release(series, track.figure.name, track.at, clean, histories.by_case[series.case])
+    if release is None:
+        return None
+    rise = levels.median(clean[since:]) - release.log
+    own = sorted(events.get((series.run, series.case), ()), key=lambda event: event.night)
+    changes = [event for event in own if event.kind in LEVEL_KINDS and event.night in order and event.change]
+    reported = next((event for event in reversed(changes) if release.cause in event.causes), None)
+    begin = order[reported.night] if reported else release.until
+    later = {event.night: event.change or 0.0 for event in changes if order[event.night] > begin}
+    explained = sum(map(math.log1p, later.values())) + math.log1p(reported.change or 0.0 if reported else 0.0)
+    scale = levels.scale_beside_a_trend(track.residuals[track.bounds[-1] :])
+    error = math.sqrt(scale.variance_of_mean(levels.LASTING) + scale.variance_of_mean(release.nights))
+    if min(rise, rise - explained) < max(math.log1p(rules.min_change), levels.STEP_Z * error):
+        return None
+    now = math.exp(levels.median(track.logs[since:]))
+    event = _event(histories, track, since, now * math.exp(-rise), now, "drift", (release.cause,))
+    than = f" than with torch {release.version}, the last release"
+    return replace(event, text=track.figure.text(now * math.exp(-rise), now, than))
+
+
 def _event(
     histories: Histories, track: Track, first: int, before: float, after: float, kind: str, causes: tuple[str, ...]
 ) -> NightEvent:
@@ -323,6 +361,6 @@ def _suspects(track: Track, rules: Rules) -> Iterator[Suspect]:
     outstanding = track.stands_out(len(track.at) - 1, rules)
     if outstanding:
         change, z = outstanding
-        again = ", measured twice" if track.twice[-1] else ""
+        again = ", measured twice" if np.isfinite(track.milder[-1]) else ""
         text = f"{track.figure.words} {percent(change, '+')} against its level{again}"
         yield Suspect(track.series.run, track.series.case, track.series.id, text, change, z)

@@ -4,7 +4,9 @@ All values are logarithms of ratios to a level, so that 0.05 is about 5 % more. 
 leaves what the nights before can explain:
 
 - The scale is what nights really differ by: the winsorised standard deviation (Wilcox, "Introduction to Robust
-  Estimation and Hypothesis Testing", 2012, chapter 2), or the spread of the middle 80 % where that is larger.
+  Estimation and Hypothesis Testing", 2012, chapter 2), the spread of the middle 80 %, or the gap between the rungs of a
+  coarse timer, whichever is largest.
+- A night that was measured twice is far out if both measurements are.
 - Neighbouring nights are alike. The variance of a mean of k nights with lag-1 autocorrelation r is that of an AR(1)
   process (Box, Jenkins, Reinsel, "Time Series Analysis", 2008, chapter 2); r is corrected for its bias, which is
   -(1 + 3 r) / n (Kendall, "Note on bias in the estimation of autocorrelation", 1954).
@@ -33,8 +35,8 @@ STEP_Z = 3.95
 """Standard errors of a step of several nights."""
 EARLY_Z = 6.0
 """The same where the level before is not a week old: its first nights were chosen for being far away."""
-CONFIRMED_Z = 4.7
-"""The same for one night that was measured twice."""
+CONFIRMED_Z = 3.66
+"""Standard deviations of one night in both of its measurements."""
 CONFIRMATION = 0.5
 """Nights that a second measurement of a night counts for; less than 1, since both share the state of the machine."""
 BAND = 1.1
@@ -44,9 +46,16 @@ DRIFT_Z = 6.8
 TREND = 2
 """Degree of the curve whose distance is the noise of a drift, so that the drift itself is none."""
 LEAST_DRIFT = 0.035
-OUTLIER_Z = 5.0
-SPIKY_Z = 4.0
-"""A series with a night so far out has heavy tails: a step needs one night and one standard error more."""
+OUTLIER_Z = 3.0
+"""Standard deviations by which two measurements of a night disagree."""
+SPIKY_Z = 3.5
+SPIKY_MORE = 1.5
+"""A series with a night so far out has heavy tails: a step needs one night and so many standard errors more."""
+OUTER = 2
+COARSE = 0.1
+"""Widest gap that is a step of a coarse timer; of its nights at either end so many are outliers, and no such step."""
+ERROR_OF_MEDIAN = 1.253 * 1.4826
+"""Standard error of the median of n normal values, times the root of n, by their median absolute deviation."""
 LIMIT_OF_CEILINGS = 3.0
 """Ceilings and other cases moved differently if they are apart by this many median deviations of the cases, which is
 about two standard deviations."""
@@ -61,6 +70,8 @@ class Scale:
 
     def variance_of_mean(self, nights: int) -> float:
         """Variance of the mean of neighbouring nights."""
+        if not self.correlation:
+            return self.sigma**2 / nights
         lags = np.arange(1, nights)
         return self.sigma**2 / nights * (1 + 2 * float(np.sum((1 - lags / nights) * self.correlation**lags)))
 
@@ -77,20 +88,40 @@ class Step:
 def scale_of(values: np.ndarray) -> Scale:
     """Scale of centred values (n,), without missing ones."""
     n = len(values)
-    low, high = np.quantile(values, (0.1, 0.9))
-    limit = 4.0 * max((high - low) / 2.563, NOISE_FLOOR)
-    clipped = np.clip(values, -limit, limit)
-    variance = float(np.mean(clipped**2)) * n / max(n - 1, 1)
-    sigma = max(math.sqrt(variance), float(high - low) / 2.563, NOISE_FLOOR)
+    ordered = np.sort(values)
+    low, high = np.interp((0.1 * (n - 1), 0.9 * (n - 1)), np.arange(n), ordered)
+    spread = float(high - low) / 2.563
+    limit = 4.0 * max(spread, NOISE_FLOOR)
+    clipped = np.minimum(np.maximum(values, -limit), limit)
+    variance = float(clipped @ clipped) / max(n - 1, 1)
+    sigma = max(math.sqrt(variance), spread, NOISE_FLOOR)
+    sigma = max(sigma, _coarseness(values, ordered))
     if n < 3 or variance == 0:
         return Scale(sigma, 0.0)
-    raw = float(np.mean(clipped[1:] * clipped[:-1])) / float(np.mean(clipped**2))
+    raw = float(clipped[1:] @ clipped[:-1]) / (n - 1) / (float(clipped @ clipped) / n)
     if raw < 2 / math.sqrt(n):  # indistinguishable from 0
         return Scale(sigma, 0.0)
     corrected = min((raw * n + 1) / max(n - 3, 1), 0.95)
     # the level is estimated from the same nights, which takes its own variance out of theirs
     lost = min((1 + corrected) / (1 - corrected) / n, 0.5)
     return Scale(sigma / math.sqrt(1 - lost), corrected)
+
+
+def _coarseness(values: np.ndarray, ordered: np.ndarray) -> float:
+    """The widest gap between the values (n,), where they go back and forth over it; `ordered` is sorted."""
+    inner = ordered[OUTER : len(ordered) - OUTER]
+    if len(inner) < 2:
+        return 0.0
+    widest = int(np.argmax(np.diff(inner)))
+    gap = float(inner[widest + 1] - inner[widest])
+    crossings = np.count_nonzero(np.diff(values > inner[widest] + gap / 2))
+    return gap if gap < COARSE and crossings >= 2 * OUTER else 0.0
+
+
+def median(values: np.ndarray) -> float:
+    """Median of values (n,), n > 0; several times faster than np.median for so few."""
+    ordered = np.sort(values)
+    return float(ordered[(len(values) - 1) // 2] + ordered[len(values) // 2]) / 2
 
 
 def window_means(values: np.ndarray, nights: int, sigma: float) -> np.ndarray:
@@ -127,28 +158,31 @@ def find_step(
 ) -> Step | None:
     """The step that the last nights took from the level before them, or None.
 
-    values (n,): earlier levels are aligned with the present one, which lasts since `begin`. confirmed (n,): nights that
-    were measured twice; where the last one was, one night is enough. least: nights that a step needs otherwise; one
-    more where lone nights stood out before. steady: in a step of so many nights each has a quarter of the shift.
+    values (n,): earlier levels are aligned with the present one, which lasts since `begin`. confirmed (n,): of nights
+    that were measured twice, the measurement nearer to the level, NaN for the others; if both of the last night are far
+    out, one night is enough. least: nights that a step needs otherwise; one more where lone nights stood out before.
+    steady: in a step of so many nights each has a quarter of the shift.
     """
     n = len(values)
     past, offset = values[_past(n)], _past(n).start
     scale = scale_of(past)
-    twice = np.zeros(n, bool) if confirmed is None else confirmed
-    spiky = bool(np.abs(past).max(initial=0.0) > SPIKY_Z * scale.sigma)
-    fewest = 1 if twice[-1] and not spiky else least + (spiky and least > 1)
+    again = np.full(n, np.nan) if confirmed is None else confirmed
+    twice = np.isfinite(again)
+    spiky = least > 1 and bool(np.abs(past).max(initial=0.0) > SPIKY_Z * scale.sigma)
     recent = values[max(begin, n - LONGEST) :]
     best, least_misfit = None, math.inf
-    for nights in range(fewest, LONGEST + 1):
+    for nights in range(1 if twice[-1] and not spiky else least + spiky, LONGEST + 1):
         before = values[begin : n - nights][-SCALE_NIGHTS:]
         if not len(before):
             break
-        level = float(np.median(before))
-        shift = float(window_means(values[n - nights :] - level, nights, scale.sigma)[0])
-        share = nights / (nights + CONFIRMATION * int(twice[n - nights :].sum()))
-        z = shift / math.sqrt(scale.variance_of_mean(nights) * share + scale.variance_of_mean(len(before)))
-        limit = CONFIRMED_Z if nights == 1 and least > 1 else least_z
-        limit += spiky
+        level, variance = median(before), scale.variance_of_mean(nights)
+        if nights == 1 and least > 1:
+            shift, limit = float(again[-1]) - level, CONFIRMED_Z
+        else:
+            shift = float(window_means(values[n - nights :] - level, nights, scale.sigma)[0])
+            limit = least_z + SPIKY_MORE * spiky
+            variance *= nights / (nights + CONFIRMATION * int(twice[n - nights :].sum()))
+        z = shift / math.sqrt(variance + scale.variance_of_mean(len(before)))
         if begin and len(before) < LONGEST:
             limit = max(limit, EARLY_Z)
         if abs(z) < limit or abs(math.expm1(shift)) < min_change:
@@ -169,7 +203,7 @@ def suspicion(values: np.ndarray, begin: int) -> float:
     if not len(before):
         return 0.0
     scale = scale_of(values[_past(len(values))])
-    return float(values[-1] - np.median(before)) / math.sqrt(scale.sigma**2 + scale.variance_of_mean(len(before)))
+    return (float(values[-1]) - median(before)) / math.sqrt(scale.sigma**2 + scale.variance_of_mean(len(before)))
 
 
 def combined(first: float, second: float, sigma: float) -> float:
@@ -177,14 +211,24 @@ def combined(first: float, second: float, sigma: float) -> float:
     return (first + second) / 2 if abs(first - second) < OUTLIER_Z * sigma else min(first, second, key=abs)
 
 
+def milder(first: float, second: float) -> float:
+    """The one of two measurements that is nearer to 0; 0 if they are on either side of it."""
+    return min(first, second, key=abs) if first * second > 0 else 0.0
+
+
+def scale_beside_a_trend(values: np.ndarray) -> Scale:
+    """Scale of the last nights of a level without what changes slowly in it."""
+    recent = values[-SCALE_NIGHTS:]
+    nights = np.arange(len(recent))
+    return scale_of(recent - np.polyval(np.polyfit(nights, recent, TREND), nights))
+
+
 def find_drift(values: np.ndarray, begin: int) -> float | None:
     """How far the present lasting level is above the best one since `begin`, where that is more than noise."""
     since = values[begin:]
     if len(since) < 2 * LASTING:
         return None
-    recent = since[-SCALE_NIGHTS:]
-    nights = np.arange(len(recent))
-    scale = scale_of(recent - np.polyval(np.polyfit(nights, recent, TREND), nights))
+    scale = scale_beside_a_trend(since)
     levels = window_means(since, LASTING, scale.sigma)
     rise = float(levels[-1] - levels.min())
     limit = max(LEAST_DRIFT, DRIFT_Z * math.sqrt(scale.variance_of_mean(LASTING)))
@@ -195,26 +239,34 @@ def shared_shift(residuals: np.ndarray, is_ceiling: np.ndarray, least: int = 4) 
     """What a night did to the other cases of the run, for each case and night; 0 where too few others are there.
 
     residuals (cases, nights): distance of each case from its level, NaN where missing. The median of the other cases
-    is taken. Ceilings change with the machine alone: where they moved less than the other cases, theirs is taken.
+    is taken. Ceilings change with the machine alone: where they moved less than the other cases, theirs is taken. What
+    medians of independent cases differ by is no shift: the shift is reduced by the share that chance explains (James,
+    Stein, "Estimation with Quadratic Loss", 1961).
     """
-    cases = len(residuals)
     shift = np.zeros_like(residuals)
-    if cases <= least:
+    enough = np.isfinite(residuals).sum(axis=0) > least
+    if not enough.any():
         return shift
-    for case in range(cases):
-        others = np.arange(cases) != case
-        rest, ceilings = residuals[others], residuals[others & is_ceiling]
-        enough = np.isfinite(rest).sum(axis=0) >= least
-        if not enough.any():
-            continue
-        rest = rest[:, enough]
-        middle = np.nanmedian(rest, axis=0)
+    present = residuals[:, enough]
+    for case in range(len(residuals)):
+        others = np.arange(len(residuals)) != case
+        rest, ceilings = present[others], present[others & is_ceiling]
+        middle = column_medians(rest)
+        spread = median(column_medians(np.abs(rest - middle)))
         if len(ceilings):
-            spread = float(np.median(np.nanmedian(np.abs(rest - middle), axis=0)))
             limit = max(LIMIT_OF_CEILINGS * spread, 0.01)
-            moved = np.nan_to_num(ceilings[:, enough], nan=np.inf)
+            moved = np.nan_to_num(ceilings, nan=np.inf)
             least_moved = moved[np.argmin(np.abs(moved - middle), axis=0), np.arange(moved.shape[1])]
-            milder = np.abs(least_moved) + limit < np.abs(middle)
-            middle = np.where(milder, least_moved, middle)
-        shift[case, enough] = middle
+            middle = np.where(np.abs(least_moved) + limit < np.abs(middle), least_moved, middle)
+        by_chance = 2 * (ERROR_OF_MEDIAN * spread) ** 2 / len(rest)
+        variance = np.maximum(np.maximum(np.mean(middle**2), middle**2), NOISE_FLOOR**2)
+        shift[case, enough] = middle * np.maximum(0.0, 1 - by_chance / variance)
     return shift
+
+
+def column_medians(values: np.ndarray) -> np.ndarray:
+    """Median of each column without missing values, of which each has one at least; faster than np.nanmedian."""
+    ordered = np.sort(values, axis=0)  # NaN sorts last
+    count = np.isfinite(values).sum(axis=0)
+    columns = np.arange(values.shape[1])
+    return np.asarray((ordered[(count - 1) // 2, columns] + ordered[count // 2, columns]) / 2)

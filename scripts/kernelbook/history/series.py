@@ -106,6 +106,14 @@ class Histories:
         return groups
 
     @cached_property
+    def by_case(self) -> dict[str, list[Series]]:
+        """The series of each case, of all runs."""
+        groups: dict[str, list[Series]] = {}
+        for series in self.series:
+            groups.setdefault(series.case, []).append(series)
+        return groups
+
+    @cached_property
     def followed(self) -> tuple[Series, ...]:
         """Each series behind the one that it follows: that of its line and case with the last night before its first.
 

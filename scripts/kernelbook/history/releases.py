@@ -1,0 +1,99 @@
+"""The level of a time with the last release of torch, which the present level is held against.
+
+A release was measured by earlier nights of the same series, or by another run in the same nights. Small steps and
+drifts that are no change each add up to a difference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernelbook.history.series import Series
+
+SAME = ("case", "device", "driver", "workload", "variant", "mode", "params", "settings", "dtype")
+"""Equal in two runs whose times are compared."""
+LASTING = 14
+"""Nights of a level, as in `levels`."""
+LEAST_NIGHTS = 5
+"""Nights that a release needs."""
+_RELEASE = re.compile(r"(\d+(?:\.\d+)+)(?:\+(?!git).*)?")
+_NUMBERS = re.compile(r"\d+(?:\.\d+)+")
+
+
+@dataclass(frozen=True)
+class ReleaseLevel:
+    """log: logarithm of the time with a release, over `nights` nights, the last of which is `until`."""
+
+    version: str
+    log: float
+    nights: int
+    until: int
+
+    @property
+    def cause(self) -> str:
+        """The comparison as a cause, equal for all cases that are compared with this release."""
+        return f"compared with torch {self.version}, the last release"
+
+
+def release_of(version: str | None) -> str | None:
+    """`2.9.0` of `2.9.0+cu130`; None for a nightly, a candidate, or a build of one's own."""
+    match = _RELEASE.fullmatch(version or "")
+    return match[1] if match else None
+
+
+def version_order(version: str) -> tuple[int, ...]:
+    """Sort key: the numbers that a version begins with. `2.10.0.dev20251101` gives (2, 10, 0)."""
+    match = _NUMBERS.match(version)
+    return tuple(map(int, match[0].split("."))) if match else ()
+
+
+def last_release(
+    series: Series, metric: str, at: np.ndarray, logs: np.ndarray, others: Iterable[Series]
+) -> ReleaseLevel | None:
+    """The level with the last release before the version of the last night; None if no release has enough nights.
+
+    at (m,): positions in the series. logs (m,): logarithms of the times there, without what nights did to all cases.
+    others: series of other runs.
+    """
+    present = series.facts["torch"][-1] if "torch" in series.facts else None
+    if not present:
+        return None
+    levels = [*_own_levels(series, at, logs), *_levels_of_others(series, metric, at, logs, others)]
+    earlier = [
+        level
+        for level in levels
+        if level.version != release_of(present) and version_order(level.version) <= version_order(present)
+    ]
+    return max(earlier, key=lambda level: version_order(level.version), default=None)
+
+
+def _own_levels(series: Series, at: np.ndarray, logs: np.ndarray) -> Iterator[ReleaseLevel]:
+    """Levels with the releases that the series itself was measured with."""
+    versions = [release_of(series.facts["torch"][place]) if place >= series.own else None for place in at]
+    for version in {version for version in versions if version}:
+        nights = np.array([place for place, each in enumerate(versions) if each == version][-LASTING:])
+        if len(nights) >= LEAST_NIGHTS:
+            yield ReleaseLevel(version, float(np.median(logs[nights])), len(nights), int(series.nights[at[nights[-1]]]))
+
+
+def _levels_of_others(
+    series: Series, metric: str, at: np.ndarray, logs: np.ndarray, others: Iterable[Series]
+) -> Iterator[ReleaseLevel]:
+    """Levels of other runs with a release, by what lies between the two runs in the last nights that both have."""
+    recent = series.nights[at[-LASTING:]]
+    for other in others:
+        torch = other.facts["torch"]
+        version = release_of(torch[-1])
+        differs = any(getattr(other, name) != getattr(series, name) for name in SAME)
+        if other.run == series.run or differs or not version:
+            continue
+        common, own, its = np.intersect1d(recent, other.nights, return_indices=True)
+        ratio = series.values[metric][at[-LASTING:][own]] / other.values[metric][its]
+        usable = (ratio > 0) & np.isfinite(ratio) & [torch[place] == torch[-1] for place in its]
+        if usable.sum() >= LEAST_NIGHTS:
+            log = float(np.median(logs[-LASTING:][own][usable]) - np.median(np.log(ratio[usable])))
+            yield ReleaseLevel(version, log, int(usable.sum()), int(common[usable][0]) - 1)
