@@ -1,35 +1,40 @@
 """How often a steady case alarms, and how soon a step or a drift is reported: on made-up nights, beside peers.
 
-The nights are Parquet files of a history in a temporary folder, judged one by one by scripts/detect_changes.py, 60
-nights before the first one judged, 20 cases a run. Peers see the medians of one case at a time: asv (`step_detect`,
-5 %), apache-otava (window 50, p .001, 3 %) and ruptures (KernelCPD, linear kernel, penalty 5 ln n, 3 %); those not
-installed are left out (benchmarks/requirements.txt). An alarm is counted once for each new place of a change.
+The nights are Parquet files of a history in a temporary folder, 20 cases a run, and scripts/detect_changes.py judges
+each night after the first 60. Each night has second measurements too, of which it reads those of its suspects. An alarm
+is a change of time, a shift of all cases, or a drift; each case of a change counts. Peers see the medians of single
+cases (benchmarks/change_peers.py): asv, apache-otava and ruptures (benchmarks/requirements.txt), in the environment of
+the Python that --peers names.
 
 Examples:
-  python benchmarks/detection.py --series-years 20
-  python benchmarks/detection.py --only white --no-peers
+  python benchmarks/detection.py --peers .venv-bench/bin/python
+  python benchmarks/detection.py --quick --seed 7
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import io
-import itertools
 import json
 import math
+import os
+import platform
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import night_noise
 import numpy as np
-from night_noise import CASES, CEILINGS, EARLIER, KINDS, Nights, Store, case_names, edition, write_night
-
-import detect_changes
+from night_noise import CASES, CEILINGS, EARLIER, KINDS, ROOT, Nights, Store, case_names, edition, write_night
 
 ALARMS = ("time", "drift", "shared")
+ALARM_NIGHTS = 120
+OF_PEERS = 4
+"""Cases of a run that the peers see."""
 STEPS = (
     (0.05, 0.01, (40, 90, 99)),
     (0.10, 0.01, (95, 99, 100)),
@@ -37,168 +42,167 @@ STEPS = (
     (0.10, 0.03, (10, 50, 85)),
 )
 """(step, noise, goals in % by night 1, 2 and 3)"""
+STEPPING = 3
+"""Cases of a run that step."""
+STEP_NIGHTS = 4
 DRIFTS = (0.001, 0.0015, 0.002)
-Peer = Callable[[np.ndarray], list[int]]
+KERNELBOOK = {True: "kernelbook", False: "kernelbook without confirmation"}
 
 
-def judged(nights: Nights, seed: int, *, confirm: bool) -> list[tuple[str | None, int, int, float]]:
-    """(case, night of the report, night of the change, relative change) of all alarms after the earlier nights."""
-    rng = np.random.default_rng([seed, 1])
-    reports: list[tuple[str | None, int, int, float]] = []
-    places = {edition(at): at for at in range(nights.first.shape[1])}
+@dataclass(frozen=True)
+class Report:
+    """An alarm: what was reported, in which night, and the night that the change is said to begin with."""
+
+    case: str | None
+    at: int
+    begin: int
+
+
+def judged(nights: Nights, seed: Sequence[int], *, confirm: bool) -> list[Report]:
+    """The alarms of all nights after the earlier ones."""
+    rng = np.random.default_rng([*seed, 1])
+    count = nights.first.shape[1]
+    places = {edition(at): at for at in range(count)}
     with tempfile.TemporaryDirectory() as folder:
-        store = Store(Path(folder))
-        for at in range(nights.first.shape[1]):
-            write_night(store, nights, at, confirm=confirm, rng=rng)
-            if at < EARLIER:
-                continue
-            output = Path(folder, "verdict.json")
-            with contextlib.redirect_stdout(io.StringIO()):
-                detect_changes.main(["--history", folder, "--output", str(output)])
-            for event in json.loads(output.read_text())["events"]:
-                for each in event["members"] or [event]:
-                    if each["kind"] in ALARMS:
-                        reports.append((each["case"], at, places[each["night"]], each["change"]))
-    return reports
-
-
-def peers() -> dict[str, Peer]:
-    """Positions of changes by each peer that is installed."""
-    made: dict[str, Peer] = {}
-    with contextlib.suppress(ImportError):
-        from asv import step_detect
-
-        def asv(values: np.ndarray) -> list[int]:
-            steps = step_detect.detect_steps(list(values), [1] * len(values))
-            return [right[0] for left, right in itertools.pairwise(steps) if abs(right[2] / left[2] - 1) >= 0.05]
-
-        made["asv"] = asv
-    with contextlib.suppress(ImportError):
-        from otava.analysis import compute_change_points
-
-        def otava(values: np.ndarray) -> list[int]:
-            points, _ = compute_change_points(
-                [float(v) for v in values], window_len=50, max_pvalue=0.001, min_magnitude=0.03
-            )
-            return [int(point.index) for point in points]
-
-        made["otava"] = otava
-    with contextlib.suppress(ImportError):
-        import ruptures
-
-        def kernel_cpd(values: np.ndarray) -> list[int]:
-            sigma = max(1.4826 * float(np.median(np.abs(np.diff(values)))) / math.sqrt(2), 0.2)
-            model = ruptures.KernelCPD(kernel="linear", min_size=3).fit((values / sigma).reshape(-1, 1))
-            ends = [0, *model.predict(pen=5 * math.log(len(values)))]
-            means = [float(np.median(values[a:b])) for a, b in itertools.pairwise(ends)]
-            return [at for at, old, new in zip(ends[1:], means, means[1:], strict=False) if abs(new / old - 1) >= 0.03]
-
-        made["ruptures"] = kernel_cpd
-    return made
-
-
-def watched(peer: Peer, logs: np.ndarray, every: int = 1) -> list[tuple[int, int]]:
-    """(night of the report, night of the change) of one case (nights,) by a peer; a change near an old one is old."""
-    reports: list[tuple[int, int]] = []
-    for at in range(EARLIER, len(logs), every):
-        for place in peer(100 * np.exp(logs[: at + 1])):
-            if place > at - 7 and all(abs(place - old) > 3 for _, old in reports):
-                reports.append((at, place))
-    return reports
-
-
-def alarms(name: str, seed: int, years: float, others: dict[str, Peer]) -> list[str]:
-    """A row of the first table: alarms a series-year with and without confirmation, then of the peers."""
-    kind, goal = KINDS[name]
-    per_run = 120
-    runs = max(1, round(years * 365 / (CASES * per_run)))
-    counts = {True: 0, False: 0}
-    of_peers = dict.fromkeys(others, 0.0)
-    for run in range(runs):
-        nights = kind(np.random.default_rng([seed, run]), EARLIER + per_run)
-        for confirm in counts:
-            counts[confirm] += len(judged(nights, seed, confirm=confirm))
-        for peer, detect in others.items():
-            of_peers[peer] += sum(len(watched(detect, logs, every=4)) for logs in nights.first[2:6]) * CASES / 4
-    total = runs * CASES * per_run / 365
-    cells = [f"{counts[True] / total:.2f}", f"{counts[False] / total:.2f}", f"{goal:g}"]
-    return [name, *cells, *(f"{count / total:.1f}" for count in of_peers.values()), f"{total:.0f}"]
-
-
-def steps(size: float, sigma: float, seed: int, runs: int, others: dict[str, Peer]) -> list[list[str]]:
-    """Rows of the second table: share of steps reported by night 1, 2 and 3. Three cases of a run step in one night."""
-    reported: dict[str, list[int]] = {}
-    total = 0
-    for run in range(runs):
-        rng = np.random.default_rng([seed, run, 2])
-        cases = (CEILINGS + rng.permutation(CASES - CEILINGS)[:3]).tolist()
-        change = np.where(np.arange(EARLIER + 3) >= EARLIER, math.log1p(size), 0.0)
-        nights = night_noise.white(sigma)(rng, EARLIER + 3).planted(cases, change)
-        total += len(cases)
-        for confirm in (True, False):
-            delays: dict[str | None, int] = {}
-            for case, at, _, _ in judged(nights, seed, confirm=confirm):
-                delays.setdefault(case, at - EARLIER)
-            name = "with confirmation" if confirm else "without"
-            reported.setdefault(name, []).extend(delays[case_names()[at]] for at in cases if case_names()[at] in delays)
-        for peer, detect in others.items():
-            for case in cases:
-                reported.setdefault(peer, []).extend(at - EARLIER for at, _ in watched(detect, nights.first[case])[:1])
+        for at in range(count):
+            write_night(Store(Path(folder)), nights, at, confirm=confirm, rng=rng)
+        command = [sys.executable, ROOT / "scripts/detect_changes.py", "--history", folder, "--since", edition(EARLIER)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        verdicts = [json.loads(path.read_text()) for path in sorted(Path(folder, "events").glob("*.json"))]
+    if len(verdicts) != count - EARLIER:
+        raise RuntimeError(f"{count - EARLIER} nights were to be judged, and {len(verdicts)} were")
     return [
-        [
-            f"{size:.0%} at {sigma:.0%}",
-            name,
-            *(f"{100 * sum(at <= by for at in delays) / total:.0f}" for by in range(3)),
-        ]
-        for name, delays in reported.items()
+        Report(each["case"], places[verdict["edition"]], places[each["night"]])
+        for verdict in verdicts
+        for event in verdict["events"]
+        for each in event["members"] or [event]
+        if each["kind"] in ALARMS
     ]
 
 
-def drift(rate: float, seed: int) -> list[str]:
+def of_peers(python: str | None, series: Iterable[np.ndarray]) -> dict[str, list[list[list[int]]]]:
+    """Program -> reports of each series of logarithms (nights,); empty without peers."""
+    if python is None:
+        return {}
+    job = {"first": EARLIER, "every": 1, "series": [(100 * np.exp(logs)).tolist() for logs in series]}
+    script = ROOT / "benchmarks/change_peers.py"
+    done = subprocess.run([python, script], input=json.dumps(job), check=True, capture_output=True, text=True)
+    return dict(json.loads(done.stdout))
+
+
+def alarms_of_run(name: str, seed: int, run: int, python: str | None) -> dict[str, float]:
+    """Alarms a series-year of one run of steady cases, by program."""
+    nights = KINDS[name][0](np.random.default_rng([seed, run]), EARLIER + ALARM_NIGHTS)
+    years = ALARM_NIGHTS / 365
+    rates = {
+        words: len(judged(nights, (seed, run), confirm=confirm)) / years / CASES
+        for confirm, words in KERNELBOOK.items()
+    }
+    peers = of_peers(python, nights.first[CEILINGS : CEILINGS + OF_PEERS])
+    return rates | {peer: sum(map(len, found)) / years / OF_PEERS for peer, found in peers.items()}
+
+
+def steps_of_run(size: float, sigma: float, seed: int, run: int, python: str | None) -> dict[str, list[int]]:
+    """Nights after the step that each program needed for the steps of one run that it reported."""
+    rng = np.random.default_rng([seed, run, 2])
+    cases = (CEILINGS + rng.permutation(CASES - CEILINGS)[:STEPPING]).tolist()
+    change = np.where(np.arange(EARLIER + STEP_NIGHTS) >= EARLIER, math.log1p(size), 0.0)
+    nights = night_noise.white(sigma)(rng, EARLIER + STEP_NIGHTS).planted(cases, change)
+    delays: dict[str, list[int]] = {}
+    for confirm, words in KERNELBOOK.items():
+        first: dict[str | None, int] = {}
+        for report in judged(nights, (seed, run), confirm=confirm):
+            first.setdefault(report.case, report.at - EARLIER)
+        delays[words] = [first[name] for name in (case_names()[case] for case in cases) if name in first]
+    peers = of_peers(python, nights.first[cases])
+    return delays | {peer: [found[0][0] - EARLIER for found in each if found] for peer, each in peers.items()}
+
+
+def drift_of_run(rate: float, seed: int) -> list[str]:
     """Where a drift of `rate` a night, +10 % in all, is reported, for three cases of a run with 1 % noise."""
     rng = np.random.default_rng([seed, 3])
     count = EARLIER + round(0.1 / rate)
     change = np.log1p(rate * np.maximum(np.arange(count) - EARLIER, 0))
     cases = [3, 9, 15]
     nights = night_noise.white(0.01)(rng, count).planted(cases, change)
-    reports = judged(nights, seed, confirm=True)
-    first = {case: next((at for name, at, _, _ in reports if name == case_names()[case]), None) for case in cases}
-    levels = ["never" if at is None else f"+{100 * rate * (at - EARLIER):.1f} %" for at in first.values()]
-    return [f"{100 * rate:g} % a night", ", ".join(levels)]
+    reports = judged(nights, (seed, 3), confirm=True)
+    first = [next((report.at for report in reports if report.case == case_names()[case]), None) for case in cases]
+    return ["never" if at is None else f"+{100 * rate * (at - EARLIER):.1f} %" for at in first]
 
 
-def show(headings: Sequence[str]) -> None:
+def show(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """A Markdown table; each row is printed as soon as it is known."""
     print("\n| " + " | ".join(headings) + " |\n| ---" + " | ---:" * (len(headings) - 1) + " |", flush=True)
+    for cells in rows:
+        print("| " + " | ".join(cells) + " |", flush=True)
 
 
-def row(cells: Sequence[str]) -> None:
-    print("| " + " | ".join(cells) + " |", flush=True)
+def alarm_rows(pool: ProcessPoolExecutor, names: Sequence[str], args: argparse.Namespace) -> Iterable[list[str]]:
+    jobs = {
+        name: [pool.submit(alarms_of_run, name, args.seed, run, args.peers) for run in range(args.runs)]
+        for name in names
+    }
+    for name, futures in jobs.items():
+        rates = [future.result() for future in futures]
+        means = {program: np.mean([rate[program] for rate in rates]) for program in rates[0]}
+        yield [
+            name,
+            f"{means.pop('kernelbook'):.2f}",
+            f"{KINDS[name][1]:g}",
+            *(f"{mean:.1f}" for mean in means.values()),
+        ]
+
+
+def step_rows(pool: ProcessPoolExecutor, args: argparse.Namespace) -> Iterable[list[str]]:
+    jobs = [
+        [pool.submit(steps_of_run, size, sigma, args.seed, run, args.peers) for run in range(args.step_runs)]
+        for size, sigma, _ in STEPS
+    ]
+    for (size, sigma, goals), futures in zip(STEPS, jobs, strict=True):
+        runs = [future.result() for future in futures]
+        name = f"{size:.0%} at {sigma:.0%}"
+        yield [name, "goal with confirmation, without it a night later", *(f"{goal}" for goal in goals), ""]
+        for program in runs[0]:
+            delays = [delay for run in runs for delay in run[program]]
+            shares = (100 * sum(at <= by for at in delays) / (args.step_runs * STEPPING) for by in range(STEP_NIGHTS))
+            yield [name, program, *(f"{share:.0f}" for share in shares)]
+
+
+def drift_rows(pool: ProcessPoolExecutor, args: argparse.Namespace) -> Iterable[list[str]]:
+    jobs = [pool.submit(drift_of_run, rate, args.seed) for rate in DRIFTS]
+    for rate, future in zip(DRIFTS, jobs, strict=True):
+        yield [f"{100 * rate:g} % a night", ", ".join(future.result())]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--series-years", type=float, default=13, help="judged nights a kind of noise")
-    parser.add_argument("--runs", type=int, default=15, help="runs of each step, with three steps each")
+    parser.add_argument(
+        "--runs", type=int, default=2, help="runs of 20 cases and 120 nights for each noise (default: 2)"
+    )
+    parser.add_argument("--step-runs", type=int, default=15, help="runs for each step (default: 15)")
     parser.add_argument("--seed", type=int, default=20261130)
     parser.add_argument("--only", default="", help="kinds of noise with this word; `steps` or `drift` for those")
-    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--peers", help="the Python in whose environment the peers are installed")
+    parser.add_argument("--quick", action="store_true", help="one run of each noise and six of each step")
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
     args = parser.parse_args(argv)
-    others = {} if args.no_peers else peers()
+    if args.quick:
+        args.runs, args.step_runs = 1, 6
+    began = time.monotonic()
     names = [name for name in KINDS if args.only in name]
-    if names:
-        show(["noise", "alarms a series-year", "without confirmation", "goal", *others, "series-years"])
-    for name in names:
-        row(alarms(name, args.seed, args.series_years, others))
-    if args.only in ("", "steps"):
-        show(["step", "by", "night 1 %", "night 2 %", "night 3 %"])
-        for size, sigma, goals in STEPS:
-            for cells in steps(size, sigma, args.seed, args.runs, others):
-                row(cells)
-            row([f"{size:.0%} at {sigma:.0%}", "goal with confirmation", *map(str, goals)])
-    if args.only in ("", "drift"):
-        show(["drift", "reported at"])
-        for rate in DRIFTS:
-            row(drift(rate, args.seed))
+    years = args.runs * CASES * ALARM_NIGHTS / 365
+    print(f"Python {platform.python_version()}, NumPy {np.__version__}, seed {args.seed}, {args.workers} processes")
+    peers = list(of_peers(args.peers, []))
+    with ProcessPoolExecutor(args.workers) as pool:
+        if names:
+            headings = [f"alarms a series-year ({years:.0f} years)", "kernelbook", "goal", *peers]
+            show(headings, alarm_rows(pool, names, args))
+        if args.only in ("", "steps"):
+            headings = [f"steps reported, % ({STEPPING * args.step_runs} each)", "by"]
+            show([*headings, *(f"night {at + 1}" for at in range(STEP_NIGHTS))], step_rows(pool, args))
+        if args.only in ("", "drift"):
+            show(["drift", "reported at"], drift_rows(pool, args))
+    print(f"\n{(time.monotonic() - began) / 60:.0f} minutes")
     return 0
 
 

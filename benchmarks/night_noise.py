@@ -27,7 +27,7 @@ CASES = 20
 CEILINGS = 2
 EARLIER = 60
 PROCESSES = 5
-AGAIN = 10
+AGAIN = 5
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def edition(night: int) -> str:
 
 
 def write_night(store: Store, nights: Nights, at: int, *, confirm: bool, rng: Random) -> None:
-    """Record one night: five processes a case, and ten more of the second measurement with `confirm`."""
+    """Record one night: five processes a case, and five more of the second measurement with `confirm`."""
     rows = []
     for case, name in enumerate(case_names()):
         base = dict.fromkeys(SCHEMA.names) | {
