@@ -39,7 +39,7 @@ from typing import Any
 from kernelbook.command import run
 from kernelbook.compare.cases import Wish
 from kernelbook.compare.measuring import Place
-from kernelbook.compare.output import text, write
+from kernelbook.compare.output import REPORT, RESULT, text, write
 from kernelbook.compare.result import CHANGES, DEFAULT_CHANGES
 from kernelbook.compare.running import Request, compare
 from kernelbook.compare.subjects import SubjectError
@@ -59,6 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     output = (here / args.output).resolve()
     for side in ("A", "B"):
         shutil.rmtree(output / side, ignore_errors=True)
+    for name in (RESULT, REPORT):  # of the last comparison
+        (output / name).unlink(missing_ok=True)
     request = Request(
         a=args.a,
         b=args.b,

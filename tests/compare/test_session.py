@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 
@@ -48,6 +49,48 @@ def verdicts(turns: list[Turns]) -> dict[str, str]:
 @pytest.mark.parametrize(("factor", "verdict"), [(1.0, "no difference"), (1.1, "slower"), (0.9, "faster")])
 def test_a_change_is_found_and_none_is_made_up(factor: float, verdict: str) -> None:
     assert verdicts(Machine(noisy(factor)).turns("one")) == {"one": verdict}
+
+
+@pytest.mark.parametrize("draw", [random.Random.gauss, lambda source, mean, sigma: mean + sigma * student_t3(source)])
+def test_of_200_comparisons_of_a_with_itself_at_most_the_stated_share_finds_a_change(
+    draw: Callable[[random.Random, float, float], float],
+) -> None:
+    source = random.Random(20)
+    found = []
+    for seed in range(200):
+        machine = Machine(lambda side, case: 100 * math.exp(draw(source, 0.0, 0.03)))
+        (turns,) = machine.turns("one", budget=30.0, seed=seed)  # 15 rounds of two processes, a second each
+        (result,) = results([turns], (), PRECISION)
+        assert result.ratio is not None
+        assert result.ratio.rounds <= 15
+        found.append((result.verdict, result.ratio.low <= 1 <= result.ratio.high))
+    assert sum(verdict in ("slower", "faster") for verdict, _ in found) <= 2  # 1 % of 200
+    assert sum(covers for _, covers in found) >= 196  # the interval of 99 %, which may stop early
+
+
+def student_t3(source: random.Random) -> float:
+    """A value of Student's t distribution with three degrees of freedom."""
+    return source.gauss(0, 1) / math.sqrt(sum(source.gauss(0, 1) ** 2 for _ in range(3)) / 3)
+
+
+def test_without_any_budget_a_case_is_undecided_after_its_first_round() -> None:
+    (turns,) = Machine(noisy(2.0)).turns("one", budget=0.0)
+    (result,) = results([turns], (), PRECISION)
+    assert len(turns.medians["A"]) == 1
+    assert (result.verdict, _whole(result).exit_status) == ("undecided", 0)
+
+
+def test_one_case_that_fails_does_not_end_the_others() -> None:
+    source = noisy(1.1)
+
+    def time(side: str, case: str) -> float | None:
+        return None if (side, case) == ("A", "broken") else source(side, case)
+
+    turns = Machine(time).turns("broken", "good")
+    made = results(turns, (), PRECISION)
+    assert [result.verdict for result in made] == ["failed", "slower"]
+    assert made[0].reasons == ("A has no forward time",)
+    assert _whole(*made).exit_status == 5
 
 
 def test_each_round_is_a_process_of_each_side_in_both_orders() -> None:
