@@ -15,6 +15,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from kernelbook.cases import Activity, Call, CaseFacts, Forward
 
@@ -257,11 +258,13 @@ def call_kind(call: Call) -> str | None:
     return kind_of_name(call.name) if call.category in ("runtime", OVERHEAD) else None
 
 
+@lru_cache(maxsize=1 << 12)
 def kind_of_name(name: str) -> str:
     """What kind of idle time a call or overhead of this name stands for."""
     return next((kind for pattern, kind in CALL_KINDS if pattern.search(name)), API)
 
 
+@lru_cache(maxsize=1 << 12)
 def range_kind(name: str) -> str | None:
     """What kind of idle time a range or op of a framework stands for; None for others."""
     return next((kind for pattern, kind in RANGE_KINDS if pattern.search(name)), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -36,6 +36,7 @@ _IGNORED = {
 _APART_NS = 3600 * 10**9  # events of one profiler window are never this far apart
 
 
+@lru_cache
 def cpu_kind(category: str | None) -> int | None:
     """Kind of a CPU row, or None for any other category. `*_runtime` and `*_driver` cover every vendor's calls."""
     plain = (category or "").lower()

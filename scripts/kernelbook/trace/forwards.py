@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import numpy as np
 
 from kernelbook.trace.attribution import Attribution
 from kernelbook.trace.columns import KERNEL, OP, Columns
 from kernelbook.trace.frame import Column, Frame, microseconds, whole
-from kernelbook.trace.inputs import input_lists
+from kernelbook.trace.inputs import RecordedInputs
 from kernelbook.trace.nesting import NONE, depths, looked_up
 from kernelbook.trace.tables import summed_by_row
 from kernelbook.trace.types import Flags, Ints
@@ -31,7 +28,7 @@ def forward_activities(activities: Frame, attribution: Attribution, forwards: In
 
 
 def forward_calls(
-    files: Sequence[Path], columns: Columns, attribution: Attribution, forwards: Ints, number: Ints
+    inputs: RecordedInputs, columns: Columns, attribution: Attribution, forwards: Ints, number: Ints
 ) -> Frame:
     """Every CPU event of the forwards, by start; `forwards` and `number` as in `forward_activities`.
 
@@ -75,7 +72,7 @@ def forward_calls(
             "kernels": Column(either(kernels, 0), no_device),
             "self_device_time_us": microseconds(either(time, 0), no_device),
             "correlation": whole(either(rows.correlation, NONE)),
-            "inputs": input_lists(files, ordinals),
+            "inputs": inputs.lists(ordinals),
             "thread": Column(_thread_numbers(place, inferred, rows.thread[row])),
             "inferred": Column(inferred),
         }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import cached_property
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from kernelbook.trace.columns import OP, cpu_kind
+from kernelbook.trace.columns import OP, cpu_kind, distinct
 from kernelbook.trace.events import STRICT_FAILURES, WITH_INPUTS, InputArgs, integer
 from kernelbook.trace.frame import Column, Frame, Lists, listed, texts
 from kernelbook.trace.nesting import NONE
@@ -63,32 +64,39 @@ def _sizes(value: Any) -> Shape | None:
     return tuple(map(int, value))
 
 
-def input_lists(files: Sequence[Path], ordinals: Ints) -> Lists:
-    """Per event the list of its inputs; null without any, and where the ordinal of the event is NONE.
+class RecordedInputs:
+    """The inputs of the ops of some files, read in a second pass over these: few readers ask for them."""
 
-    Read in a second pass over the files, since few readers ask for them.
-    """
-    by_ordinal: dict[int, int] = {NONE: NONE}
-    distinct: dict[Texts, int] = {}
-    for ordinal, inputs in _recorded(files, {*ordinals.tolist()} - {NONE}):
-        by_ordinal[ordinal] = distinct.setdefault(inputs, len(distinct)) if any(inputs) else NONE
-    rows = listed([parse_inputs(inputs) for inputs in distinct], _frame)
-    return rows.take_or_null(np.array([by_ordinal.get(each, NONE) for each in ordinals.tolist()], dtype=np.int64))
+    def __init__(self, files: Sequence[Path]) -> None:
+        self._files = files
+
+    def lists(self, ordinals: Ints) -> Lists:
+        """Per event the list of its inputs; null without any, and where the ordinal of the event is NONE."""
+        if (ordinals == NONE).all():
+            return listed([None] * len(ordinals), _frame)
+        texts_of_op, every = self._recorded
+        code = np.append(texts_of_op, NONE)[ordinals]
+        used = distinct(code[code != NONE])
+        rows = listed([parse_inputs(every[each]) for each in used.tolist()], _frame)
+        return rows.take_or_null(np.where(code == NONE, NONE, np.searchsorted(used, code)))
+
+    @cached_property
+    def _recorded(self) -> tuple[Ints, list[Texts]]:
+        """(per op the number of its texts, NONE without any; the distinct texts)."""
+        codes: list[int] = []
+        numbers: dict[Texts, int] = {}
+        batches = chain.from_iterable(EventReader(file, decode=WITH_INPUTS).batches() for file in self._files)
+        for event in chain.from_iterable(batches):
+            if event.ph != "X" or cpu_kind(event.cat) != OP:
+                continue
+            recorded = _texts(event.args) if isinstance(event.args, InputArgs) else ()
+            codes.append(numbers.setdefault(recorded, len(numbers)) if any(recorded) else NONE)
+        return np.array(codes, dtype=np.int64), list(numbers)
 
 
-def _recorded(files: Iterable[Path], wanted: set[int]) -> Iterable[tuple[int, Texts]]:
-    """(ordinal, JSON texts) of the wanted ops that have inputs."""
-    ordinal = 0
-    for event in chain.from_iterable(
-        chain.from_iterable(EventReader(file, decode=WITH_INPUTS).batches() for file in files if wanted)
-    ):
-        if event.ph != "X" or cpu_kind(event.cat) != OP:
-            continue
-        if ordinal in wanted and isinstance(event.args, InputArgs):
-            args = event.args
-            dims = bytes(args.input_dims) or bytes(args.old_input_dims)
-            yield ordinal, (dims, bytes(args.input_type), bytes(args.concrete_inputs), bytes(args.input_strides))
-        ordinal += 1
+def _texts(args: InputArgs) -> Texts:
+    dims = bytes(args.input_dims) or bytes(args.old_input_dims)
+    return dims, bytes(args.input_type), bytes(args.concrete_inputs), bytes(args.input_strides)
 
 
 def _frame(inputs: Sequence[Input]) -> Frame:

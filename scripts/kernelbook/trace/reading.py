@@ -19,6 +19,7 @@ from kernelbook.trace.files import device_name
 from kernelbook.trace.forwards import forward_activities, forward_calls
 from kernelbook.trace.frame import Column, Frame, whole
 from kernelbook.trace.implausible import ImplausibleTimes, find_implausible_times
+from kernelbook.trace.inputs import RecordedInputs
 from kernelbook.trace.nesting import NONE, looked_up
 from kernelbook.trace.ranges import RangeGroups, group_ranges, incomplete_ranges, selected_names
 from kernelbook.trace.reader import EventReader
@@ -76,10 +77,11 @@ class TraceReading:
     _figures: RangeFigures = field(repr=False)
     _implausible: ImplausibleTimes = field(repr=False)
     _readers: Sequence[EventReader] = field(repr=False)
+    _inputs: RecordedInputs = field(repr=False)
 
     def select(self, annotation: str | None) -> TraceReading:
         """The same trace with other ranges selected, without reading its file again."""
-        return _reading(self._readers, self._columns, self.source, self.windows, annotation)
+        return _reading(self._readers, self._columns, self._inputs, self.source, self.windows, annotation)
 
     @cached_property
     def ranges(self) -> pa.Table:
@@ -202,8 +204,7 @@ class TraceReading:
         forwards = np.flatnonzero((self.forward_number >= 0) & ~self.incomplete)
         number = self.forward_number[forwards]
         activities = forward_activities(self._activities, self._attribution, forwards, number)
-        files = [Path(file) for file in (self.source, *self.windows)]
-        calls = forward_calls(files, self._columns, self._attribution, forwards, number)
+        calls = forward_calls(self._inputs, self._columns, self._attribution, forwards, number)
         return activities.to_arrow(), calls.to_arrow()
 
 
@@ -217,11 +218,17 @@ def read_trace(path: str | Path, annotation: str | None = None, windows: Sequenc
     Raises TraceError if a file cannot be read or is not a torch trace.
     """
     readers = [EventReader(file) for file in (path, *windows)]
-    return _reading(readers, _read_columns(readers), str(path), tuple(str(file) for file in windows), annotation)
+    inputs = RecordedInputs([reader.path for reader in readers])
+    return _reading(readers, _read_columns(readers), inputs, str(path), tuple(map(str, windows)), annotation)
 
 
 def _reading(
-    readers: Sequence[EventReader], columns: Columns, source: str, windows: tuple[str, ...], annotation: str | None
+    readers: Sequence[EventReader],
+    columns: Columns,
+    inputs: RecordedInputs,
+    source: str,
+    windows: tuple[str, ...],
+    annotation: str | None,
 ) -> TraceReading:
     names, steps = selected_names(columns, annotation)
     attribution = attribute(columns, steps)
@@ -254,6 +261,7 @@ def _reading(
         _figures=figures,
         _implausible=implausible,
         _readers=readers,
+        _inputs=inputs,
     )
 
 
