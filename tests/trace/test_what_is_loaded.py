@@ -1,4 +1,4 @@
-"""What the command for one trace need not load: each of these takes longer than to read a small trace."""
+"""What commands need not load: each of these takes longer than to read a small trace."""
 
 import subprocess
 import sys
@@ -7,14 +7,34 @@ import pytest
 
 from tests.helpers.patience import LONG
 
-RUN = "import sys; sys.path.insert(0, {scripts!r}); import summarize_trace as tool; tool.main({arguments!r})"
-SAY = "; print(*(name for name in ('pandas', 'matplotlib') if name in sys.modules), file=sys.stderr)"
+RUN = (
+    "import sys; sys.path.insert(0, {scripts!r}); from kernelbook.cli import main; main({words!r});"
+    "print(*(name for name in {names!r} if name in sys.modules), file=sys.stderr)"
+)
+DRAWING = ("matplotlib", "scipy", "jinja2", "jsonschema")
+TABLES = ("pandas", "pyarrow", "rich", "yaml")
 
 
-@pytest.mark.parametrize("options", [[], ["--json"]])
-def test_a_summary_is_made_without_drawing_or_data_frames(root, recorded_h200, options):
-    trace = recorded_h200 / "attention-naive-eager" / "1" / "trace.json.gz"
-    code = RUN.format(scripts=str(root / "scripts"), arguments=[*options, str(trace)]) + SAY
+def loaded(root, words, names):
+    """(what the command prints, which of the modules it loads)."""
+    code = RUN.format(scripts=str(root / "scripts"), words=words, names=names)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=LONG, check=True)
-    assert "attn_fwd" in done.stdout
-    assert done.stderr.split() == []
+    return done.stdout, done.stderr.split()
+
+
+@pytest.fixture
+def trace(recorded_h200):
+    return str(recorded_h200 / "attention-naive-eager" / "1" / "trace.json.gz")
+
+
+@pytest.mark.parametrize(("options", "names"), [((), (*DRAWING, "pandas")), (("--json",), (*DRAWING, *TABLES))])
+def test_a_summary_is_made_without_drawing_or_data_frames(root, trace, options, names):
+    out, modules = loaded(root, ["summarize", *options, trace], names)
+    assert "attn_fwd" in out
+    assert modules == []
+
+
+def test_two_traces_are_compared_without_reading_editions(root, trace):
+    out, modules = loaded(root, ["diff", trace, trace], ("kernelbook.edition.read", "kernelbook.judge.findings"))
+    assert "attn_fwd" in out
+    assert modules == []

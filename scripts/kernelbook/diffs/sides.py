@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from kernelbook.cases import CaseFacts, case_facts
 from kernelbook.diffs.ranges import RangeChoice, range_choices, whole_file
-from kernelbook.edition.read import read_edition
 from kernelbook.extraction.process_tables import Origin, tables_of, tables_of_reading
 from kernelbook.trace import TraceError, TraceReading, read_trace
 from kernelbook.trace.files import unreadable_folders
@@ -78,6 +77,8 @@ def _side(path: Path, annotation: str | None) -> Side:
 
 
 def _of_edition(folder: Path) -> tuple[CaseFacts, ...]:
+    from kernelbook.edition.read import read_edition  # with what judges it, takes as long as reading a large trace
+
     edition = read_edition(folder)
     published = {run.run for run in edition.runs if run.kind == "published"}
     return tuple(case for case in edition.case_runs if case.run not in published)
