@@ -102,6 +102,9 @@ def run_python(words: Sequence[str], environment: Mapping[str, str], folder: Pat
         status = 0
     except SystemExit as ended:
         status = ended.code or 0
+        if not isinstance(status, int):
+            print(status, file=sys.stderr)
+            status = 1
     except BaseException:  # noqa: BLE001 - as Python itself does with whatever ends a process
         traceback.print_exc()
     atexit._run_exitfuncs()
