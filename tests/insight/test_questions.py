@@ -9,6 +9,7 @@ import pytest
 from kernelbook.cases import case_facts
 from kernelbook.extraction.process_tables import Origin, tables_of
 from kernelbook.judge.findings import Finding, find_in_run
+from tests.collectives.made_job import read
 
 
 def findings_of(trace: Path) -> list[Finding]:
@@ -16,6 +17,15 @@ def findings_of(trace: Path) -> list[Finding]:
     tables["cases"] = tables.pop("case")
     (facts,) = case_facts({name: tables[name] for name in ("cases", "ranges", "activities", "calls")}).values()
     return find_in_run({"case": facts})
+
+
+def test_which_rank_waits_is_known_without_a_common_clock(shared_dir: Path) -> None:
+    """Rank 0's all-reduce takes 9.8 ms and rank 1's 0.19, since rank 1 computes for 9.6 ms longer."""
+    folder = shared_dir / "round2" / "questions" / "c10"
+    report = read({rank: folder / f"train_rank{rank}.json.gz" for rank in (0, 1)})
+    assert report.lead.startswith("2 ranks: rank 1 computes for 24.8 ms, rank 0 for 15.2 ms.")
+    assert "rank 0 waits for rank 1. Look at the compute of rank 1, not at the communication." in report.lead
+    assert report.remarks[0].share == pytest.approx(9.6 / 24.8, abs=0.01)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +41,7 @@ def findings_of(trace: Path) -> list[Finding]:
 def test_the_first_finding_answers(shared_dir: Path, trace: str, rule: str, words: str) -> None:
     first, *others = findings_of(shared_dir / "round2" / "questions" / f"{trace}.json.gz")
     assert first.rule == rule
+    assert first.severity in ("high", "medium")
     assert words in first.text
     assert {finding.severity for finding in others} <= {"low", "info"}
     assert not any("bound by the device" in finding.text for finding in others)

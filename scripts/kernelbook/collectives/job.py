@@ -95,7 +95,7 @@ def _refusal(ranks: Sequence[RankTrace], clocks: Clocks) -> str | None:
     if clocks.overlap < 1 - MOST_APART:
         share = f"{1 - clocks.overlap:.0%}".replace("%", " %")
         apart = f"in {share} of the collectives the ranks do not overlap in time"
-        return f"{apart}: these are traces of different steps or of different jobs"
+        return f"{apart}: these are traces of different steps or of different jobs, or their times are wrong"
     return None
 
 

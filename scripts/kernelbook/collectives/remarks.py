@@ -19,6 +19,8 @@ SMALL_BYTES, FEWEST_SMALL = 1 << 20, 4
 QUEUED_SHARE = 0.05
 EXTRA_WORK, LONGER_WORK = 0.02, 1.25
 _NAME = 60
+#: Collectives that take this many times as long on one rank as on another wait for that one.
+MUCH_LONGER = 2.0
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class JobReport:
     @property
     def lead(self) -> str:
         ranks = plural(len(self.job.ranks), "rank") + (f" of {self.job.world_size}" if self.job.incomplete else "")
+        if self._leads_in_spite:
+            return f"{ranks}: {self.remarks[0].text} Their clocks could not be joined: {self.job.refused}."
         if self.job.refused:
             return f"{ranks}: {self.job.refused}."
         if self.remarks:
@@ -53,7 +57,12 @@ class JobReport:
     @property
     def further(self) -> tuple[Remark, ...]:
         """The remarks that the lead does not give."""
-        return self.remarks if self.job.refused else self.remarks[1:]
+        return self.remarks if self.job.refused and not self._leads_in_spite else self.remarks[1:]
+
+    @property
+    def _leads_in_spite(self) -> bool:
+        """Whether the ranks have no common clock, and yet it is known that one has more work."""
+        return bool(self.job.refused and self.remarks and self.remarks[0].rule == "unequal-work")
 
 
 def report_job(traces: Sequence[RankTrace]) -> JobReport:
@@ -269,7 +278,21 @@ def _unequal_work(
         waits = {rank: typical[rank].waiting_us or 0.0 for rank in (most, least)}
         if waits[most] <= waits[least]:
             text = f"rank {most} computes for {duration(compute[most])}, rank {least} for {duration(compute[least])}."
-            yield Remark("unequal-work", text, remedy, most, compute[most] - compute[least])
+            text += _waits_by_length(typical[most], typical[least]) if job.refused else ""
+            longer, span = compute[most] - compute[least], typical[most].span_us
+            yield Remark("unequal-work", text, remedy, most, longer, longer / span if span else None)
+
+
+def _waits_by_length(late: RankForward, early: RankForward) -> str:
+    """A sentence if the lengths of collectives show, without a common clock, which of two ranks waits for the other."""
+    same = late.communication_kernels == early.communication_kernels
+    if not same or early.communication_time_us < MUCH_LONGER * late.communication_time_us:
+        return ""
+    return (
+        f" The collectives of rank {early.rank} take {duration(early.communication_time_us)}, those of rank "
+        f"{late.rank} {duration(late.communication_time_us)}. A kernel of a collective lasts from when its own rank arrives: rank "
+        f"{early.rank} waits for rank {late.rank}. Look at the compute of rank {late.rank}, not at the communication."
+    )
 
 
 @dataclass(frozen=True)

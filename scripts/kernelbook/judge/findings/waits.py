@@ -54,6 +54,8 @@ WAIT_REMEDIES = {
     BLOCKING_COPY: "Copy from pinned memory with non_blocking=True, ahead of the forward that needs the data",
 }
 PAGEABLE = "Pageable"
+#: Share of the forward from which waiting for room in the queue has weight: it misleads readers of a trace.
+MUCH_WAITED = 0.2
 #: Smaller copies, in bytes, are of single values or short lists.
 SMALL_COPY = 4096
 
@@ -275,7 +277,8 @@ def full_queue(scene: Scene) -> Iterator[Finding]:
     remedy = "None for the launches: the time is that of the kernels. Make those faster, or fewer."
     share = part(waited, split.time_us)
     evidence = "; ".join(f"{wait.name} from {wait.op or 'no op'} {duration(wait.time_us)}" for wait in waits[:5])
-    yield Finding("full-queue", "info", waited, share, evidence, remedy, text, of=FORWARD, kind=SPENT)
+    level = "medium" if (share or 0.0) >= MUCH_WAITED else "info"
+    yield Finding("full-queue", level, waited, share, evidence, remedy, text, of=FORWARD, kind=SPENT)
 
 
 @rule("kernel-loading", "CUDA loads kernels inside a forward, for over 5 % of it")
