@@ -299,6 +299,21 @@ def test_healthy_work_has_no_finding_of_weight(findings_of: Callable[..., list[F
     assert not [(f.rule, f.text) for f in findings_of(play, **about) if f.severity in ("high", "medium")]
 
 
+def test_a_wait_for_a_busy_device_is_the_time_of_its_kernels(findings_of: Callable[..., list[Finding]]) -> None:
+    """20 products of 180 µs are queued when item() is called: the CPU waits for nearly 3.6 ms, the device for 3 µs."""
+
+    def reads_at_the_end(p: Program) -> None:
+        for _ in range(20):
+            product(p, 4096, 4096, 4096, 180)
+        item(p)
+
+    first = findings_of(reads_at_the_end)[0]
+    assert (first.rule, first.severity) == ("synchronization", "medium")
+    assert first.text.endswith("it works: that is the time of earlier kernels, not of aten::item.")
+    assert first.time_us is not None
+    assert first.time_us < 15
+
+
 def test_an_op_that_launches_is_not_said_to_run_on_the_cpu(findings_of: Callable[..., list[Finding]]) -> None:
     """A launch of 500 µs inside an op keeps the device idle, but nothing is computed on the CPU."""
 
@@ -312,6 +327,29 @@ def test_an_op_that_launches_is_not_said_to_run_on_the_cpu(findings_of: Callable
 
 def test_casts_that_autocast_makes_are_no_implicit_copies(findings_of: Callable[..., list[Finding]]) -> None:
     assert "unwritten-copy" not in {finding.rule for finding in findings_of(autocast, dtype="float32")}
+
+
+def test_a_kernel_that_fills_the_output_of_addmm_copies_its_bias(findings_of: Callable[..., list[Finding]]) -> None:
+    def bias(p: Program) -> None:
+        with p.op("aten::addmm", ((4096,), FP32), ((4096, 4096), FP32), ((4096, 4096), FP32)):
+            p.kernel(COPY, 30)
+            p.kernel("volta_sgemm_128x64_tn", 900)
+
+    (finding,) = [f for f in findings_of(bias, dtype="float32") if f.rule in ("bias-memcpy", "unwritten-copy")]
+    assert finding.text.startswith("A copy writes the addend of aten::addmm to the output")
+
+
+def test_an_index_of_another_type_is_to_be_passed_in_the_type_that_is_taken(
+    findings_of: Callable[..., list[Finding]],
+) -> None:
+    def index(p: Program) -> None:
+        with p.op("aten::index", (BIG, BF16)):
+            with p.op("aten::to", ((8192,), "bool")), p.op("aten::_to_copy"), p.op("aten::copy_"):
+                p.copy("DtoD (Device -> Device)", 8192, 30)
+            p.kernel("void at::native::index_elementwise_kernel<128, 4>(int)", 60)
+
+    (finding,) = [f for f in findings_of(index) if f.rule == "unwritten-copy"]
+    assert finding.remedy == "Pass the tensor in the element type and on the device that the op takes."
 
 
 def test_launches_are_not_told_of_where_the_forward_waits(findings_of: Callable[..., list[Finding]]) -> None:

@@ -290,8 +290,9 @@ def _waits_by_length(late: RankForward, early: RankForward) -> str:
         return ""
     return (
         f" The collectives of rank {early.rank} take {duration(early.communication_time_us)}, those of rank "
-        f"{late.rank} {duration(late.communication_time_us)}. A kernel of a collective lasts from when its own rank arrives: rank "
-        f"{early.rank} waits for rank {late.rank}. Look at the compute of rank {late.rank}, not at the communication."
+        f"{late.rank} {duration(late.communication_time_us)}. A kernel of a collective lasts from when its own rank "
+        f"arrives: rank {early.rank} waits for rank {late.rank}. Look at the compute of rank {late.rank}, not at the "
+        "communication."
     )
 
 

@@ -65,8 +65,8 @@ def converts(activity: Activity) -> bool:
 
 
 def seeds_a_product(scene: Scene, activity: Activity) -> bool:
-    """Whether it is a memcpy inside an addmm-like op that launches a GEMM after it."""
-    if activity.category != "memcpy" or activity.op not in SEEDED:
+    """Whether it is a copy inside an addmm-like op that launches a GEMM after it."""
+    if activity.family != "copy/cast" or activity.op not in SEEDED:
         return False
     later = [a for a in scene.activities if a.position > activity.position and a.op_path == activity.op_path]
     return any(a.family == "GEMM" for a in later)
@@ -110,6 +110,8 @@ def unwritten_copy(scene: Scene) -> Iterator[Finding]:
             remedy = (
                 "Keep the layout that the op takes, so that a view is enough, or make it contiguous once beforehand."
             )
+        elif "aten::to" in ops:
+            remedy = "Pass the tensor in the element type and on the device that the op takes."
         cloning = [name for name in cloning_ops(scene) if name in ops]
         if cloning:
             text += f" It works out of place: it clones its input and runs {cloning[0]}_ on the clone."
@@ -121,12 +123,13 @@ def _number(copies: Sequence[Activity]) -> str:
     return "an implicit copy" if len(copies) == 1 else f"{len(copies)} implicit copies"
 
 
-@rule("bias-memcpy", "a memcpy fills the output with the addend before a GEMM adds to it")
+@rule("bias-memcpy", "a copy fills the output with the addend before a GEMM adds to it")
 def bias_memcpy(scene: Scene) -> Iterator[Finding]:
     """addmm whose addend is no row vector: cuBLAS reads it from the output."""
     copies = [a for a in scene.activities if seeds_a_product(scene, a)]
     ops = ", ".join(dict.fromkeys(a.op or "" for a in copies))
-    text = f"A memcpy writes the addend of {ops} to the output before the GEMM adds to it."
+    kind = "memcpy" if all(copy.category == "memcpy" for copy in copies) else "copy"
+    text = f"A {kind} writes the addend of {ops} to the output before the GEMM adds to it."
     text += _all_the_same(scene)
     remedy = (
         "If the addend is one row, pass it as a vector, which the GEMM adds in its bias epilogue without a copy; for a "

@@ -54,8 +54,10 @@ WAIT_REMEDIES = {
     BLOCKING_COPY: "Copy from pinned memory with non_blocking=True, ahead of the forward that needs the data",
 }
 PAGEABLE = "Pageable"
-#: Share of the forward from which waiting for room in the queue has weight: it misleads readers of a trace.
+#: Share of the forward from which a wait has weight even if the device works meanwhile: it misleads readers of a trace.
 MUCH_WAITED = 0.2
+#: The device works during a wait if it is idle for less than this share of it.
+HIDDEN = 0.1
 #: Smaller copies, in bytes, are of single values or short lists.
 SMALL_COPY = 4096
 
@@ -88,10 +90,16 @@ def synchronization(scene: Scene) -> Iterator[Finding]:
         )
         if after >= MUCH_MORE * idle:
             text += f" In all it is idle for {duration(after)} from such a wait to its next work."
+        hidden = op is not None and idle < HIDDEN * waited
+        if hidden:
+            text += f" For the rest of the wait it works: that is the time of earlier kernels, not of {op}."
         finding = _finding(
             "synchronization", split, idle, text, _remedy(scene, waits[0]), f"{names}, {op or 'outside of ops'}"
         )
-        yield replace(finding, severity=severity(part(after, split.time_us)))
+        level = severity(part(after, split.time_us))
+        if hidden and waited >= MUCH_WAITED * split.time_us and level == "low":
+            level = "medium"
+        yield replace(finding, severity=level)
 
 
 def _remedy(scene: Scene, wait: Wait) -> str:
