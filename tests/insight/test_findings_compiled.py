@@ -19,6 +19,7 @@ from tests.insight.insight_findings import busy, ends, found, one, small, unprof
 from tests.insight.insight_raw import by_process, cpu_time, usual, wrapper_time
 from tests.insight.insight_recorded import Facts, Look
 from tests.insight.insight_traces import Trace
+from tests.insight.test_inductor_code import UNFUSED, written
 
 SGEMM = "ampere_sgemm_128x64_nn"
 
@@ -246,3 +247,18 @@ def test_cuda_graphs_that_were_asked_for_and_are_not_there(
         f"CUDA graphs were asked for ({asked}), and the forward replays none: 2 launches. torch logged: skipping "
         "cudagraphs due to mutated inputs."
     ]
+
+
+def test_a_finding_quotes_why_neighbours_were_not_fused(tmp_path: Path) -> None:
+    names = ("triton_poi_fused_add_0", "nvjet_tst_64x8", "triton_per_fused_softmax_1", "triton_red_fused_sum_2")
+    kernels = tuple(Activity(place, "kernel", name, 10.0 * place, 4.0) for place, name in enumerate(names))
+    code = written(tmp_path / "output_code.py.gz", UNFUSED)
+    forward = Forward(1, 0, 50.0, 16.0, 16.0, 0.0, activities=kernels)
+    facts = CaseFacts("r", "c", output_code=code, forwards=(forward,), chosen=(1, 0), kernels=4)
+    (finding,) = [f for f in find(facts) if f.rule == "not-fused"]
+    assert finding.text == (
+        "triton_per_fused_softmax_1 and triton_red_fused_sum_2 run one after the other, 8.00 µs together, and were not "
+        "fused. Inductor logged: invalid tiling for reduction."
+    )
+    assert (finding.time_us, finding.severity, finding.positions) == (8.0, "low", (2, 3))
+    assert "not-fused" not in {f.rule for f in find(replace(facts, output_code=None))}

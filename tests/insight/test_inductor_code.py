@@ -12,7 +12,6 @@ import pytest
 
 from kernelbook.cases import Activity, CaseFacts, Forward
 from kernelbook.extraction.process_tables import Origin, tables_of
-from kernelbook.judge.findings import find
 from kernelbook.judge.findings.rules import Scene
 from kernelbook.judge.inductor_code import ops_by_kernel, reasons_by_pair, source_ops
 from tests.helpers import ROOT
@@ -149,18 +148,3 @@ def test_the_kernels_of_two_nodes_are_those_that_write_their_buffers() -> None:
     }
     assert reasons_by_pair(UNFUSED) == apart | {(other, one): why for (one, other), why in apart.items()}
     assert reasons_by_pair(SORTED) == reasons_by_pair("# cannot fuse op0 with op1: no code") == {}
-
-
-def test_a_finding_quotes_why_neighbours_were_not_fused(tmp_path: Path) -> None:
-    names = ("triton_poi_fused_add_0", "nvjet_tst_64x8", "triton_per_fused_softmax_1", "triton_red_fused_sum_2")
-    kernels = tuple(Activity(place, "kernel", name, 10.0 * place, 4.0) for place, name in enumerate(names))
-    code = written(tmp_path / "output_code.py.gz", UNFUSED)
-    forward = Forward(1, 0, 50.0, 16.0, 16.0, 0.0, activities=kernels)
-    facts = CaseFacts("r", "c", output_code=code, forwards=(forward,), chosen=(1, 0), kernels=4)
-    (finding,) = [f for f in find(facts) if f.rule == "not-fused"]
-    assert finding.text == (
-        "triton_per_fused_softmax_1 and triton_red_fused_sum_2 run one after the other, 8.00 µs together, and were not "
-        "fused. Inductor logged: invalid tiling for reduction."
-    )
-    assert (finding.time_us, finding.severity, finding.positions) == (8.0, "low", (2, 3))
-    assert "not-fused" not in {f.rule for f in find(replace(facts, output_code=None))}
