@@ -94,10 +94,7 @@ def alarms_of_run(name: str, seed: int, run: int, python: str | None) -> dict[st
     """Alarms a series-year of one run of steady cases, by program."""
     nights = KINDS[name][0](np.random.default_rng([seed, run]), EARLIER + ALARM_NIGHTS)
     years = ALARM_NIGHTS / 365
-    rates = {
-        words: len(judged(nights, (seed, run), confirm=confirm)) / years / CASES
-        for confirm, words in KERNELBOOK.items()
-    }
+    rates = {"kernelbook": len(judged(nights, (seed, run), confirm=True)) / years / CASES}
     peers = of_peers(python, nights.first[CEILINGS : CEILINGS + OF_PEERS])
     return rates | {peer: sum(map(len, found)) / years / OF_PEERS for peer, found in peers.items()}
 
