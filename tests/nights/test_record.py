@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kernelbook.cases.process import Clocks, GpuReading
+from kernelbook.counters import KernelCounters
 from kernelbook.edition.paths import SCHEMA, EditionFiles
 from kernelbook.extraction.process_tables import Origin, tables_of
 from kernelbook.history.record import RecordError, night_tables, read_edition, sm_clock
@@ -121,3 +123,20 @@ def test_the_clock_is_the_higher_of_before_and_after() -> None:
     assert sm_clock(Clocks(GpuReading(sm_mhz=345.0, max_sm_mhz=1980.0), GpuReading(sm_mhz=1905.0))) == 1905.0
     assert sm_clock(Clocks(after=GpuReading(memory_mhz=2619.0))) is None
     assert sm_clock(None) is None
+
+
+def test_occupancy_is_that_of_the_counters_by_duration(recorded: dict[str, list[pa.Table]], tmp_path: Path) -> None:
+    def counted(run: str, case: str, percent: float | None, duration_us: float) -> dict[str, Any]:
+        row = KernelCounters(run=run, case=case, status="joined", occupancy_percent=percent, duration_us=duration_us)
+        return asdict(row) | {"occupancy_limits": [], "stalls": []}
+
+    counters = [
+        counted("host", "mlp-eager", 50.0, 3.0),
+        counted("host", "mlp-eager", 90.0, 1.0),
+        counted("host", "mlp-eager", None, 5.0),
+        counted("host", "linear-eager", None, 1.0),
+    ]
+    edition_of(recorded | {"counters": [pa.Table.from_pylist(counters)]}, RUNS, "2026-11-29").write(tmp_path)
+    rows = night_tables(read_edition(tmp_path))["host"].to_pylist()
+    occupancy = {row["case"]: row["occupancy_percent"] for row in rows}
+    assert occupancy == dict.fromkeys(KERNELS) | {"mlp-eager": 60.0}  # (50 * 3 + 90 * 1) / 4
