@@ -20,6 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 def kernelbook() -> Callable[[str], object]:
     """Load, all tables, kernel breakdown, launch statistics (the delay of every activity), figures per annotation."""
     sys.path.insert(0, str(ROOT / "scripts"))
+    import pyarrow  # noqa: F401 (loaded with the first table otherwise, which would count as reading)
+
     from kernelbook.summarize.summary import summarize
     from kernelbook.trace import read_trace
 
