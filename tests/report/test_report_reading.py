@@ -41,7 +41,7 @@ def edition(edition_dir):
 
 
 def test_one_forward_is_drawn_on_a_clock_of_its_own(edition):
-    index, blocks = page_data.build(edition, {}, {})
+    index, blocks = page_data.build(edition, {}, {}, {})
     index = json.loads(index)
     cell = next(i for i, c in enumerate(index["cells"]) if (c["run"], c["case"]) == ("h200", "attention-inplace-eager"))
     block = json.loads(blocks[cell])
@@ -67,7 +67,7 @@ def test_the_device_works_for_earlier_forwards_until_it_begins_this_one(tmp_path
         after,
     )
     edition = dataclasses.replace(edition, case_runs=(dataclasses.replace(row, forwards=moved),))
-    _, (block,) = page_data.build(edition, {}, {})
+    _, (block,) = page_data.build(edition, {}, {}, {})
     assert json.loads(block)["earlier"] == [[0.0, 40.0]]
 
 

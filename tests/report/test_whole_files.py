@@ -64,7 +64,7 @@ def test_the_table_of_cases_has_the_whole_file_of_a_trace_without_forwards(open_
 @pytest.mark.browser
 def test_a_workload_of_ones_own_is_named_without_its_folders(open_page, own):
     page = open_page(own)
-    heading = page.locator("main h2").filter(has_text="toy.py:tiny")
+    heading = page.locator("#workloads summary").filter(has_text="toy.py:tiny")
     assert heading.get_attribute("title") == OWN
     assert page.locator("tr.group").last.inner_text() == "toy.py:tiny"
     page.locator("details.spread").last.locator("summary").click()

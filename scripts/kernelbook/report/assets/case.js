@@ -7,7 +7,8 @@ const kernelLink = ({ anchor, position }) =>
   h("a", { href: `#${anchor}`, "aria-label": `Link to kernel ${position}` }, String(position));
 // A kernel that Inductor generated links to the output code of its case, a file beside the page.
 function withCode(td, { code, name }) {
-  if (code && name.startsWith("triton_")) td.append(" ", h("a", { href: code, title: "Inductor's output code" }, "code"));
+  if (code && name.startsWith("triton_"))
+    td.append(" ", h("a", { href: code, title: "Inductor's output code" }, "code"));
   return td;
 }
 const roof = (act) =>
@@ -25,7 +26,12 @@ const grid = ({ facts = {} }) =>
 
 const KERNEL_COLUMNS = [
   column("#", kernelLink, "r num"),
-  column("kernel", (act) => withCode(kernelCell(act, (one) => [one.what]), act)),
+  column("kernel", (act) =>
+    withCode(
+      kernelCell(act, (one) => [one.what]),
+      act,
+    ),
+  ),
   time("time", (act) => act.usual),
   figure("share", (act) => act.part, share),
   column("family", (act) => act.family.label),

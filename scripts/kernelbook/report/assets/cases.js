@@ -77,8 +77,9 @@ function searchText(row) {
   if (!row.dataset.text) {
     const cell = cellIn(row)?.drawn || cellIn(row)?.called ? cellOf(Number(row.dataset.cell)) : null;
     const names = cell ? [...cell.activities, ...cell.calls].map((each) => `${each.name} ${each.what ?? ""}`) : [];
-    const panel = cases.panels.get(row.dataset.case)?.textContent ?? "";
-    row.dataset.text = [row.textContent, panel, ...new Set(names)].join(" ").toLowerCase();
+    const panel = cases.panels.get(row.dataset.case);
+    const written = panel ? $$(".case-body > :not(.case-look, .case-rest)", panel).map((each) => each.textContent) : [];
+    row.dataset.text = [row.textContent, ...written, ...new Set(names)].join(" ").toLowerCase();
   }
   return row.dataset.text;
 }

@@ -179,7 +179,12 @@ function dragOver(plot, done) {
     if (!from) return;
     const to = at(event);
     frame.hidden = false;
-    frame.style.inset = [Math.min(from.y, to.y), 1 - Math.max(from.x, to.x), 1 - Math.max(from.y, to.y), Math.min(from.x, to.x)]
+    frame.style.inset = [
+      Math.min(from.y, to.y),
+      1 - Math.max(from.x, to.x),
+      1 - Math.max(from.y, to.y),
+      Math.min(from.x, to.x),
+    ]
       .map((part) => `${100 * part}%`)
       .join(" ");
   });

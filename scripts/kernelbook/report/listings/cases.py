@@ -168,7 +168,7 @@ def _kernels(row: CaseRow) -> Cell:
     if facts is None or facts.kernels is None:
         return cell(None)
     others = ((facts.memcpys, "memcpy"), (facts.memsets, "memset"))
-    more = " ".join(_unbroken(f"+ {units.plural(count, word)}") for count, word in others if count)
+    more = " ".join(f"+ {units.plural(count, word)}" for count, word in others if count)
     return cell(f"{facts.kernels:,}", Part(f"({more})", "size") if more else None, value=facts.kernels)
 
 
