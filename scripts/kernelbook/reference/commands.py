@@ -12,8 +12,8 @@ from kernelbook.cli import COMMANDS
 
 INTRO = """# Commands
 
-Output of `--help` for each command. `pip install .` gives the command `kernelbook`; in a checkout without it,
-`PYTHONPATH=scripts python -m kernelbook` is the same. The scripts are what the workflow calls; `profile_case.py` and
+Output of `--help` for each command. `pip install .` gives the command `kernelbook`, and `make setup` puts it into
+`.venv/bin`. The scripts are what the workflow calls; `profile_case.py` and
 those for nights are also useful on their own. An error is one line; `KERNELBOOK_TRACEBACK=1` in the environment shows
 the traceback.
 
