@@ -33,11 +33,56 @@ def test_a_case_is_set_against_the_one_of_least_device_time(recorded_facts: Fact
     assert finding.time_us == pytest.approx(own - least)
     assert finding.share == pytest.approx(1 - least / own)
     assert (finding.severity, finding.kind, finding.of) == ("high", "recoverable", "device")
-    # The backends are listed here once; parts of this finding only point to the peer.
+    # The backend is stated here once; parts of this finding only point to the peer.
     assert finding.remedy == (
-        "Compute it as sdpa-auto-eager does: a fused backend (sdpa_kernel with FLASH_ATTENTION, EFFICIENT_ATTENTION or "
-        "CUDNN_ATTENTION); its longest kernel is of cuDNN attention."
+        "Compute it as sdpa-auto-eager does: cuDNN attention (sdpa_kernel with CUDNN_ATTENTION); its longest kernel is "
+        "of cuDNN attention."
     )
+
+
+@pytest.mark.parametrize(
+    ("case", "peer", "way"),
+    [
+        ("sdpa-efficient-eager", "sdpa-auto-eager", "cuDNN attention (sdpa_kernel with CUDNN_ATTENTION)"),
+        ("sdpa-efficient-eager", "sdpa-flash-eager", "FlashAttention (sdpa_kernel with FLASH_ATTENTION)"),
+        (
+            "sdpa-math-eager",
+            "sdpa-efficient-eager",
+            "memory-efficient attention (sdpa_kernel with EFFICIENT_ATTENTION)",
+        ),
+        ("sdpa-efficient-eager", "attention-flex-compile", "flex_attention, compiled (torch.compile)"),
+    ],
+)
+def test_the_remedy_states_what_the_faster_case_does(recorded_facts: Facts, case: str, peer: str, way: str) -> None:
+    """The kernels of the peer decide, not its name: cuDNN's, FlashAttention's, CUTLASS's, Inductor's template."""
+    two = {name: recorded_facts[name] for name in (case, peer)}
+    remedy = one(two[case], RULE, two).remedy
+    assert remedy.startswith(f"Compute it as {peer} does: {way}; its longest kernel is of ")
+
+
+def test_the_remedy_never_names_the_backend_that_the_case_has(recorded_facts: Facts) -> None:
+    """Both run memory-efficient attention, the faster one by a kernel of another name, in half the time."""
+    slow = recorded_facts["sdpa-efficient-eager"]
+    forward = next(each for each in slow.forwards if each.activities)
+    quick = [replace(a, name=f"{a.name}#2", duration_us=a.duration_us / 2) for a in forward.activities]
+    fast = replace(
+        slow,
+        case="sdpa-other-eager",
+        forwards=tuple(replace(each, activities=tuple(quick)) for each in slow.forwards),
+        device_time_us=slow.device_time_us / 2,
+        forward_time_us=slow.forward_time_us / 2,
+        processes=tuple(
+            replace(
+                each,
+                device_time_us=each.device_time_us / 2,
+                forward_times_us=(each.forward_time_us / 2,),
+                forward_time_us=each.forward_time_us / 2,
+            )
+            for each in slow.processes
+        ),
+    )
+    remedy = one(slow, RULE, {slow.case: slow, fast.case: fast}).remedy
+    assert remedy.startswith("Compute it as sdpa-other-eager does; its longest kernel is of ")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from kernelbook.cases import Activity, CaseFacts
 from kernelbook.judge.cost_model import gemm_costs
 from kernelbook.judge.findings.copies import casts
 from kernelbook.judge.findings.costs import described, device_finding, part, positions, severity, total
-from kernelbook.judge.findings.peers import BACKENDS, faster_peer
+from kernelbook.judge.findings.peers import BACKENDS, FLEX, attention_way, faster_peer
 from kernelbook.judge.findings.rules import DEVICE, RECOVERABLE, SPENT, Finding, Scene, rule
 from kernelbook.text.units import duration, plural, significant
 
@@ -23,7 +23,8 @@ def fused_backend(scene: Scene) -> str:
     """Advice to use a fused backend; short where slower-than-peer names one with what it saves. Without full stop."""
     faster = faster_peer(scene)
     if faster is not None and any(activity.family == "attention" for activity in faster.peer.activities):
-        return f"take a fused backend: {duration(faster.saved_us)} less, as {faster.peer.case} shows"
+        what = "flex_attention" if attention_way(faster.peer) == FLEX else "a fused backend"
+        return f"take {what}: {duration(faster.saved_us)} less, as {faster.peer.case} shows"
     return f"take a fused backend ({BACKENDS}), which replaces all kernels of math by one"
 
 

@@ -14,6 +14,13 @@ from kernelbook.text.units import duration, error, plural, significant
 
 #: Backends of SDPA with one kernel.
 BACKENDS = "sdpa_kernel with FLASH_ATTENTION, EFFICIENT_ATTENTION or CUDNN_ATTENTION"
+#: Library of a kernel that SDPA launched -> how to get it.
+SDPA_BACKENDS = {
+    "cuDNN": "cuDNN attention (sdpa_kernel with CUDNN_ATTENTION)",
+    "flash-attention": "FlashAttention (sdpa_kernel with FLASH_ATTENTION)",
+    "memory-efficient attention": "memory-efficient attention (sdpa_kernel with EFFICIENT_ATTENTION)",
+}
+FLEX = "flex_attention, compiled (torch.compile)"
 #: Smaller losses, as a share of the forward, are not reported as a cost.
 LEAST_LOSS = 0.02
 
@@ -129,6 +136,21 @@ def _beats(peer: CaseFacts, facts: CaseFacts) -> bool:
     return mine is None or theirs is None or theirs.high_us < mine.low_us
 
 
+def attention_way(facts: CaseFacts) -> str | None:
+    """How a case computes attention, by its longest attention kernel: a backend of SDPA, or flex_attention.
+
+    None without such a kernel, and for a kernel that neither of them launches.
+    """
+    kernels = [activity for activity in facts.activities if activity.family == "attention"]
+    if not kernels:
+        return None
+    longest = max(kernels, key=lambda kernel: kernel.duration_us)
+    if any(op.startswith("flex_attention") for op in longest.decoded.fused_ops):
+        return FLEX
+    of_sdpa = any("scaled_dot_product" in op for op in longest.op_path)
+    return SDPA_BACKENDS.get(longest.decoded.library) if of_sdpa else None
+
+
 def _one_row(group: Sequence[Finding]) -> str:
     """The slowest case against the peer, then the other cases that are slower than it."""
     slowest, *others = sorted(group, key=lambda finding: -(finding.time_us or 0.0))
@@ -160,12 +182,14 @@ def slower_than_peer(scene: Scene) -> Iterator[Finding]:
     theirs, own = error(peer.relative_error), error(facts.relative_error)
     longest = max(peer.activities, key=lambda activity: activity.duration_us)
     shared = f"{peer.case} ({duration(faster.peer_us)})"
-    fused = f": a fused backend ({BACKENDS})" if longest.family == "attention" else ""
+    way = attention_way(peer)
+    same_way = way is not None and way == attention_way(facts)
+    how = f": {way}" if way and not same_way else ""
     evidence = f"{duration(faster.own_us)} against {duration(faster.peer_us)} of device time in {peer.case}"
     share = part(faster.saved_us, faster.own_us)
     yield Finding(
         "slower-than-peer", severity(share), faster.saved_us, share, evidence,
-        f"Compute it as {peer.case} does{fused}; its longest kernel is of {maker(longest)}.",
-        f"{text}. Error against float64: {theirs} there, {own} here.", of=DEVICE, kind=RECOVERABLE, theme=shared,
-        subject=ratio,
+        f"Compute it as {peer.case} does{how}; its longest kernel is of {maker(longest)}.",
+        f"{text}. Error against float64: {theirs} there, {own} here.", of=DEVICE, kind=RECOVERABLE,
+        theme=None if same_way else shared, subject=ratio,
     )  # fmt: skip
