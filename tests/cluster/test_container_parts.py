@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kernelbook.containers import images
 from kernelbook.containers.images import ImageError, image_of, obtain
 from kernelbook.containers.launching import (
     look_inside,
@@ -60,6 +61,32 @@ def test_an_image_folder_that_cannot_be_made_is_told_with_its_remedy(tmp_path):
     image = image_of("docker://a.org/torch:1", tmp_path / "images", tmp_path)
     with pytest.raises(ImageError, match="name another folder for images by the key `images`"):
         obtain(image, "runs.x.container")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "pinging container registry nvcr.io: received unexpected HTTP status: 503 Service Unavailable",
+        "Unable to handle docker URI: registry answered 503, service unavailable",
+        "reading manifest 26.09-py3 in nvcr.io/nvidia/pytorch: received unexpected HTTP status: 500",
+        "Error: unexpected status code 502",
+        "toomanyrequests: You have reached your pull rate limit",
+        "error fetching blob: 504 Gateway Time-out",
+        "Get https://nvcr.io/v2/: net/http: request canceled (Client.Timeout exceeded while awaiting headers)",
+        "dial tcp 192.0.2.1:443: i/o timeout",
+    ],
+)
+def test_a_registry_that_is_busy_or_slow_is_tried_again_before_anything_is_corrected(monkeypatch, tmp_path, line):
+    runtime = tmp_path / "apptainer"
+    runtime.write_text(f"#!/bin/sh\ncat <<'END'\nFATAL:   {line}\nEND\nexit 255\n", encoding="utf-8")
+    runtime.chmod(0o755)
+    monkeypatch.setattr(images, "runtime", lambda: str(runtime))
+    monkeypatch.setattr(images, "pinned_address", lambda address: (address, None))
+    image = image_of("docker://a.org/torch:1", tmp_path / "images", tmp_path)
+    with pytest.raises(ImageError) as raised:
+        obtain(image, "runs.x.container")
+    assert ": try again later; " in str(raised.value)
+    assert "correct runs.x.container" not in str(raised.value)
 
 
 def test_a_tag_becomes_the_digest_that_the_registry_gives(registry, tmp_path, monkeypatch):

@@ -46,6 +46,13 @@ PULL_FAILURES = (
         "run again; if it keeps happening, look at the registry",
     ),
     (
+        r"(?:HTTP|status|answered)[^\n]{0,12}\b(?:5\d\d|429)\b|too ?many ?requests|bad gateway|service unavailable|"
+        r"gateway time-?out|internal server error|deadline exceeded|Client\.Timeout|i/o timeout|handshake timeout|"
+        r"stopped after \d+ hours",
+        "the registry is busy, or did not answer in time",
+        "try again later; if it stays so, pull it elsewhere into the same folder: snakemake pull_images",
+    ),
+    (
         r"manifest unknown|not found: manifest|status 404|NAME_UNKNOWN|repository name not known",
         "the registry has no such image or tag",
         "correct {key}",
@@ -56,7 +63,7 @@ PULL_FAILURES = (
         "correct {key}, or log in: apptainer registry login",
     ),
     (
-        r"no such host|dial tcp|i/o timeout|connection refused|network is unreachable|TLS handshake|server misbehaving",
+        r"no such host|dial tcp|connection refused|network is unreachable|TLS handshake|server misbehaving",
         "the registry cannot be reached from this machine",
         "pull it where there is a network, into the same folder: snakemake pull_images",
     ),
