@@ -198,7 +198,7 @@ def test_small_collectives_are_reported(tmp_path):
 
 
 def test_collectives_that_stand_in_line_on_one_stream_are_reported(tmp_path):
-    events = [annotation("train_step", 0, 900)]
+    events = [annotation("train_step", 0, 900), *compute(1, 100, 50, 99)]
     for number, group in enumerate(("0", "1", "0", "1")):
         events += collective(
             10 + number, 100 + 200 * number, 200, number, message("allreduce", 2**24, (0, 1), group=group)
@@ -214,9 +214,25 @@ def test_a_queue_of_collectives_is_not_judged_without_the_other_ranks(tmp_path):
     """The one ahead may only have waited for the rank that is not here."""
     args = message("allreduce", 2**24, (0, 1))
     events = [event for n in range(4) for event in collective(10 + n, 100 + 200 * n, 200, n, args)]
+    events += compute(1, 100, 50, 99)
     both = {rank: write_rank(tmp_path, rank, events, 2) for rank in (0, 1)}
     assert "collectives-serialised" in rules(read(both))
     assert "collectives-serialised" not in rules(read({0: both[0]}))
+
+
+def test_forwards_of_collectives_alone_are_judged_by_their_bus_bandwidth(tmp_path):
+    """Communication is all there is, so that neither its share nor its queue tells anything."""
+    events = [annotation("train_step", 0, 900)]
+    for number in range(4):
+        events += collective(10 + number, 100 + 200 * number, 200, number, message("allreduce", 2**24, (0, 1)))
+    head = {"deviceProperties": [{"id": 0, "name": "NVIDIA H200"}]}
+    report = read({rank: write_rank(tmp_path, rank, events, 2, **head) for rank in (0, 1)})
+    assert rules(report) == ["bus-bandwidth"]
+    # by hand: 32 MiB in 200 µs is 168 GB/s, of two ranks that is the bus bandwidth too, of 450 GB/s of NVLink 37 %
+    assert report.remarks[0].text == (
+        "the forwards run collectives and nothing else: all-reduce of 32.0 MiB at 168 GB/s of bus bandwidth, 37 % of "
+        "the 450 GB/s of NVLink in one direction."
+    )
 
 
 def test_communication_on_the_stream_of_compute_cannot_overlap(tmp_path):

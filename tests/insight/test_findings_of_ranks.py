@@ -48,6 +48,11 @@ def pipeline():
 
 
 def queued():
+    transfers = (collective(10 + n, 100 + 200 * n, 200, n, BIG) for n in range(4))
+    return [step(compute(1, 100, 50, 99), *transfers)] * 2
+
+
+def benchmark():
     return [step(*(collective(10 + n, 100 + 200 * n, 200, n, BIG) for n in range(4)))] * 2
 
 
@@ -63,6 +68,7 @@ SHOWN = {
     "unequal-work": (extra, 90),
     "pipeline-bubble": (pipeline, 100),
     "collectives-serialised": (queued, None),
+    "bus-bandwidth": (benchmark, None),
     "small-collectives": (small, 100),  # 5 transfers of 20
 }
 
@@ -80,6 +86,10 @@ def test_a_job_that_shows_it(tmp_path, rule):
     assert finding.time_us == time_us
     assert not finding.text[0].islower()
     assert finding.remedy
+
+
+def test_a_benchmark_of_collectives_is_no_exposed_communication(tmp_path):
+    assert findings_of(tmp_path, benchmark()).keys() == {"bus-bandwidth"}
 
 
 def test_a_job_of_equal_ranks_shows_none(tmp_path):

@@ -104,3 +104,47 @@ def excess(own: Work, others: Sequence[Work]) -> float:
     further = own[0] - median(count for count, _ in others)
     longer = own[1] - median(time for _, time in others)
     return max(longer, further * own[1] / own[0] if own[0] else 0.0)
+
+
+@dataclass(frozen=True)
+class Further:
+    """Kernels that a rank runs more often than the others. name: the longest of them; count: how many there are.
+
+    time_us: their time if they are as long as the mean of their name; most_us: if they are as long as its longest.
+    """
+
+    name: str | None
+    count: float
+    time_us: float
+    most_us: float
+
+
+def further_kernels(rank: int, traces: Mapping[int, RankTrace]) -> Further:
+    own, others = traces[rank], [trace.kernels for each, trace in traces.items() if each != rank]
+    more: dict[str, float] = {}
+    for name, (count, _) in own.kernels.items():
+        further = count - median(other.get(name, (0, 0.0))[0] for other in others)
+        if further > 0:
+            more[name] = further
+    times = {name: count * own.kernels[name][1] / own.kernels[name][0] for name, count in more.items()}
+    longest = max(times, key=lambda each: (times[each], more[each]), default=None)
+    most_us = sum(count * own.longest.get(name, 0.0) for name, count in more.items())
+    return Further(longest, sum(more.values()), sum(times.values()), most_us)
+
+
+def queued_us(rows: Sequence[Collective]) -> float:
+    """How long launched collectives of one rank waited for the transfer of the previous one on their stream.
+
+    What the one before waited for other ranks does not count.
+    """
+    total = 0.0
+    previous: dict[int | None, Collective] = {}
+    for row in sorted(rows, key=lambda each: each.start_us):
+        before = previous.get(row.stream)
+        if before is not None and row.launch_us is not None:
+            end = before.start_us + before.duration_us
+            if row.start_us - end < 10:
+                moving = before.start_us + (before.wait_us or 0.0)
+                total += max(end - max(row.launch_us, moving), 0.0)
+        previous[row.stream] = row
+    return total

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from statistics import median
 from typing import Any
 
-from kernelbook.collectives.causes import CPU, DEVICE, Straggler
+from kernelbook.collectives.causes import CPU, DEVICE, Straggler, further_kernels, queued_us
 from kernelbook.collectives.job import JobReading, read_job
 from kernelbook.collectives.model import Collective, RankForward, RankTrace
 from kernelbook.collectives.names import ALIKE
@@ -72,16 +72,19 @@ def report_job(traces: Sequence[RankTrace]) -> JobReport:
     shared = sorted(trace.rank for trace in traces if trace.shared_stream)
     cut = {trace.rank for trace in traces if trace.truncated}  # what a cut file lacks is no property of the rank
     whole = {} if cut else {trace.rank: trace for trace in traces}
+    if typical and not any(row.compute_us for row in typical.values()):  # a benchmark of collectives
+        costs = tuple(_rates(job))
+    else:
+        costs = (*_exposed(job, typical), *_serialised(job, shared))
     return JobReport(
         job,
         (
             *_straggler(job, typical),
             *_wrong_order(job),
-            *_exposed(job, typical),
+            *costs,
             *_host_bound({rank: row for rank, row in typical.items() if rank not in cut}),
             *_unequal_work(job, typical, whole),
             *_bubbles(typical),
-            *_serialised(job, shared),
             *_small_messages(job),
         ),
     )
@@ -174,6 +177,21 @@ def _exposed(job: JobReading, typical: Mapping[int, RankForward]) -> Iterator[Re
     yield Remark("exposed-communication", f"{text}{waits}.", remedy, row.rank, row.exposed_us, share)
 
 
+def _rates(job: JobReading) -> Iterator[Remark]:
+    """What matters of forwards that run collectives and nothing else: the median bus bandwidth of the largest size."""
+    rated = [row for row in job.collectives if row.bus_gb_s is not None and row.bytes]
+    if not rated:
+        return
+    operation, size, link = max(
+        ((row.operation, row.bytes, row.link_gb_s) for row in rated), key=lambda row: row[1] or 0
+    )
+    rate = median(row.bus_gb_s or 0.0 for row in rated if (row.operation, row.bytes) == (operation, size))
+    of_link = f", {_percent(rate / link)} of the {significant(link)} GB/s of NVLink in one direction" if link else ""
+    what = f"{_described(operation.replace('_', '-'), size)} at {significant(rate)} GB/s of bus bandwidth{of_link}"
+    remedy = "Compare it with all_reduce_perf of nccl-tests, or its like for the operation, on the same GPUs."
+    yield Remark("bus-bandwidth", f"the forwards run collectives and nothing else: {what}.", remedy)
+
+
 def _host_bound(typical: Mapping[int, RankForward]) -> Iterator[Remark]:
     """A device that is idle while kernels start soon after their launch waits for the CPU."""
     bound = {
@@ -252,7 +270,7 @@ def _unequal_work(
 ) -> Iterator[Remark]:
     if len(traces) < 2:
         return
-    extra = {rank: _further(rank, traces) for rank in traces}
+    extra = {rank: further_kernels(rank, traces) for rank in traces}
     rank = max(extra, key=lambda each: extra[each].time_us)
     further, own = extra[rank], sum(time for _, time in traces[rank].kernels.values())
     remedy = "Give every rank the same work: equal batches and lengths, equal shards, no work of one rank alone."
@@ -296,32 +314,6 @@ def _waits_by_length(late: RankForward, early: RankForward) -> str:
     )
 
 
-@dataclass(frozen=True)
-class _Further:
-    """Kernels that a rank runs more often than the others. name: the longest of them; count: how many there are.
-
-    time_us: their time if they are as long as the mean of their name; most_us: if they are as long as its longest.
-    """
-
-    name: str | None
-    count: float
-    time_us: float
-    most_us: float
-
-
-def _further(rank: int, traces: Mapping[int, RankTrace]) -> _Further:
-    own, others = traces[rank], [trace.kernels for each, trace in traces.items() if each != rank]
-    more: dict[str, float] = {}
-    for name, (count, _) in own.kernels.items():
-        further = count - median(other.get(name, (0, 0.0))[0] for other in others)
-        if further > 0:
-            more[name] = further
-    times = {name: count * own.kernels[name][1] / own.kernels[name][0] for name, count in more.items()}
-    longest = max(times, key=lambda each: (times[each], more[each]), default=None)
-    most_us = sum(count * own.longest.get(name, 0.0) for name, count in more.items())
-    return _Further(longest, sum(more.values()), sum(times.values()), most_us)
-
-
 def _serialised(job: JobReading, shared: Sequence[int]) -> Iterator[Remark]:
     if shared:
         text = (
@@ -351,24 +343,6 @@ def _serialised(job: JobReading, shared: Sequence[int]) -> Iterator[Remark]:
     )
     remedy = "Use one process group a stream for what is independent, or fewer and larger collectives."
     yield Remark("collectives-serialised", text, remedy, rank, None, share)
-
-
-def queued_us(rows: Sequence[Collective]) -> float:
-    """How long launched collectives of one rank waited for the transfer of the previous one on their stream.
-
-    What the one before waited for other ranks does not count.
-    """
-    total = 0.0
-    previous: dict[int | None, Collective] = {}
-    for row in sorted(rows, key=lambda each: each.start_us):
-        before = previous.get(row.stream)
-        if before is not None and row.launch_us is not None:
-            end = before.start_us + before.duration_us
-            if row.start_us - end < 10:
-                moving = before.start_us + (before.wait_us or 0.0)
-                total += max(end - max(row.launch_us, moving), 0.0)
-        previous[row.stream] = row
-    return total
 
 
 def _small_messages(job: JobReading) -> Iterator[Remark]:

@@ -12,11 +12,14 @@ from kernelbook.judge.findings.rules import FORWARD, NOTE, SPENT, Finding, Scene
 CONDITIONS = {
     "straggler": "one rank comes last to most collectives, by more than the clocks of the ranks are apart",
     "collective-order": "a rank runs the collectives of a group, or launches those of two groups, in another order",
-    "exposed-communication": "communication without compute beside it takes over 10 % of a forward of the slowest rank",
+    "exposed-communication": "communication without compute beside it takes over 10 % of a forward of the slowest rank "
+    "(not of forwards that run collectives and nothing else)",
+    "bus-bandwidth": "forwards run collectives and nothing else: their bus bandwidth against that of the link",
     "host-bound-rank": "a rank's device is idle for over 20 % of a forward, and kernels start soon after their launch",
     "unequal-work": "a rank runs kernels that others do not run, or computes for a quarter longer",
     "pipeline-bubble": "a pipeline stage is idle, or only sends and receives, for over 10 % of a forward",
-    "collectives-serialised": "collectives are queued behind one another on a stream, or share one with compute",
+    "collectives-serialised": "collectives are queued behind one another on a stream, or share one with compute "
+    "(not of forwards that run collectives and nothing else)",
     "small-collectives": "at least 4 collectives of a forward, and half of all, carry less than 1 MiB",
 }
 
