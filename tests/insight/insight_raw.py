@@ -22,13 +22,13 @@ WRAPPER = (
 
 @lru_cache(maxsize=32)
 def forwards(trace: Path, annotation: str) -> list[dict[str, list[Event]]]:
-    """Of each range of that name: its device activities ("device") and the CPU ops inside it ("ops")."""
+    """Of each range of that name: its device activities ("device"), CPU ops ("ops") and API calls ("calls")."""
     events = [e for e in json.loads(gzip.decompress(trace.read_bytes()))["traceEvents"] if e.get("ph") == "X"]
     ranges = sorted(
         (e for e in events if e["name"] == annotation and e["cat"] == "user_annotation"), key=lambda e: e["ts"]
     )
     starts = [e["ts"] for e in ranges]
-    found: list[dict[str, list[Event]]] = [{"device": [], "ops": [], "range": [e]} for e in ranges]
+    found: list[dict[str, list[Event]]] = [{"device": [], "ops": [], "calls": [], "range": [e]} for e in ranges]
 
     def place(event: Event) -> int | None:
         at = bisect.bisect_right(starts, event["ts"]) - 1
@@ -40,6 +40,8 @@ def forwards(trace: Path, annotation: str) -> list[dict[str, list[Event]]]:
             found[launched[event["args"]["correlation"]]]["device"].append(event)
         elif event["cat"] == "cpu_op" and place(event) is not None:
             found[place(event)]["ops"].append(event)
+        elif event["cat"] in CALLS and place(event) is not None:
+            found[place(event)]["calls"].append(event)
     return found
 
 
@@ -55,15 +57,20 @@ def usual(case: Path, annotation: str, figure: Callable[[dict[str, list[Event]]]
 
 
 def wrapper_time(forward: dict[str, list[Event]]) -> float:
-    """Time of torch.compile's wrapper itself, µs: its ranges without what lies directly inside them."""
+    """Time of torch.compile's wrapper itself, µs."""
+    return self_time(forward, WRAPPER)
+
+
+def self_time(forward: dict[str, list[Event]], names: tuple[str, ...]) -> float:
+    """Time of the ops whose names begin so, without what lies directly inside them, µs."""
 
     def inside(inner: Event, outer: Event) -> bool:
         end, last = inner["ts"] + inner["dur"], outer["ts"] + outer["dur"]
         return inner is not outer and outer["ts"] <= inner["ts"] and end <= last
 
     total = 0.0
-    for event in (op for op in forward["ops"] if op["name"].startswith(WRAPPER)):
-        within = [op for op in forward["ops"] if inside(op, event)]
+    for event in (op for op in forward["ops"] if op["name"].startswith(names)):
+        within = [each for each in (*forward["ops"], *forward["calls"]) if inside(each, event)]
         direct = [op for op in within if not any(inside(op, other) for other in within)]
         total += event["dur"] - sum(op["dur"] for op in direct)
     return total
