@@ -131,6 +131,59 @@ def test_the_fastest_case_of_the_workload_stands_beside_the_headline(tmp_path):
     assert "**868×** as long as `sdpa-auto-eager`" in twin
 
 
+def published_pair(edition: Edition) -> Edition:
+    """The pair of the headline failed on the measured run; another run published it: 7.239 ms against 1.955 ms."""
+    slow, fast = edition.headline
+    times = {slow: 7239.0, fast: 1955.0}
+    paper = replace(edition.runs[0], run="a100", kind="published", device="NVIDIA A100")
+    bare = {"run": "a100", "processes": (), "forwards": (), "chosen": None}
+    printed = [replace(row, **bare, device_time_us=times[row.case]) for row in edition.case_runs if row.case in times]
+    failed = {"status": "failed", "reason": "exceeded 300 s", "processes": (), "forwards": (), "device_time_us": None}
+    rows = [replace(row, **failed) if row.case in times else row for row in edition.case_runs]
+    return replace(edition, runs=(*edition.runs, paper), case_runs=(*rows, *printed))
+
+
+def test_the_title_is_about_the_bars_where_the_pair_was_only_published(tmp_path):
+    """Bars of two cases of 945.32 µs and 2.72 µs on the h200; the pair is in the small line alone."""
+    naive, inplace, math, linear = made_edition.CASES
+    others = (replace(linear, case="sdpa-auto-eager", workload="attention"), naive)
+    edition = made(tmp_path, cases=(*others, inplace, math))
+    slow = next(row for row in edition.case_runs if row.case == naive.case).device_time_us
+    first, _ = both(published_pair(edition), tmp_path)
+    title = first.partition('<div class="hero-part">')[2].partition("</h2>")[0]
+    assert f"{naive.case} takes" in title
+    assert "as long as sdpa-auto-eager" in title
+    assert f"{slow / 2.72:.0f}×" in title
+    assert "Published" not in title
+    assert "Published, on <strong>NVIDIA A100</strong>" in first.partition("</figure>")[2]
+
+
+def test_the_figure_states_its_run_where_several_have_bars(tmp_path):
+    runs = [{**made_edition.RUNS[0], "run": name} for name in ("first", "second")]
+    edition = read_edition(made_edition.build(tmp_path / "edition", runs=runs))
+    note = "Device time of one forward."
+    first, _ = both(edition, tmp_path)
+    assert f"On first ({edition.runs[0].device}). {note}" in first
+    assert f"). {note}" not in both(made(tmp_path / "one", cases=made_edition.CASES), tmp_path)[0]
+
+
+def test_idle_time_stands_beside_a_bar_where_it_is_most_of_the_forward(tmp_path):
+    """2.72 µs of work in a forward of 30 µs and of 5 µs: 27.3 µs and 2.28 µs idle, more and less than half."""
+    edition = made(tmp_path)
+    (row, *_) = edition.case_runs
+    for forward_us, words in ((30.0, "27.3\u00a0µs\u00a0idle"), (5.0, "")):
+        changed = replace(row, device_busy_us=2.72, forward_time_us=forward_us)
+        first, _ = both(replace(edition, case_runs=(changed,)), tmp_path)
+        assert (words in first) if words else ("idle" not in first.partition("</figure>")[0])
+
+
+def test_a_bar_of_one_rank_states_which(tmp_path):
+    edition = made(tmp_path)
+    (row, *_) = edition.case_runs
+    ranked = replace(row, processes=tuple(replace(each, rank=1) for each in row.processes))
+    assert "rank\u00a01" in both(replace(edition, case_runs=(ranked,)), tmp_path)[0].partition("</figure>")[0]
+
+
 def test_of_the_headline_nothing_is_said_where_no_run_has_a_case_of_it(tmp_path):
     for said in both(made(tmp_path), tmp_path):
         assert not [words for words in HEADLINES if words in said]

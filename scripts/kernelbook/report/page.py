@@ -9,6 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from kernelbook.cases.comparability import refusal
 from kernelbook.charts.drawing import Chart
 from kernelbook.charts.svg_file import HATCH
 from kernelbook.edition.model import Edition
@@ -79,7 +80,7 @@ def render(edition: Edition, created_utc: str, traces: Links, code: CodeLinks | 
         "hatch": Markup(HATCH),
         "render": table.html,
         "case_rows": listings.cases.case_rows(values["workloads"]),
-        "headline_chart": _headline_chart(edition, values),
+        **_headline_chart(edition, values),
         "rooflines": _rooflines(edition, cells),
         "lineages": versions.lineages(edition),
         "lineage_chart": versions.chart,
@@ -96,17 +97,34 @@ def render(edition: Edition, created_utc: str, traces: Links, code: CodeLinks | 
     return env.get_template("page.html.j2").render(values)
 
 
-def _headline_chart(edition: Edition, values: dict[str, Any]) -> Chart | None:
-    """The strips of the headline's workload, else of the first workload with any, on the first run that has them."""
+def _headline_strips(edition: Edition, values: dict[str, Any]) -> tuple[strips.Strip, ...]:
+    """The strips of the headline's run and workload, else of the first run and workload that have any."""
     drawn = [strip for work in values["workloads"] for strip in work.strips if not strip.row.ceiling]
-    heads = {(head.run.run, head.fast.workload) for head in values["headlines"]}
+    heads = [(head.run.run, head.fast.workload) for head in values["headlines"]]
     works = {workload for _, workload in heads}
-    ranked = sorted(drawn, key=lambda s: ((s.run.run, s.row.workload) not in heads, s.row.workload not in works))
-    if not ranked:
-        return None
-    chosen = ranked[0]
-    title = next(work.title for work in values["workloads"] if chosen in work.strips)
-    return strips.headline_chart(edition, chosen.run.run, chosen.row.workload, title, values["anchors"])
+
+    def order(strip: strips.Strip) -> tuple[int, bool]:
+        own = (strip.run.run, strip.row.workload)
+        return heads.index(own) if own in heads else len(heads), strip.row.workload not in works
+
+    chosen = min(drawn, key=order, default=None)
+    return strips.of_run(edition, chosen.run.run, chosen.row.workload) if chosen else ()
+
+
+def _headline_chart(edition: Edition, values: dict[str, Any]) -> dict[str, Any]:
+    """The chart of the first screen; `bars`: its shortest and longest strip where the headline is of another run."""
+    drawn = _headline_strips(edition, values)
+    title = next(
+        (work.title for work in values["workloads"] for s in work.strips if drawn and s.row is drawn[0].row), ""
+    )
+    first = next(iter(values["headlines"]), None)
+    other = bool(drawn) and first is not None and first.run.run != drawn[0].run.run
+    comparable = other and refusal(drawn[0].row.setting, drawn[-1].row.setting) is None
+    return {
+        "headline_chart": strips.headline_chart(edition, drawn, title, values["anchors"]),
+        "headline_elsewhere": other,
+        "bars": (drawn[0].row, drawn[-1].row) if comparable and len(drawn) > 1 else None,
+    }
 
 
 def _rooflines(edition: Edition, cells: list[CellView]) -> list[Chart]:

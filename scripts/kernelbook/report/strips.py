@@ -7,7 +7,7 @@ activities are in the lanes alone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from markupsafe import Markup
@@ -24,6 +24,8 @@ from kernelbook.text.units import exact
 LETTER, CAPITAL = 0.009, 1.4
 #: Segments below this part of the chart's scale have no border, which would cover them.
 THIN = 0.004
+#: Idle time beyond this part of an unprofiled forward stands beside its strip, which has no gaps.
+MOSTLY = 0.5
 NOTE = (
     "Device time of one forward. Each segment is one kernel in order of start, as long as its median over all forwards,"
     " without the gaps between them."
@@ -152,16 +154,38 @@ def chart(
     return Chart(f"strips-{title}", "strips", f"Kernel strips of {title}", tuple(panels), ticks, keys, NOTE)
 
 
-def headline_chart(edition: Edition, run: str, workload: str, title: str, anchors: Mapping[str, str]) -> Chart | None:
-    """The strips of one workload on one run, the shortest first, with the published times beside them."""
-    drawn = sorted((s for s in strips(edition, workload) if s.run.run == run), key=lambda strip: strip.total_us)
+def of_run(edition: Edition, run: str, workload: str) -> tuple[Strip, ...]:
+    """The strips of one workload on one run, the shortest first."""
+    return tuple(sorted((s for s in strips(edition, workload) if s.run.run == run), key=lambda strip: strip.total_us))
+
+
+def headline_chart(edition: Edition, drawn: tuple[Strip, ...], title: str, anchors: Mapping[str, str]) -> Chart | None:
+    """The strips `drawn`, of one workload and run: with rank, long idle time and published time beside them."""
     published = {each.run for each in edition.runs if each.kind == "published"}
-    notes = {
-        row.case: f"published {exact(row.device_time_us)}".replace(" ", "\u00a0")  # on one line
+    times = {
+        row.case: f"published {exact(row.device_time_us)}"
         for row in edition.case_runs
         if row.run in published and row.device_time_us is not None
     }
-    return chart(tuple(drawn), title, anchors, notes)
+    notes = {}
+    for row in (strip.row for strip in drawn):
+        rank = row.rank_of(row.chosen[0]) if row.chosen else None
+        parts = ("" if rank is None else f"rank {rank}", _idle(row), times.get(row.case, ""))
+        notes[row.case] = " · ".join(part.replace(" ", "\u00a0") for part in parts if part)  # each on one line
+    made = chart(drawn, title, anchors, notes)
+    runs = {row.run for row in edition.case_runs if row.activities}
+    if made is None or len(runs) < 2:
+        return made
+    run = drawn[0].run
+    device = f" ({run.device})" if run.device and run.device != run.run else ""
+    return replace(made, note=f"On {formatting.clip(run.run, 40)}{formatting.clip(device, 60)}. {made.note}")
+
+
+def _idle(row: CaseFacts) -> str:
+    """`22.4 ms idle` where the device is idle for most of an unprofiled forward; else empty."""
+    whole, busy = row.forward_time_us, row.device_busy_us
+    idle = 0.0 if whole is None or busy is None else whole - busy
+    return f"{formatting.duration(idle)} idle" if whole and idle > MOSTLY * whole else ""
 
 
 def legend(rows: Iterable[Strip]) -> tuple[Family, ...]:
