@@ -19,7 +19,7 @@ SENTENCES = {
     "cpu-and-h200": ("All ", " guesses held.", False),
     "six-runs": ("9 of ", " guesses broke.", True),  # of one case on three runs: memcpys, the same kernels, faster
     "twelve-broken": ("20 of ", " guesses broke.", True),  # twelve numbers of kernels, and eight families
-    "many-failures": ("12 cases failed; all ", " guesses held.", True),
+    "many-failures": ("12 cases failed; ", " guesses were judged, all held.", True),
     "lost-run": ("1 run lost, 6 cases failed; all ", " guesses held.", True),
     "job-of-ranks": ("All ", " guesses held.", False),
 }
@@ -45,7 +45,7 @@ def test_the_sentence_says_what_happened(open_page, edition):
     said = title.inner_text()
     assert said.startswith(begin)
     assert said.endswith(end)
-    assert (title.get_attribute("class") == "broke") == bad
+    assert (title.locator(".broke").count() > 0) == bad
 
 
 def test_every_screen_is_legible_and_reachable(browser, axe, edition, settle):

@@ -11,6 +11,7 @@ import pytest
 
 from kernelbook.edition.model import Edition
 from kernelbook.edition.read import read_edition
+from kernelbook.judge.expectations.vocabulary import BROKEN
 from kernelbook.judge.findings import Finding
 from kernelbook.report import findings_section, first_screen, markdown_page, page
 from kernelbook.report.first_screen import RunTally
@@ -100,10 +101,46 @@ def test_a_case_has_one_line_its_worst(tmp_path):
 
 
 def test_a_guess_that_broke_on_several_runs_counts_them(tmp_path):
-    runs = [{**made_edition.RUNS[0], "run": name} for name in ("first", "second", "third")]
-    edition = read_edition(made_edition.build(tmp_path / "edition", runs=runs))
-    (line,) = (line for line in first_screen.concerns(edition) if line.bad)
-    assert line.text == "kernels guessed 20, seen 12 on first and 2 more runs."
+    names = ("first", "second", "third", "fourth")
+    for number, where in ((2, "first and second"), (3, "first, second and third"), (4, "first and 3 more runs")):
+        runs = [{**made_edition.RUNS[0], "run": name} for name in names[:number]]
+        edition = read_edition(made_edition.build(tmp_path / f"edition{number}", runs=runs))
+        (line,) = (line for line in first_screen.concerns(edition) if line.bad)
+        assert line.text == f"kernels guessed 20, seen 12 on {where}."
+        assert line.remedy == "Correct the guess in config.yaml, or see what changed."
+
+
+def test_broken_cases_beyond_the_list_are_counted_below_it(tmp_path):
+    """Seven cases with a broken guess each: five lines, and two more."""
+    linear = made_edition.CASES[3]
+    edition = made(tmp_path, cases=tuple(replace(linear, case=f"case-{number}") for number in range(7)))
+    broken = replace(edition.judged[0], verdict=BROKEN)
+    rows = tuple(replace(broken, case=f"case-{number}") for number in range(7))
+    edition = replace(edition, judged=rows)
+    assert first_screen.more_broken(edition) == 2
+    assert "2 more in Guesses" in both(edition, tmp_path)[0]
+    assert first_screen.more_broken(replace(edition, judged=rows[:5])) == 0
+
+
+@pytest.mark.parametrize(
+    ("held", "broken", "not_judged", "sentence"),
+    [
+        (72, 0, 72, "All 72 guesses held."),
+        (72, 0, 121, "72 of 193 guesses were judged, all held."),
+        (10, 5, 16, "15 of 31 guesses were judged, 5 broke."),
+        (1, 0, 2, "1 of 3 guesses was judged, and held."),
+    ],
+)
+def test_where_most_guesses_were_not_judged_the_sentence_counts_those_that_were(held, broken, not_judged, sentence):
+    verdict = first_screen.Verdict(held, held + broken, not_judged, ("broken",) * broken)
+    assert verdict.sentence == sentence
+    assert verdict.parts == ((sentence[:-1], broken > 0),)
+
+
+def test_the_first_screen_explains_what_a_guess_is(tmp_path):
+    line = '<a href="#guesses">Guesses</a> are what the configuration expects before a case runs.'
+    assert line in both(made(tmp_path), tmp_path)[0]
+    assert line not in both(replace(made(tmp_path), judged=()), tmp_path)[0]
 
 
 @pytest.mark.browser
@@ -114,7 +151,10 @@ def test_what_failed_is_red_even_where_all_guesses_held(open_page, tmp_path):
     opened = open_page(tmp_path)
     assert opened.locator("h1").inner_text() == "1 run lost; all 2 guesses held."
     red = opened.evaluate("getComputedStyle(document.querySelector('.concerns .bad')).color")
-    assert opened.locator("h1").evaluate("h1 => getComputedStyle(h1).color") == red
+    colour = "part => getComputedStyle(part).color"
+    assert opened.locator("h1 .broke").inner_text() == "1 run lost"
+    assert opened.locator("h1 .broke").evaluate(colour) == red
+    assert opened.locator("h1").evaluate(colour) != red  # of the guesses, which held
     assert "no such image" in opened.locator(".concerns").inner_text()
     assert opened.locator(".chip.bad").inner_text().split()[:2] == ["h200", "lost"]
 

@@ -47,16 +47,22 @@ class Verdict:
         return bool(self.broken or self.failed or self.in_part or self.lost_runs)
 
     @property
-    def sentence(self) -> str:
-        """What was lost and what failed, then how many guesses broke or that all held."""
+    def parts(self) -> tuple[tuple[str, bool], ...]:
+        """The sentence in parts, and whether each is bad: what leads, what was lost and failed, how guesses fared."""
         losses = (
             (self.lost_runs, "run", "lost"),
             (self.failed, "case", "failed"),
             (self.in_part, "case", "failed in part"),
         )
         bad = ", ".join(f"{formatting.plural(number, what)} {how}" for number, what, how in losses if number)
-        parts = [part for part in (self.opening, bad, self._guesses) if part]
-        return f"{'; '.join([parts[0], *(part[0].lower() + part[1:] for part in parts[1:])])}."
+        texts = ((self.opening, False), (bad, True), (self._guesses, bool(self.broken)))
+        first, *others = [part for part in texts if part[0]]
+        return (first, *((text[0].lower() + text[1:], bad) for text, bad in others))
+
+    @property
+    def sentence(self) -> str:
+        """What was lost and what failed, then how many guesses broke or that all held."""
+        return f"{'; '.join(text for text, _ in self.parts)}."
 
     @property
     def _guesses(self) -> str:
@@ -65,6 +71,10 @@ class Verdict:
         if not self.judged:
             what = f"{formatting.plural(self.cases, 'case')}, and no guess" if self.cases else "Nothing was measured"
             return "" if self.opening or self.bad else what
+        if self.not_applicable > self.judged:
+            all_guesses = f"{self.judged} of {self.judged + self.not_applicable} guesses"
+            fared = f"{len(self.broken)} broke" if self.broken else "and held" if self.judged == 1 else "all held"
+            return f"{all_guesses} {'was' if self.judged == 1 else 'were'} judged, {fared}"
         if self.judged == 1:
             return f"The one guess {'broke' if self.broken else 'held'}"
         guesses = formatting.plural(self.judged, "guess", "guesses")
@@ -238,10 +248,26 @@ def _broken(edition: Edition) -> Iterator[Concern]:
     for case, rows in groups.items():
         one, others = rows[0], len({row.word for row in rows}) - 1
         runs = [row.run for row in rows if row.word == one.word]
-        where = one.run if len(runs) == 1 else f"{one.run} and {formatting.plural(len(runs) - 1, 'more run')}"
         more = f" {formatting.plural(others, 'other guess', 'other guesses')} of it broke too." if others else ""
         text = f"{one.word.replace('_', ' ')} guessed {formatting.clip(one.expected, 40)}, seen"
-        yield Concern(case, f"{text} {formatting.clip(one.observed, 40)} on {where}.{more}", bad=True)
+        text += f" {formatting.clip(one.observed, 40)} on {_on_runs(runs)}.{more}"
+        yield Concern(case, text, "Correct the guess in config.yaml, or see what changed.", bad=True)
+
+
+def _on_runs(runs: list[str]) -> str:
+    """`first, second and third`; `first and 3 more runs` where there are more, or their names are long."""
+    first, *others = runs
+    if not others:
+        return first
+    if len(others) <= 2 and sum(map(len, runs)) <= 40:
+        return f"{', '.join(runs[:-1])} and {runs[-1]}"
+    return f"{first} and {formatting.plural(len(others), 'more run')}"
+
+
+def more_broken(edition: Edition) -> int:
+    """Number of cases with broken guesses that have no line among the concerns."""
+    listed = {concern.subject for concern in concerns(edition) if concern.case}
+    return len({row.case for row in verdict(edition).broken} - listed)
 
 
 def _costly(edition: Edition, limit: int) -> Iterator[Concern]:

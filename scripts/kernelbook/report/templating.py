@@ -87,6 +87,7 @@ def context(edition: Edition, created_utc: str) -> dict[str, Any]:
         "fast": edition.headline and edition.headline[1],
         "concerns": first_screen.concerns(edition),
         "concerns_title": first_screen.concerns_title(edition),
+        "more_broken": first_screen.more_broken(edition),
         "warnings": partial(findings_section.warnings, edition),
         "trust_known": any(statement.has_figures for statement in trust),
         "trust_statements": (*trust, *counters_section.statements(edition.counters)),
