@@ -187,7 +187,9 @@ def test_one_night_of_one_case_is_spoken_of_in_the_singular(tmp_path: Path, caps
     Store(tmp_path / "history").add_night(DATES[0], night(DATES[0], ["host"], ["case"], np.random.default_rng(1)))
     site = publish_in(tmp_path)
     assert f"published 1 night: {site}/index.html" in capsys.readouterr().out
-    assert "1 case measured on 1 run." in (site / "index.html").read_text()
+    first = (site / "index.html").read_text()
+    assert "1 case measured on 1 run." in first
+    assert "host: NVIDIA H200" in first
 
 
 def test_why_a_series_begins_anew_is_told_once(site: Path) -> None:

@@ -16,6 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from kernelbook.charts.lines import number
 from kernelbook.charts.theme import with_theme
 from kernelbook.history.site.feed import atom_feed, latest_json
+from kernelbook.history.site.news import lasting, merged, when
 from kernelbook.history.site.trends import SPARK_NIGHTS, Trend, trends
 from kernelbook.history.site.views import Book, Night, signed
 from kernelbook.text.formatting import csv_cell
@@ -55,6 +56,7 @@ def _environment() -> Environment:
         auto_reload=False,
     )
     environment.filters |= {"number": number, "signed": signed}
+    environment.filters |= {"merged": merged, "when": when}
     environment.filters["unbroken"] = lambda text: text.replace(" %", "\u00a0%")
     return environment
 
@@ -68,14 +70,15 @@ def pages(book: Book, site: Site, reports: Collection[str]) -> Iterator[tuple[st
         shared = {"site": site, "book": book, "rules": book.rules, "reports": reports, "up": up}
         return _environment().get_template(template).render(shared | values)
 
-    yield "index.html", page("index.html", "", nights=nights, recent=book.events[:RECENT])
+    recent = [event for group in merged(book.events)[:RECENT] for event in group]
+    yield "index.html", page("index.html", "", nights=nights, recent=recent, lasting=lasting(book))
     yield from _night_pages(nights, page)
     yield from _trend_pages(all_trends, page)
     yield "style.css", with_theme((TEMPLATES / "style.css").read_text(encoding="utf-8"))
     yield "feed.xml", atom_feed(book, site.title, site.published, site.url)
     yield "latest.json", latest_json(nights[0] if nights else None, reports)
     if not nights:
-        yield "latest.html", page("index.html", "", nights=[], recent=[])
+        yield "latest.html", page("index.html", "", nights=[], recent=[], lasting="")
 
 
 def _night_pages(nights: Sequence[Night], page: Page) -> Iterator[tuple[str, str]]:

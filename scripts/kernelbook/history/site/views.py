@@ -20,7 +20,7 @@ from kernelbook.text.formatting import visible
 from kernelbook.text.units import plural
 
 STATUS = {
-    0: ("good", "all well"),
+    0: ("good", "nothing new"),
     3: ("change", "changed"),
     4: ("failure", "failures"),
     5: ("failure", "changed, with failures"),
