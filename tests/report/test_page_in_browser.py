@@ -204,6 +204,9 @@ def test_paper_has_what_is_folded_on_the_screen(open_page, report):
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert page.locator("details:not([open])").count() == 0
     assert page.locator("#case-linear-eager .lanes").is_visible()
+    page.emulate_media(media="print")
+    right = "Math.max(...[...document.querySelectorAll('#case-linear-eager .l-box')].map(box => box.getBBox().x))"
+    assert 0 < page.evaluate(right) < 703  # drawn before the page has the size of the paper, and within it
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.locator("details.case[open]").count() == 0
 

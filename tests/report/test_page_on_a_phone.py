@@ -16,6 +16,14 @@ def test_a_phone_never_scrolls_sideways(open_page, two_runs, style):
     assert page.evaluate("document.scrollingElement.scrollWidth") <= 390
 
 
+def test_a_long_title_leaves_room_for_the_contents(open_page, report):
+    page = open_page(report, width=390, height=844)
+    page.evaluate("document.querySelector('.bar .mark').textContent = 'runs of the last week '.repeat(6)")
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= 390
+    assert page.locator(".bar nav").bounding_box()["width"] > 60
+    assert page.locator("#theme").bounding_box()["x"] < 390 - 30
+
+
 def test_a_phone_shows_evidence_below_its_guess(open_page, report):
     page = open_page(report, "#case-sdpa-math-eager", width=390, height=844)
     row = page.locator('[data-table="guesses-sdpa-math-eager"] tbody tr').first

@@ -1,5 +1,13 @@
 // The lanes in the page: zoom, pan, pick an item by pointer or keys. The page's own scrolling is left alone.
 
+const PAPER_WIDTH = 700; // px of A4 within its margins
+let paperWidth = null; // while the page is printed: no script runs once it has the size of the paper
+
+function drawLanesAgain(width) {
+  paperWidth = width;
+  for (const svg of $$("svg.lanes")) svg.drawAgain?.();
+}
+
 function callDetails(item, cell) {
   const { call } = item;
   const kind = {
@@ -79,11 +87,12 @@ class Lanes {
     );
     const figure = h("figure", { class: "lanes-figure" }, tools, this.svg, this.panel, h("figcaption", {}, note));
     new ResizeObserver(() => this.draw()).observe(this.svg);
+    this.svg.drawAgain = () => this.draw();
     return figure;
   }
 
   draw() {
-    const width = this.svg.clientWidth;
+    const width = paperWidth ?? this.svg.clientWidth;
     if (!width) return;
     const { from, to } = this.view;
     drawLanes(

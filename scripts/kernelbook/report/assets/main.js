@@ -89,8 +89,10 @@ function startPrinting() {
       details.dataset.built = "yes";
       buildLook(details);
     }
+    drawLanesAgain(PAPER_WIDTH);
   });
   addEventListener("afterprint", () => {
+    drawLanesAgain(null);
     for (const details of opened) details.open = false;
   });
 }
