@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # where it is run as a script
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # these two where it is run as a script
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 
 import detect_changes
 import publish_site

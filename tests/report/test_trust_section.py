@@ -111,9 +111,9 @@ def sentences(*rows: Trust) -> list[str]:
 def test_what_needs_a_word_is_named_and_nothing_else() -> None:
     assert sentences(GOOD, SLOW) == [
         "Pooled over 2 GPUs of one kind (1 of 2 rows): linear-eager.",
-        "In 1 of 2 rows the unprofiled forward takes as long as the device is busy in the profile, within 2 %.",
-        "It takes longer by more than 10 %, bound by launches (1): linear-eager.",
-        "The processes of one case disagree on what limits it (1): linear-eager (launches in 1 of 2).",
+        "In 1 of 2 rows an unprofiled forward takes as long as the device is busy under the profiler, within 2 %.",
+        "In 1 row the forward takes over 10 % longer, because the device waits for launches: linear-eager.",
+        "In 1 row the processes disagree on what limits the forward: linear-eager (launches in 1 of 2).",
         "Device time differs by more than 2 % between processes (1 of 2 rows): linear-eager.",
         "Unprofiled forward time differs by more than 2 % between processes: in none of 2 rows.",
         "CPU time under the profiler differs by more than 20 % between processes (1 of 2 rows): linear-eager.",
@@ -123,18 +123,18 @@ def test_what_needs_a_word_is_named_and_nothing_else() -> None:
         "Forward times are noisy, their 95th percentile above 5 times their 5th (1 of 2 rows): linear-eager.",
         "Other programs used the GPU (1 of 2 rows): linear-eager.",
         "A process took more than one attempt (1 of 2 rows): linear-eager.",
-        "A process failed and is excluded from the figures (1): linear-eager.",
+        "In 1 row a process failed and is excluded from the figures: linear-eager.",
     ]
 
 
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        ({"busy_ratio": 1.05}, "It takes longer by 2 to 10 % (1): attention-inplace-eager."),
-        ({"busy_ratio": 0.9}, "It takes less by more than 2 % (1): attention-inplace-eager."),
+        ({"busy_ratio": 1.05}, "In 1 row the forward takes 2 to 10 % longer: attention-inplace-eager."),
+        ({"busy_ratio": 0.9}, "In 1 row the forward takes over 2 % less: attention-inplace-eager."),
         (
             {"busy_ratio": 1.3, "bound": "unclear"},
-            "It takes longer by more than 10 %, and it is unclear why (1): attention-inplace-eager.",
+            "In 1 row the forward takes over 10 % longer, and it is unclear why: attention-inplace-eager.",
         ),
     ],
 )
@@ -164,9 +164,10 @@ def test_an_unread_figure_clears_nobody() -> None:
 def test_with_several_runs_each_case_tells_its_own() -> None:
     rows = [GOOD, SLOW, replace(SLOW, run="torch-2.12"), replace(GOOD, run="torch-2.12")]
     told = sentences(*rows)
-    assert "It takes longer by more than 10 %, bound by launches (2): linear-eager (h200, torch-2.12)." in told
+    waits = "In 2 rows the forward takes over 10 % longer, because the device waits for launches"
+    assert f"{waits}: linear-eager (h200, torch-2.12)." in told
     differ = "linear-eager (h200: launches in 1 of 2, torch-2.12: launches in 1 of 2)"
-    assert f"The processes of one case disagree on what limits it (2): {differ}." in told
+    assert f"In 2 rows the processes disagree on what limits the forward: {differ}." in told
 
 
 @pytest.mark.parametrize(
@@ -201,7 +202,9 @@ def test_overhead_has_its_sign() -> None:
 def test_twin_tables_and_summary_hold_the_same(told) -> None:
     text = (told / "report.md").read_text()
     assert "## How far to trust these figures" in text
-    assert "- It takes longer by more than 10 %, bound by launches (1): `linear-eager`." in text
+    assert (
+        "- In 1 row the forward takes over 10 % longer, because the device waits for launches: `linear-eager`." in text
+    )
     assert f"| h200 | flash | **no** | {REASON} |" in text
     assert "&lt;b" in text or r"\<b\>" in text
     summary = json.loads((told / "summary.json").read_text())
@@ -225,7 +228,9 @@ def test_runs_say_their_image_and_where_they_were_recorded(told) -> None:
 def test_the_section_reads_well_in_a_browser(open_page, told) -> None:
     page = open_page(told, "#trust")
     said = page.locator("#trust li").all_inner_texts()
-    assert said[2] == "It takes longer by more than 10 %, bound by launches (1): linear-eager."
+    assert (
+        said[2] == "In 1 row the forward takes over 10 % longer, because the device waits for launches: linear-eager."
+    )
     row = page.locator('[data-table="trust"] tbody tr', has_text="linear-eager").locator("td").all_inner_texts()
     assert row[2:6] == ["2, 2 GPUs, 1 failed, 1 retried", "3.1 %", "0.1 %, noisy", "90 %"]
     assert row[6:9] == ["18.5×", "launches in 1 of 2", "+1.6 %"]

@@ -95,7 +95,8 @@ def test_activities_without_a_correlation_id_are_not_said_to_lack_their_launch(r
     reading = read([*forward(), kernel("k", 1200, 5, None), kernel("k", 1300, 5, 999)])
     (warning,) = reading.warnings
     text = (
-        "2 device activities could not be joined to a launch (1 without a correlation id): in the totals, in no range"
+        "2 device activities could not be joined to a launch (1 without a correlation id): they count "
+        "in the totals, but in no range"
     )
     assert (warning.code, warning.message) == ("unattributed", text)
 

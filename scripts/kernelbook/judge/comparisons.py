@@ -227,16 +227,26 @@ def step_text(step: Step, whole_us: float | None) -> str:
     if step.kind == "same":
         return ""
     share = f", {abs(step.delta_us) / whole_us:.1%}".replace("%", " %") if whole_us else ""
-    mine, theirs = _labels(step.words_a or _briefs(step.a)), _labels(step.words_b or _briefs(step.b))
+    mine, theirs = both_sides(step)
     if step.kind in ("removed", "added"):
         return f"{step.kind.capitalize()}: {mine or theirs}, {duration(abs(step.delta_us))}{share}."
     saved = f"{_apart(step.delta_us)}{share}"
     if step.kind in ("fused", "split"):
-        whole, parts = _together(step.a, mine), _together(step.b, theirs)
-        return f"{step.kind.capitalize()}: {whole} into {parts}, {saved}."
+        return f"{step.kind.capitalize()}: {whole_into_parts(step)}, {saved}."
     if step.kind == "changed":
         return f"Changed: {mine}, {duration(step.time_a_us)} to {duration(step.time_b_us)}{share}."
     return f"Replaced: {mine} by {theirs}{_other_type(step)}, {saved}."
+
+
+def both_sides(step: Step) -> tuple[str, str]:
+    """The activities before and after: ``("gelu, mul", "triton_poi_fused_gelu_mul_0")``."""
+    return _labels(step.words_a or _briefs(step.a)), _labels(step.words_b or _briefs(step.b))
+
+
+def whole_into_parts(step: Step) -> str:
+    """``two kernels (gelu, mul) into triton_poi_fused_gelu_mul_0``, for a step of kind fused or split."""
+    mine, theirs = both_sides(step)
+    return f"{_together(step.a, mine)} into {_together(step.b, theirs)}"
 
 
 def _other_type(step: Step) -> str:

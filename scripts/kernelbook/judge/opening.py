@@ -14,7 +14,7 @@ from kernelbook.cases import CaseFacts
 from kernelbook.cases.comparability import refusal
 from kernelbook.judge.alignment import Step
 from kernelbook.judge.clock import bounds_by_process
-from kernelbook.judge.comparisons import Comparison, step_text
+from kernelbook.judge.comparisons import Comparison, both_sides, whole_into_parts
 from kernelbook.judge.expectations import BROKEN, CONFIRMED, NOT_APPLICABLE, Judgement
 from kernelbook.judge.findings import Finding
 from kernelbook.judge.findings.rules import DEVICE
@@ -94,10 +94,10 @@ def _ranking(group: Sequence[CaseFacts]) -> str:
     twins = [facts.case for facts in others if _names(facts) == _names(best)]
     rest = [facts for facts in others if facts.case not in twins]
     kernels = "kernel" if best.kernels == 1 else "kernels"
-    also = f", with the same {kernels} as {' and '.join(twins)}" if twins else ""
+    also = f" ({' and '.join(twins)} {'runs' if len(twins) == 1 else 'run'} the same {kernels})" if twins else ""
     name = (best.workload or "").rpartition("/")[2]
-    parts = [f"{name}: of {len(group)} cases, {best.case} takes the least device time, {_time(best)}{also}"]
-    parts += [f"then {rest[0].case}, {_time(rest[0])}"] if rest else []
+    parts = [f"{name}: {best.case} takes the least device time of {len(group)} cases, {_time(best)}{also}"]
+    parts += [f"{rest[0].case} follows with {_time(rest[0])}"] if rest else []
     parts += [f"{rest[-1].case} takes the most, {_time(rest[-1])}"] if len(rest) > 1 else []
     return "; ".join(parts) + f".{_waits_for_cpu(best, others)}"
 
@@ -148,15 +148,17 @@ def _compared(material: OpeningMaterial, run: str) -> list[str]:
             continue
         by_compile = c.b.mode == "compile" and c.a.mode == "eager"
         gone = [step for step in c.steps if step.kind == "removed" and step.a[0].category == "memcpy"]
-        removed += [f"{c.b.case} against {c.a.case}: {_short_step_text(step, c)}" for step in gone]
+        removed += [
+            f"{c.b.case} does without the {both_sides(step)[0]} of {c.a.case} and {_saves(step, c)}." for step in gone
+        ]
         largest = min((step for step in c.steps if step.kind == "fused"), key=lambda step: step.delta_us, default=None)
-        if largest and by_compile:
-            compiled.append(f"{c.b.case} {_short_step_text(largest, c).removeprefix('fused: ').removesuffix('.')}")
-        elif largest:
-            fused.append(f"{c.b.case} against {c.a.case}: {_short_step_text(largest, c)}")
+        if largest:
+            where = "" if by_compile else f" of {c.a.case}"
+            text = f"{c.b.case} fuses {whole_into_parts(_shortened(largest))} and {_saves(largest, c)}{where}."
+            (compiled if by_compile else fused).append(text)
         if by_compile and c.steps and all(step.kind in ("same", "changed") for step in c.steps):
             same.append(f"{c.b.case} runs the same {'kernel' if c.b.kernels == 1 else 'kernels'} as {c.a.case}.")
-    together = [f"torch.compile fuses: {'; '.join(compiled)}."] if compiled else []
+    together = [f"torch.compile fuses kernels. {' '.join(compiled)}"] if compiled else []
     return [*removed[:1], *together, *fused[:1], *same[:1]]
 
 
@@ -168,11 +170,17 @@ def _between_runs(material: OpeningMaterial) -> list[str]:
     return [f"{c.title}: {' '.join(c.sentences[:MOST_OF_RUNS])}" for c in other[:MOST_RUN_PAIRS]]
 
 
-def _short_step_text(step: Step, comparison: Comparison) -> str:
-    """The text of a step with names short enough for one line."""
-    words = (_few(step.words_a), _few(tuple(at_border(word, LONGEST_NAME) for word in step.words_b)))
-    text = step_text(replace(step, words_a=words[0], words_b=words[1]), comparison.a.device_time_us)
-    return text[:1].lower() + text[1:]
+def _shortened(step: Step) -> Step:
+    """The step with names short enough for one line."""
+    after = tuple(at_border(word, LONGEST_NAME) for word in step.words_b)
+    return replace(step, words_a=_few(step.words_a), words_b=_few(after))
+
+
+def _saves(step: Step, comparison: Comparison) -> str:
+    """``saves 128 µs (11.9 %)``, or ``costs 3.0 µs (0.3 %)`` where the step takes more time than before."""
+    whole = comparison.a.device_time_us
+    share = f" ({abs(step.delta_us) / whole * 100:.1f} %)" if whole else ""
+    return f"{'saves' if step.delta_us < 0 else 'costs'} {duration(abs(step.delta_us))}{share}"
 
 
 def _few(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -200,12 +208,13 @@ def _tally(material: OpeningMaterial) -> list[str]:
     judged = [run for run in material.runs if any(j.run == run for j in material.expectations)]
     if len(judged) < 2:
         return []
-    return [f"Guesses by run: {'; '.join(_fared(material, run) for run in judged)}."]
+    return [f"Guesses that held: {'; '.join(_fared(material, run) for run in judged)}."]
 
 
 def _fared(material: OpeningMaterial, run: str) -> str:
     counts = Counter(j.verdict for j in material.expectations if j.run == run)
     judged = counts[CONFIRMED] + counts[BROKEN]
-    parts = [f"{counts[CONFIRMED]} of {judged} held"] if judged else []
-    parts += [f"{counts[NOT_APPLICABLE]} could not be judged"] if counts[NOT_APPLICABLE] else []
-    return ", ".join([run, *parts])
+    if not judged:
+        return f"none was judged on {run}"
+    rest = f" ({counts[NOT_APPLICABLE]} could not be judged)" if counts[NOT_APPLICABLE] else ""
+    return f"{counts[CONFIRMED]} of {judged} on {run}{rest}"

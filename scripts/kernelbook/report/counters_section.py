@@ -27,9 +27,9 @@ def _bytes(rows: Iterable[KernelCounters]) -> Iterable[Statement]:
     ratios = [row.bytes_ratio or 1.0 for row in rows_compared]
     worst = rows_compared[-1]
     yield Statement(
-        "Modelled bytes over the DRAM bytes that Nsight Compute measured, of "
-        f"{formatting.plural(len(rows_compared), 'kernel')} over {LEAST_US:.0f} µs: median {median(ratios):.2f}, "
-        f"worst {worst.bytes_ratio:.2f} ({_kernel(worst)} in {worst.case}: {_why(worst)})"
+        f"Modelled bytes are {median(ratios):.2f}× the DRAM bytes that Nsight Compute measured, in the median of "
+        f"{formatting.plural(len(rows_compared), 'kernel')} over {LEAST_US:.0f} µs. They differ most for "
+        f"{_kernel(worst)} in {worst.case}, {worst.bytes_ratio:.2f}×: {_why(worst)}"
     )
 
 
@@ -48,17 +48,15 @@ def _limiters(rows: Iterable[KernelCounters]) -> Iterable[Statement]:
     if not judged:
         return
     other = [row for row in judged if not row.agrees]
-    text = (
-        f"In {len(judged) - len(other)} of {formatting.plural(len(judged), 'kernel')} the model’s roof is what limits"
-    )
-    text += " the kernel by the counters"
+    agreed = f"{len(judged) - len(other)} of {formatting.plural(len(judged), 'kernel')}"
+    text = f"For {agreed} the model and the counters name the same limit"
     if not other:
         yield Statement(text)
         return
     longest = max(other, key=lambda row: row.trace_duration_us or 0.0)
     yield Statement(
-        f"{text}; the longest of the others is {_kernel(longest)} in {longest.case}, {longest.modelled_limiter} by the "
-        f"model and {longest.limiter} by the counters"
+        f"{text}. The longest of the others is {_kernel(longest)} in {longest.case}: {longest.modelled_limiter} by the "
+        f"model, {longest.limiter} by the counters"
     )
 
 

@@ -81,23 +81,23 @@ def _agreement(rows: Sequence[Trust]) -> Iterable[Statement]:
         return
     near = sum(abs(_ratio(row) - 1) <= WITHIN for row in judged)
     yield Statement(
-        f"In {near} of {formatting.plural(len(judged), 'row')} the unprofiled forward takes as long as the device is "
-        "busy in the profile, within 2 %"
+        f"In {near} of {formatting.plural(len(judged), 'row')} an unprofiled forward takes as long as the device is "
+        "busy under the profiler, within 2 %"
     )
     tenth = f"{DISAGREE_FROM * 100:.0f} %"
     groups: tuple[tuple[str, Callable[[Trust], bool]], ...] = (
-        (f"It takes longer by 2 to {tenth}", lambda row: row.bound == "gpu" and _ratio(row) > 1 + WITHIN),
-        (f"It takes longer by more than {tenth}, bound by launches", lambda row: row.bound == "launches"),
-        (f"It takes longer by more than {tenth}, and it is unclear why", lambda row: row.bound == "unclear"),
-        ("It takes less by more than 2 %", lambda row: _ratio(row) < 1 - WITHIN),
+        (f"takes 2 to {tenth} longer", lambda row: row.bound == "gpu" and _ratio(row) > 1 + WITHIN),
+        (f"takes over {tenth} longer, because the device waits for launches", lambda row: row.bound == "launches"),
+        (f"takes over {tenth} longer, and it is unclear why", lambda row: row.bound == "unclear"),
+        ("takes over 2 % less", lambda row: _ratio(row) < 1 - WITHIN),
     )
     for lead, belongs in groups:
         matching = [row for row in judged if belongs(row)]
         if matching:
-            yield Statement(f"{lead} ({len(matching)})", _cases(matching, rows))
+            yield Statement(f"In {formatting.plural(len(matching), 'row')} the forward {lead}", _cases(matching, rows))
     divided = [row for row in judged if row.bound_processes is not None and row.bound_processes < row.processes]
     if divided:
-        lead = f"The processes of one case disagree on what limits it ({len(divided)})"
+        lead = f"In {formatting.plural(len(divided), 'row')} the processes disagree on what limits the forward"
         yield Statement(lead, _cases(divided, rows, bound_by))
 
 
@@ -135,9 +135,11 @@ def _circumstances(rows: Sequence[Trust]) -> Iterable[Statement]:
     failed = [row for row in rows if row.failed_processes]
     elsewhere = [row for row in rows if row.elsewhere_processes]
     if failed:
-        yield Statement(f"A process failed and is excluded from the figures ({len(failed)})", _cases(failed, rows))
+        lead = f"In {formatting.plural(len(failed), 'row')} a process failed and is excluded from the figures"
+        yield Statement(lead, _cases(failed, rows))
     if elsewhere:
-        lead = f"A process ran on another machine and is excluded from the figures ({len(elsewhere)})"
+        rows_elsewhere = formatting.plural(len(elsewhere), "row")
+        lead = f"In {rows_elsewhere} a process ran on another machine and is excluded from the figures"
         yield Statement(lead, _cases(elsewhere, rows))
 
 

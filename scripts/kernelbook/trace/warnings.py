@@ -126,7 +126,7 @@ def _unattributed(columns: Columns, attribution: Attribution, implausible: Impla
         reason = "could not be joined to a launch"
         reason += f" ({without_id} without a correlation id)" if without_id else ""
     activities = plural(count, "device activity", "device activities")
-    yield TraceWarning("unattributed", count, f"{activities} {reason}: in the totals, in no range")
+    yield TraceWarning("unattributed", count, f"{activities} {reason}: they count in the totals, but in no range")
     if ambiguous.any():
         count = int(ambiguous.sum())
         have = "has a correlation id" if count == 1 else "have correlation ids"

@@ -92,7 +92,7 @@ def _observe(word: Word, value: Any, facts: CaseFacts, run: RunFacts) -> Observa
         return Observation(None, f"the case {what}", f"the case {what}: {facts.reason or 'no reason given'}")
     if word.needs_device and not facts.on_device:
         where = "a CPU run" if facts.device_type == "cpu" else "the trace"
-        return Observation(None, "no device activities", f"{where} has no device activities")
+        return Observation(None, "nothing ran on a GPU", f"{where} has no device activities")
     if facts.representative is None:
         return Observation(None, "no forward", "the trace has no forward of this case")
     return word.look(value, facts, run)
