@@ -60,8 +60,8 @@ def test_values_without_any_noise_have_the_least_noise() -> None:
 def test_means_of_windows_bring_a_lone_outlier_near_the_others() -> None:
     values = np.array([0.0, 0.0, 1.0, 0.0, 0.01])
     assert list(window_means(values, 1, 0.01)) == list(values)
-    # of two nights the milder one counts: 1.0 is brought to 0 + 3 sigma, and the mean is 0.015
-    assert list(window_means(values, 2, 0.01)) == pytest.approx([0.0, 0.015, 0.015, 0.005])
+    # of two nights that are 100 sigma apart the milder one, 0, counts alone
+    assert list(window_means(values, 2, 0.01)) == pytest.approx([0.0, 0.0, 0.0, 0.005])
     assert list(window_means(values, 3, 0.01)) == pytest.approx([0.01, 0.01, 0.05 / 3])
     assert len(window_means(values, 6, 0.01)) == 0
 
@@ -74,6 +74,15 @@ def test_a_large_step_is_found_on_its_second_night_at_its_place(way: int) -> Non
         assert step is not None
         assert step.nights == nights
         assert step.shift == pytest.approx(way * 0.1, abs=0.02)
+
+
+@pytest.mark.parametrize("far", [0.05, 0.1, 0.5])
+def test_a_lone_night_far_out_is_no_step_after_a_night_that_is_a_little_off(far: float) -> None:
+    values = stepped(60, 1, far)
+    values[59] = 1.5 * scale_of(values[:54]).sigma  # with the last one brought to 4.5 sigma, 4.2 standard errors
+    assert find_step(values, 0, min_change=0.03) is None
+    values[59] = values[60]
+    assert find_step(values, 0, min_change=0.03) is not None
 
 
 def test_one_night_is_enough_if_a_second_measurement_agreed() -> None:

@@ -47,7 +47,7 @@ TREND = 2
 """Degree of the curve whose distance is the noise of a drift, so that the drift itself is none."""
 LEAST_DRIFT = 0.035
 OUTLIER_Z = 3.0
-"""Standard deviations by which two measurements of a night disagree."""
+"""Standard deviations by which two measurements of a night, or a night and its neighbours, disagree."""
 SPIKY_Z = 3.5
 SPIKY_MORE = 1.5
 """A series with a night so far out has heavy tails: a step needs one night and so many standard errors more."""
@@ -128,7 +128,8 @@ def window_means(values: np.ndarray, nights: int, sigma: float) -> np.ndarray:
     """Mean of each `nights` neighbouring values, (n - nights + 1,); lone outliers are brought near the others.
 
     Values further than 3 sigma from the median of the window are brought there; of an even number the median is the
-    one nearer to 0, so that of two nights the milder one counts.
+    one nearer to 0. Of two nights that are further apart the one nearer to 0 counts alone, so that an outlier beside a
+    night that is a little off is no step.
     """
     if len(values) < nights:
         return np.empty(0)
@@ -138,7 +139,9 @@ def window_means(values: np.ndarray, nights: int, sigma: float) -> np.ndarray:
     ordered = np.sort(windows, axis=1)
     low, high = ordered[:, (nights - 1) // 2], ordered[:, nights // 2]
     middle = np.where(np.abs(low) < np.abs(high), low, high)[:, None]
-    return np.asarray(np.clip(windows, middle - 3 * sigma, middle + 3 * sigma).mean(axis=1))
+    if nights == 2:
+        return np.where(high - low < OUTLIER_Z * sigma, (low + high) / 2, middle[:, 0])
+    return np.asarray(np.clip(windows, middle - OUTLIER_Z * sigma, middle + OUTLIER_Z * sigma).mean(axis=1))
 
 
 def _past(n: int) -> slice:
