@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from kernelbook.command import run
 from kernelbook.extraction.lost_processes import finish_measurement
+from kernelbook.history.nights import DEADLINE_VARIABLE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -26,7 +28,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--log", type=Path, required=True, help="log of the process")
     parser.add_argument("--output", type=Path, required=True, help="folder of measurement.json")
     args = parser.parse_args(argv)
-    return finish_measurement(args.case_spec, args.output, args.status, args.log)
+    deadline = os.environ.get(DEADLINE_VARIABLE)
+    return finish_measurement(args.case_spec, args.output, args.status, args.log, deadline_hours=deadline)
 
 
 if __name__ == "__main__":

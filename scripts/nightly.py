@@ -1,7 +1,8 @@
 """Start tonight's nightly, or go on with one that was interrupted; what this does not know goes to snakemake.
 
 One nightly at a time: a second start ends at once. A night that is finished is not run again; --suffix makes one more
-of the same date. What a killed one left locked is unlocked, and what it left half done is done again.
+of the same date. What a killed one left locked is unlocked, and what it left half done is done again. After
+schedule.deadline_hours what still waits or runs is stopped and counts as failed, and the rest is judged.
 
 Exit status: 0 all well, or finished before; 1 it could not run; 3 a change was found; 4 something failed; 5 both.
 
@@ -16,23 +17,27 @@ import fcntl
 import json
 import os
 import shlex
+import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import yaml
 
 from kernelbook.command import run
-from kernelbook.history.nights import finished, is_night, tonight
+from kernelbook.history.nights import DEADLINE_VARIABLE, finished, is_night, tonight
 from kernelbook.plan.folder_owners import living_owners
 
 SNAKEMAKE = (sys.executable, "-m", "snakemake")
 RESUME_HOURS = 20.0
+STOP_S = 600.0
+"""Seconds that Snakemake has to cancel its jobs after the deadline, before it is killed."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,7 @@ class Settings:
 
     history: Path
     resume_hours: float
+    deadline_hours: float | None = None
 
     def finished(self, night: str) -> bool:
         """Whether the night is done with."""
@@ -48,7 +54,7 @@ class Settings:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Ends as snakemake does, since it becomes snakemake; returns only where there is nothing to do."""
+    """Ends as snakemake does; without a deadline it becomes snakemake."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
@@ -56,6 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--night", help="the night to run or to go on with (default: see above)")
     parser.add_argument("--config", nargs="+", default=[], action="extend", metavar="KEY=VALUE", help="as snakemake's")
     args, rest = parser.parse_known_args(argv)
+    os.environ.pop(DEADLINE_VARIABLE, None)
     settings = read_settings(Path("config.yaml"))
     lock, earlier = take_lock(settings.history)
     editions = [item.partition("=")[2] for item in args.config if item.startswith("edition=")]
@@ -69,7 +76,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.exit(f"nightly: process {owner.pid} on {owner.host} runs snakemake in this folder: nothing was started")
     write_owner(lock, night)
     os.environ.setdefault("KERNELBOOK_COMMAND", shlex.join(["python", *sys.argv]))
-    return become_snakemake(lock, [*own_snakefile(rest), *rest, "--config", *args.config, f"edition={night}"])
+    os.set_inheritable(lock, True)
+    words = [*own_snakefile(rest), *rest, "--config", *args.config, f"edition={night}"]
+    command = [*SNAKEMAKE, "nightly", "--rerun-incomplete", *words]
+    sys.stdout.flush()
+    if settings.deadline_hours is None:
+        os.execv(command[0], command)
+    return run_until(command, settings.deadline_hours, lock)
 
 
 def own_snakefile(rest: Sequence[str]) -> list[str]:
@@ -92,14 +105,18 @@ def take_lock(history: Path) -> tuple[int, dict[str, Any]]:
 
 
 def read_settings(path: Path) -> Settings:
-    """The history's folder and how long a night is resumed; a mistake in the file is for Snakemake to tell."""
+    """What config.yaml says; mistakes in the file are reported by Snakemake."""
     try:
         config = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError):
         config = None
     sections = {name: _section(config, name) for name in ("history", "schedule")}
-    hours = sections["schedule"].get("resume_hours", RESUME_HOURS)
-    return Settings(Path(str(sections["history"].get("folder", "history"))), float(hours))
+    hours, deadline = (sections["schedule"].get(key) for key in ("resume_hours", "deadline_hours"))
+    return Settings(
+        Path(str(sections["history"].get("folder", "history"))),
+        RESUME_HOURS if hours is None else float(hours),
+        None if deadline is None else float(deadline),
+    )
 
 
 def _section(config: Any, name: str) -> Mapping[str, Any]:
@@ -151,11 +168,43 @@ def described(owner: Mapping[str, Any]) -> str:
     return f"process {owner.get('pid')} on {owner.get('host')}, night {owner.get('night')}"
 
 
-def become_snakemake(lock: int, args: Sequence[str]) -> NoReturn:
-    """Turn into a snakemake that holds the lock until it ends, however it does."""
-    os.set_inheritable(lock, True)
-    sys.stdout.flush()
-    os.execv(SNAKEMAKE[0], [*SNAKEMAKE, "nightly", "--rerun-incomplete", *args])
+def run_until(command: Sequence[str], hours: float, lock: int) -> int:
+    """Run Snakemake; after `hours` stop it as Ctrl-C does, and run it once more to judge what was measured.
+
+    The second execution measures nothing: DEADLINE_VARIABLE makes each missing measurement a failed one. Returns the
+    exit status, which says that something failed (4 or 5) where the deadline passed. Signals are passed on.
+    """
+    with started(command, lock) as running:
+        try:
+            return exit_status(running.wait(hours * 3600))
+        except subprocess.TimeoutExpired:
+            print(
+                f"nightly: the deadline of {hours:g} hours (schedule.deadline_hours) has passed: the jobs that wait or "
+                "run are stopped, and what was measured is judged",
+                flush=True,
+            )
+            os.killpg(running.pid, signal.SIGINT)
+        try:
+            running.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(running.pid, signal.SIGKILL)
+    os.environ[DEADLINE_VARIABLE] = f"{hours:g}"
+    with started(command, lock) as judging:
+        status = exit_status(judging.wait())
+    return {0: 4, 3: 5}.get(status, status)
+
+
+def started(command: Sequence[str], lock: int) -> subprocess.Popen[bytes]:
+    """Start Snakemake in a process group of its own, to which this process passes its signals on."""
+    running = subprocess.Popen(command, process_group=0, pass_fds=[lock])
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: os.killpg(running.pid, number))
+    return running
+
+
+def exit_status(returned: int) -> int:
+    """The status as a shell states it: 128 and its number for a signal."""
+    return returned if returned >= 0 else 128 - returned
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""Nights on a Slurm of one node: jobs that are killed, jobs over their time, and a node that is drained meanwhile."""
+"""Nights on a Slurm of one node: jobs that are killed, jobs over their time, nodes that are drained."""
 
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -12,12 +13,14 @@ from typing import Any
 
 import pyarrow.compute as pc
 import pytest
+import yaml
 
 from kernelbook.history.store import Store
 from tests.cluster.cluster_folder import CASES, Folder
 from tests.cluster.test_slurm import ENVIRONMENT, SPARE_TIME, jobs_of, slurm_says
 from tests.helpers import ROOT
 from tests.helpers.patience import wait_for
+from tests.helpers.snakemake import run
 
 pytestmark = [pytest.mark.slurm, pytest.mark.torch, pytest.mark.slow]
 
@@ -127,6 +130,29 @@ def test_a_night_waits_for_a_node_that_is_drained_and_is_judged_once_it_is_back(
     night_of(folder, status=0, meanwhile=drain)
     assert statuses(folder) == {"wait": "ok", "linear-eager": "ok"}
     assert judged(folder)["exit_status"] == 0
+
+
+def test_a_night_on_a_drained_node_ends_at_its_deadline_and_judges_what_was_measured(
+    slurm: str, tmp_path: Path
+) -> None:
+    folder = configured(tmp_path, {"linear-eager": CASES["linear-eager"], "hang": {"workload": "hang.py:hang"}})
+    measured = f"results/{NIGHT}/host/linear-eager/1/measurement.json"
+    folder.snakemake(measured, *PROFILE, "--config", f"edition={NIGHT}", **ENVIRONMENT)
+    config = yaml.safe_load((tmp_path / "config.yaml").read_text(encoding="utf-8"))
+    folder.configure(config | {"schedule": config["schedule"] | {"deadline_hours": 0.01}})
+    (node,) = slurm_says("sinfo", "--noheader", "--format", "%n").split()
+    slurm_says("scontrol", "update", f"NodeName={node}", "State=DRAIN", "Reason=test")
+    try:
+        nightly = [sys.executable, ROOT / "scripts/nightly.py", "--night", NIGHT, *PROFILE]
+        out = run(nightly, tmp_path, status=4, **ENVIRONMENT)
+        assert "CANCELLED" in {job["JobState"] for job in jobs_of(folder)} or "SLURM jobid" not in out
+        assert not [job for job in jobs_of(folder) if job["JobState"] in ("PENDING", "RUNNING")]
+    finally:
+        slurm_says("scontrol", "update", f"NodeName={node}", "State=RESUME")
+    assert statuses(folder) == {"linear-eager": "ok", "hang": "failed"}
+    (failed,) = judged(folder)["failed"]
+    assert (failed["case"], "the night's deadline of 0.01 hours" in failed["reason"]) == ("hang", True)
+    assert "hang" in out.split("has passed", 1)[1]
 
 
 def done(folder: Folder) -> bool:

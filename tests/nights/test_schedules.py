@@ -124,6 +124,7 @@ def test_every_key_is_described_and_has_the_default_that_the_code_has(schema: di
         "confirm": 10,
         "resume_hours": nightly.RESUME_HOURS,
         "counters_every": 0,
+        "deadline_hours": None,
     }
     assert set(sections["history"]["properties"]["alert_on"]["items"]["enum"]) == set(KINDS) - {"failure"}
 

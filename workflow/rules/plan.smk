@@ -11,7 +11,7 @@ from kernelbook.config.origins import read_sources
 from kernelbook.containers.launching import prepare_environment, reaching, start_command, thread_limits
 from kernelbook.text.credentials import without_secrets
 from kernelbook.plan.folder_owners import enter, wait_for_orphans
-from kernelbook.history.nights import finished, for_target
+from kernelbook.history.nights import DEADLINE_VARIABLE, finished, for_target
 from kernelbook.containers.images import ImageError
 from kernelbook.sources.workload_source import Places
 from kernelbook.plan.made_tables import forget_incomplete

@@ -34,8 +34,10 @@ rule profile_case:
         run=NAME,
         case=NAME,
         process="[0-9]+",
-    # a job that is killed as a whole is run once more; the third try only writes down that both were lost
+    # a job that is killed as a whole is run once more; the third try only writes down that both were lost,
+    # which is also all that happens after the deadline of a night
     retries: 2
+    localrule: DEADLINE_PASSED
     conda:
         "../envs/host.yaml"
     # the machine is the measurement's alone, or is shared by measurements on GPUs of their own
@@ -43,7 +45,7 @@ rule profile_case:
     resources:
         gpu=lambda wildcards: gpus_of(wildcards.case),
         runtime=lambda wildcards: minutes_of(wildcards.case),
-        attempt=lambda wildcards, attempt: attempt,
+        attempt=lambda wildcards, attempt: 3 if DEADLINE_PASSED else attempt,
     params:
         python=measuring_python,
         build=build_of,

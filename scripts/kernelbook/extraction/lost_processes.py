@@ -53,11 +53,14 @@ def _signal_name(number: int) -> str:
         return str(number)
 
 
-def finish_measurement(spec: Mapping[str, Any], output: Path, status: int | None, log: Path) -> int:
+def finish_measurement(
+    spec: Mapping[str, Any], output: Path, status: int | None, log: Path, *, deadline_hours: str | None = None
+) -> int:
     """Leave case.json and measurement.json in `output`, whether or not the measuring process wrote them.
 
-    spec: the case; status: how the process ended, None if its whole job was lost more than once. Returns 0, or the
-    status of a process that was stopped; then there is no measurement. Raises OSError if nothing can be written.
+    spec: the case; status: how the process ended, None if its whole job was lost more than once, or the deadline
+    of its night passed first (deadline_hours). Returns 0, or the status of a process that was stopped; then there is no
+    measurement. Raises OSError if nothing can be written.
     """
     measurement = output / "measurement.json"
     if status in STOPPED:
@@ -70,6 +73,11 @@ def finish_measurement(spec: Mapping[str, Any], output: Path, status: int | None
             "its jobs were killed as a whole before they left a result (out of memory, over the time limit, or the "
             "node was lost): give them more memory or time, or use smaller params"
         )
+        if deadline_hours:
+            lost = (
+                f"the night's deadline of {deadline_hours} hours (schedule.deadline_hours) passed while its job waited "
+                "or ran: look at the queue and its nodes (with Slurm: squeue, sinfo), or allow more hours"
+            )
         reason = lost if status is None else reason_of("the measuring process", status, log)
         from kernelbook.extraction.measurement import SCHEMA  # imports NumPy: only where a row has to be written
 

@@ -47,6 +47,8 @@ def tonight(suffix: str | None = None, now: datetime | None = None) -> str:
 
 NIGHT_VARIABLE = "KERNELBOOK_NIGHT"
 """Environment variable that passes the night of the main process to Snakemake's child processes."""
+DEADLINE_VARIABLE = "KERNELBOOK_DEADLINE_HOURS"
+"""Environment variable by which nightly.py states that the night's deadline, so many hours, has passed."""
 REPEATS = 5
 
 
