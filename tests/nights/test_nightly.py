@@ -23,7 +23,7 @@ from kernelbook.history.nights import tonight
 from kernelbook.history.store import Store
 from kernelbook.plan import folder_owners
 from tests.helpers.forks import forking
-from tests.helpers.patience import LONG
+from tests.helpers.patience import LONG, wait_for
 from tests.helpers.snakemake import WorkingFolder
 from tests.nights.made_nights import night
 
@@ -178,17 +178,37 @@ def test_a_failed_case_ends_with_4_a_changed_kernel_with_3(work: Work) -> None:
 
 
 def test_an_interrupted_night_is_gone_on_with_until_it_is_too_old(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = datetime(2026, 11, 29, 23, 59, tzinfo=UTC)
     monkeypatch.setattr(nightly, "tonight", lambda suffix=None: tonight(suffix, now))
     settings = nightly.Settings(tmp_path / "history", 20)
     left = {"night": "2026-11-28", "started": 1000.0}
     assert nightly.choose_night(settings, None, left, now=1000.0 + 19 * 3600) == "2026-11-28"
+    assert capsys.readouterr().out == "nightly: going on with night 2026-11-28\n"
     assert nightly.choose_night(settings, None, left, now=1000.0 + 21 * 3600) == "2026-11-29"
+    assert "night 2026-11-28 was left unfinished; it can be finished with --night 2026-11-28" in capsys.readouterr().out
     assert nightly.choose_night(settings, "b", left, now=1001.0) == "2026-11-29-b"
     assert nightly.choose_night(settings, None, {}) == "2026-11-29"
     assert nightly.choose_night(settings, None, {"night": "../x", "started": 1000.0}, now=1001.0) == "2026-11-29"
+
+
+def test_a_nightly_that_was_killed_is_gone_on_with_by_the_next_start_which_says_so(tmp_path: Path, root: Path) -> None:
+    (tmp_path / "Snakefile").write_text(
+        'rule nightly:\n    shell: "echo {config[edition]} >> began; while [ ! -e go ]; do sleep 0.1; done"\n'
+    )
+    command = [sys.executable, root / "scripts/nightly.py", "--cores", "1", "--nolock"]
+    killed = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    wait_for((tmp_path / "began").exists)
+    os.killpg(killed.pid, signal.SIGKILL)
+    assert killed.wait() == -signal.SIGKILL
+    (tmp_path / "go").touch()
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LONG, check=True)
+    first, again = (tmp_path / "began").read_text().split()
+    assert first == again
+    assert f"nightly: going on with night {first}" in done.stdout
 
 
 def test_a_finished_night_advises_a_suffix_that_is_free(
