@@ -34,7 +34,8 @@ def test_a_summary_is_made_without_drawing_or_data_frames(root, trace, options, 
     assert modules == []
 
 
-def test_two_traces_are_compared_without_reading_editions(root, trace):
-    out, modules = loaded(root, ["diff", trace, trace], ("kernelbook.edition.read", "kernelbook.judge.findings"))
+def test_two_traces_are_compared_without_reading_editions_or_configs(root, trace):
+    names = ("kernelbook.edition.read", "kernelbook.judge.findings", "kernelbook.config.loading")
+    out, modules = loaded(root, ["diff", trace, trace], (*names, "kernelbook.containers", "jsonschema", "yaml"))
     assert "attn_fwd" in out
     assert modules == []

@@ -2,7 +2,7 @@
 
 import yaml
 
-from kernelbook.config.loading import MEASURE_DEFAULTS
+from kernelbook.config.defaults import MEASURE_DEFAULTS
 from workloads.harness.case_file import DEFAULTS
 
 

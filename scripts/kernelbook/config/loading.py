@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from kernelbook.config.defaults import MEASURE_DEFAULTS
 from kernelbook.config.errors import ConfigError, schema_errors
 from kernelbook.config.guesses import guess_errors
 from kernelbook.config.names import all_cases, name_errors, sweep_name
@@ -30,16 +31,6 @@ MEASURE_KEYS = (
 )
 # Keys of a case that have no effect on its figures.
 NO_FIGURE = ("timeout_s", "retries", "max_relative_error")
-MEASURE_DEFAULTS: Mapping[str, Any] = {
-    "dtype": "bfloat16",
-    "warmup": 3,
-    "schedule": {"wait": 1, "warmup": 1, "active": 10},
-    "samples": 50,
-    "timeout_s": 300,
-    "seed": 0,
-    "retries": 1,
-    "flush_l2": False,
-}
 
 
 @dataclass(frozen=True)

@@ -203,22 +203,3 @@ def _why_not(output: str, where: str, python: str, run: str) -> str:
         if re.search(pattern, "\n".join(lines), re.IGNORECASE):
             return f"{where} does not start: {fact.format(python=python)} ({last}): {remedy.format(run=run)}"
     return f"{where} does not start ({last}): try it by hand: {runtime()} exec IMAGE {python} -c 'import torch'"
-
-
-def refusal(status: Mapping[str, Any], environment: Mapping[str, Any] | None) -> str | None:
-    """Why a measurement may not stand for its run: its torch is not that of the run's image. None where it may.
-
-    status: run.json. environment: that of measurement.json; empty where the process did not get as far as torch.
-    """
-    if status.get("kind") != "container" or not environment:
-        return None
-    for what, expected, measured in (
-        ("in the container", status.get("image_name"), environment.get("container")),
-        ("with torch", status.get("torch"), environment.get("torch")),
-    ):
-        if expected != measured:
-            return (
-                f"refused: measured {what} {measured or 'none'}, but the run's image {status.get('where')} is "
-                f"{expected}: measure it again: --use-singularity --config retry_failed=true"
-            )
-    return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -141,3 +142,22 @@ def _check_file(path: Path, folder: Path, max_bytes: int | None = MAX_BYTES) -> 
     if max_bytes is not None and state.st_size > max_bytes:
         size, limit = state.st_size >> 20, max_bytes >> 20
         raise MeasurementError(f"{path}: has {size} MiB, more than the {limit} MiB of a measurement: delete it")
+
+
+def refusal(status: Mapping[str, Any], environment: Mapping[str, Any] | None) -> str | None:
+    """Why a measurement may not stand for its run: its torch is not that of the run's image. None where it may.
+
+    status: run.json. environment: that of measurement.json; empty where the process did not get as far as torch.
+    """
+    if status.get("kind") != "container" or not environment:
+        return None
+    for what, expected, measured in (
+        ("in the container", status.get("image_name"), environment.get("container")),
+        ("with torch", status.get("torch"), environment.get("torch")),
+    ):
+        if expected != measured:
+            return (
+                f"refused: measured {what} {measured or 'none'}, but the run's image {status.get('where')} is "
+                f"{expected}: measure it again: --use-singularity --config retry_failed=true"
+            )
+    return None

@@ -12,17 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from kernelbook.cases import CASE_COLUMNS, Environment, Process, median
 from kernelbook.cases.process import KEYS, Measured
 from kernelbook.cases.records import schema_of, table_of
 from kernelbook.collectives.rank import encode, trace_of_rank, world_size
-from kernelbook.config.loading import MEASURE_DEFAULTS
-from kernelbook.containers.launching import refusal
+from kernelbook.config.defaults import MEASURE_DEFAULTS
 from kernelbook.counters import Profiled
 from kernelbook.extraction.counters import profiled_kernels
-from kernelbook.extraction.measurement import Device, Measurement, MeasurementError, load_measurement
+from kernelbook.extraction.measurement import Device, Measurement, MeasurementError, load_measurement, refusal
 from kernelbook.extraction.trace_notes import beside_forwards, trace_notes
 from kernelbook.text.units import duration, plural, quantile
 from kernelbook.trace import TraceError, TraceReading, TraceWarning, read_trace
@@ -184,6 +182,8 @@ def _of_reading(
 
 def write_tables(tables: Mapping[str, pa.Table], folder: Path) -> None:
     """Write each table as <folder>/<name>.parquet."""
+    import pyarrow.parquet as pq  # not needed to compare traces
+
     folder.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
         pq.write_table(table, folder / f"{name}.parquet", compression="zstd")

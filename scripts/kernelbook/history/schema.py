@@ -18,7 +18,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kernelbook.config.loading import MEASURE_DEFAULTS, NO_FIGURE
+from kernelbook.config.defaults import MEASURE_DEFAULTS
+from kernelbook.config.loading import NO_FIGURE
 
 VERSION = 4
 VERSION_KEY = b"kernelbook_history_schema"
