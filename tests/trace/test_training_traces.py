@@ -96,4 +96,4 @@ def test_an_op_that_launches_is_in_the_forward_of_what_it_launched(facts):
     """Every op on the path of an activity is an op of the same forward."""
     for case in facts.values():
         names = {call.name for call in case.ops}
-        assert {op for activity in case.activities for op in activity.ops} <= names
+        assert {op for activity in case.activities for op in activity.op_path} <= names
