@@ -36,6 +36,8 @@ def test_a_summary_is_made_without_drawing_or_data_frames(root, trace, options, 
 
 def test_two_traces_are_compared_without_reading_editions_or_configs(root, trace):
     names = ("kernelbook.edition.read", "kernelbook.judge.findings", "kernelbook.config.loading")
-    out, modules = loaded(root, ["diff", trace, trace], (*names, "kernelbook.containers", "jsonschema", "yaml"))
+    out, modules = loaded(
+        root, ["diff", trace, trace], (*names, "kernelbook.containers", "jsonschema", "yaml", "pandas")
+    )
     assert "attn_fwd" in out
     assert modules == []

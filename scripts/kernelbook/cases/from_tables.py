@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from kernelbook.cases.arrow_values import array_of
 from kernelbook.cases.facts import Activity, Call, CallTotal, CaseFacts, Forward, OtherRange
 from kernelbook.cases.medians import median
 from kernelbook.cases.merging import merge_processes
@@ -33,7 +34,7 @@ def case_facts(tables: Mapping[str, pa.Table]) -> dict[Key, CaseFacts]:
     row does not have the types of its table.
     """
     if "call_totals" not in tables and "calls" in tables:
-        tables = {**tables, "call_totals": call_totals(tables["calls"])}
+        tables = {**tables, "call_totals": _summed(tables["calls"])}
     processes: dict[Key, list[Process]] = {}
     for process in records_of(Process, tables.get("cases", pa.table({}))):
         processes.setdefault(process.key, []).append(process)
@@ -82,6 +83,25 @@ def call_totals(calls: pa.Table) -> pa.Table:
     return pa.table(columns)
 
 
+def _summed(calls: pa.Table) -> pa.Table:
+    """`call_totals` of a few processes, by first call: to group a table, pyarrow loads pandas, which takes longer."""
+    if not {*TOTALS_OF} - {"rank"} <= set(calls.column_names):
+        return pa.table({})
+    keys = [name for name in TOTALS_OF if name in calls.column_names]
+    totals: dict[tuple[Any, ...], list[Any]] = {}
+    figures = zip(*(calls[name].to_pylist() for name in ("duration_us", "self_us", "kernels")), strict=True)
+    for key, row in zip(zip(*(calls[name].to_pylist() for name in keys), strict=True), figures, strict=True):
+        total = totals.setdefault(key, [0, None, None, None])
+        total[0] += 1
+        for place, value in enumerate(row, start=1):
+            if value is not None:
+                total[place] = value + (total[place] or 0)
+    kinds = [*(calls.schema.field(name).type for name in keys), pa.int64(), pa.float64(), pa.float64(), pa.int64()]
+    rows = [(*key, *total) for key, total in totals.items()]
+    columns = [array_of([row[place] for row in rows], kind) for place, kind in enumerate(kinds)]
+    return pa.table(columns, names=[*keys, "count", "cpu_time_us", "self_us", "kernels"])
+
+
 def spans_of(ranks: pa.Table | None) -> dict[Key, dict[tuple[int, int | None], float]]:
     """(run, case) -> (process, rank) -> how long a forward takes (µs): the median over the forwards of that rank."""
     spans: dict[Key, dict[tuple[int, int | None], list[float]]] = {}
@@ -99,7 +119,7 @@ def _by_case(table: pa.Table | None, key: Sequence[str], kept: Collection[tuple[
         return groups
     missing = [None] * table.num_rows
     columns = [table[name].to_pylist() if name in table.column_names else missing for name in key]
-    mask = pa.array([values in kept for values in zip(*columns, strict=True)], pa.bool_())
+    mask = array_of([values in kept for values in zip(*columns, strict=True)], pa.bool_())
     for row in table.filter(mask).to_pylist():
         groups.setdefault((row["run"], row["case"]), []).append(row)
     return groups

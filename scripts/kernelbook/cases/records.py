@@ -22,6 +22,8 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args
 import msgspec
 import pyarrow as pa
 
+from kernelbook.cases.arrow_values import array_of
+
 SCALARS = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
 T = TypeVar("T")
 
@@ -39,7 +41,9 @@ def meanings(kind: type) -> dict[str, str]:
 
 def table_of(records: Iterable[Any], schema: pa.Schema) -> pa.Table:
     """Instances of one dataclass as a table with these columns."""
-    return pa.Table.from_pylist([_row(record) for record in records], schema=schema)
+    rows = [_row(record) for record in records]
+    columns = [array_of([row.get(field.name) for row in rows], field.type) for field in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _row(record: Any) -> dict[str, Any]:

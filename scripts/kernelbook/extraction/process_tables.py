@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from kernelbook.cases import CASE_COLUMNS, Environment, Process, median
+from kernelbook.cases.arrow_values import array_of
 from kernelbook.cases.process import KEYS, Measured
 from kernelbook.cases.records import schema_of, table_of
 from kernelbook.collectives.rank import encode, trace_of_rank, world_size
@@ -341,9 +342,9 @@ def _rank_trace(reading: TraceReading, row: Process) -> pa.Table:
     trace = trace_of_rank(reading, row.rank) if row.rank is not None else None
     if trace is None:
         return pa.table({})
-    return pa.table({"job": pa.array([row.job], pa.int64()), "content": pa.array([encode(trace)], pa.binary())})
+    return pa.table({"job": array_of([row.job], pa.int64()), "content": array_of([encode(trace)], pa.binary())})
 
 
 def _keyed(origin: Origin, table: pa.Table) -> pa.Table:
-    columns = {name: pa.array([getattr(origin, name)] * table.num_rows, CASE_COLUMNS.field(name).type) for name in KEYS}
+    columns = {name: array_of([getattr(origin, name)] * table.num_rows, CASE_COLUMNS.field(name).type) for name in KEYS}
     return pa.table(columns | {name: table[name] for name in table.column_names if name not in KEYS})
