@@ -142,7 +142,10 @@ def _forward_times(facts: CaseFacts) -> list[float]:
 
 def _compared(material: OpeningMaterial, run: str) -> list[str]:
     """What the comparisons of this run show: copies removed, kernels fused, kernels unchanged."""
-    removed, compiled, fused, same = [], [], [], []
+    removed: list[str] = []
+    compiled: list[str] = []
+    fused: list[str] = []
+    same: list[str] = []
     for c in material.comparisons:
         if c.a.run != run or c.b.run != run:
             continue
