@@ -188,7 +188,7 @@ def test_one_night_of_one_case_is_spoken_of_in_the_singular(tmp_path: Path, caps
     site = publish_in(tmp_path)
     assert f"published 1 night: {site}/index.html" in capsys.readouterr().out
     first = (site / "index.html").read_text()
-    assert "1 case measured on 1 run." in first
+    assert "1 case measured on 1 run (" in first
     assert "host: NVIDIA H200" in first
 
 

@@ -21,7 +21,7 @@ SENTENCES = {
     "twelve-broken": ("20 of ", " guesses broke.", True),  # twelve numbers of kernels, and eight families
     "many-failures": ("12 cases failed; ", " guesses were judged, all held.", True),
     "lost-run": ("1 run lost, 6 cases failed; all ", " guesses held.", True),
-    "job-of-ranks": ("All ", " guesses held.", False),
+    "job-of-ranks": ("fsdp2-step: rank 1 comes last to ", " guesses held.", False),
 }
 SERIOUS = """axe.run(document, {resultTypes: ["violations"]}).then(found => found.violations
     .filter(v => ["serious", "critical"].includes(v.impact))
@@ -66,6 +66,29 @@ def test_every_screen_is_legible_and_reachable(browser, axe, edition, settle):
         found += [(scheme, width, *each) for each in page.evaluate(SERIOUS)]
     context.close()
     assert found == []
+
+
+def test_the_site_of_many_nights_is_legible(browser, axe, tmp_path):
+    """Two of the four cases that change, and one change of torch, in 160 nights."""
+    site = editions.year_of_nights(tmp_path / "site", tmp_path, nights=160)
+    pages = [site / "index.html", max(site.glob("nights/*/index.html")), site / "trends" / "host" / "mlp-eager.html"]
+    context = browser.new_context(bypass_csp=True, reduced_motion="reduce")
+    page = context.new_page()
+    found = []
+    for name in pages:
+        page.goto(name.as_uri())
+        page.evaluate(axe)
+        for scheme, width in SCREENS:
+            page.emulate_media(color_scheme=scheme)
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate("document.scrollingElement.scrollWidth") <= width, (name.name, scheme, width)
+            found += [(name.name, scheme, width, *each) for each in page.evaluate(SERIOUS)]
+    page.goto(pages[0].as_uri())
+    lead = page.locator(".lead").inner_text()
+    context.close()
+    assert found == []
+    assert "runs (host: NVIDIA H200, nightly: NVIDIA H200). " in lead
+    assert ".All" not in lead
 
 
 def test_nothing_is_cut_on_paper(open_page, edition):

@@ -18,6 +18,8 @@ def test_a_phone_never_scrolls_sideways(open_page, two_runs, style):
 
 def test_a_long_title_leaves_room_for_the_contents(open_page, report):
     page = open_page(report, width=390, height=844)
+    mark = page.locator(".bar .mark")
+    assert mark.evaluate("mark => mark.scrollWidth <= mark.clientWidth")  # a short one is whole
     page.evaluate("document.querySelector('.bar .mark').textContent = 'runs of the last week '.repeat(6)")
     assert page.evaluate("document.scrollingElement.scrollWidth") <= 390
     assert page.locator(".bar nav").bounding_box()["width"] > 60

@@ -182,7 +182,9 @@ def _device(row: CaseRow) -> Cell:
 def _forward(row: CaseRow) -> Cell:
     if row.row is None or row.row.forward_time_us is None:
         return cell(None)
-    ends = [units.duration(time) for time in (row.row.forward_p05_us, row.row.forward_p95_us) if time is not None]
+    ends = [
+        _unbroken(units.duration(time)) for time in (row.row.forward_p05_us, row.row.forward_p95_us) if time is not None
+    ]
     spread = (
         Part(f"({' – '.join(dict.fromkeys(ends))})", "size", "5th to 95th percentile of all samples") if ends else None
     )
@@ -235,7 +237,7 @@ def _published(row: CaseRow, runs: Sequence[str]) -> Cell:
             differ = row.row and row.row.kernels is not None and each.row.kernels not in (None, row.row.kernels)
             parts += [Part(f"{text} ≠" if differ else text, title=each.run.device or "")] if text else []
             stated = _unbroken(units.exact(each.row.device_time_us))
-            parts += [Part(f"· {stated}" if text else stated)] if each.row.device_time_us is not None else []
+            parts += [Part(f"·\u00a0{stated}" if text else stated)] if each.row.device_time_us is not None else []
             parts += [Part(each.run.run, "muted")] if len(runs) > 1 else []
             times.append(each.row.device_time_us)
     return cell(*parts, value=next((each for each in times if each is not None), None)) if parts else Cell(())
