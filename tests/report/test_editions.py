@@ -20,7 +20,7 @@ SENTENCES = {
     "six-runs": ("9 of ", " guesses broke.", True),  # of one case on three runs: memcpys, the same kernels, faster
     "twelve-broken": ("20 of ", " guesses broke.", True),  # twelve numbers of kernels, and eight families
     "many-failures": ("12 cases failed; ", " guesses were judged, all held.", True),
-    "lost-run": ("1 run lost, 6 cases failed; all ", " guesses held.", True),
+    "lost-run": ("1 run lost, 6 cases failed; ", " guesses were judged, all held.", True),
     "job-of-ranks": ("fsdp2-step: rank 1 comes last to ", " guesses held.", False),
 }
 SERIOUS = """axe.run(document, {resultTypes: ["violations"]}).then(found => found.violations
