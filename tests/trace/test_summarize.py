@@ -287,11 +287,19 @@ def test_the_json_has_the_rank_of_the_text(run, tmp_path):
 
 
 def test_duplicate_ranks_are_in_the_json(run, tmp_path):
-    paths = [write(tmp_path / f"{n}.json", forward(), distributedInfo={"rank": 0, "world_size": 2}) for n in "ab"]
+    rank = {"rank": 0, "world_size": 2}
+    paths = [write(tmp_path / f"{n}.json", [*forward(), op(n, 900, 1)], distributedInfo=rank) for n in "ab"]
     _, out, _ = run(*paths, "--json", "--output", tmp_path / "tables")
     codes = [{warning["code"]: warning["count"] for warning in load(line)["warnings"]} for line in out]
     assert codes == [{"missing_rank": 1, "duplicate_rank": 2}] * 2
     assert len(list((tmp_path / "tables").iterdir())) == 2
+
+
+def test_a_copy_of_a_trace_is_no_rank_of_its_own(run, tmp_path):
+    paths = [write(tmp_path / f"{n}.json", forward(), distributedInfo={"rank": 0, "world_size": 2}) for n in "ab"]
+    _, out, _ = run(*paths, "--json")
+    notes = [{warning["code"]: warning["message"] for warning in load(line)["warnings"]} for line in out]
+    assert any("duplicate_rank" in each and "copy" in each["duplicate_rank"] for each in notes)
 
 
 def test_what_is_odd_about_a_file_is_said(run, tmp_path):
