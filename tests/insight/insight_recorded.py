@@ -40,3 +40,10 @@ def taking(facts: CaseFacts, *medians: float) -> CaseFacts:
     processes = zip(facts.processes, medians, strict=True)
     slowed = tuple(replace(each, forward_times_us=(us,), forward_time_us=us) for each, us in processes)
     return replace(facts, processes=slowed, forward_time_us=median(medians))
+
+
+def waiting(facts: CaseFacts, *medians: float) -> CaseFacts:
+    """The case with these unprofiled forward times, in which the CPU is always busy."""
+    made = taking(facts, *medians)
+    occupied = (replace(process, cpu_time_us=2 * us) for process, us in zip(made.processes, medians, strict=True))
+    return replace(made, processes=tuple(occupied))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -13,7 +12,7 @@ from kernelbook.judge.findings import find_in_run
 from kernelbook.judge.findings.overhead import CALLS, PYTHON, WRAPPER, cpu_parts
 from tests.insight.insight_findings import busy, ends, found, one, small, unprofiled
 from tests.insight.insight_raw import by_process, self_time
-from tests.insight.insight_recorded import Facts, Look, taking
+from tests.insight.insight_recorded import Facts, Look, taking, waiting
 from tests.insight.insight_traces import Trace
 
 SGEMM = "ampere_sgemm_128x64_nn"
@@ -31,9 +30,7 @@ def waiting_facts(recorded_facts: Facts) -> Facts:
 
     def slowed(case: str) -> CaseFacts:
         busy_us = [process.device_busy_us or 0.0 for process in recorded_facts[case].processes]
-        made = taking(recorded_facts[case], *(ratio * us for ratio, us in zip(slower[case], busy_us, strict=True)))
-        occupied = (replace(process, cpu_time_us=2 * us) for process, us in zip(made.processes, busy_us, strict=True))
-        return replace(made, processes=tuple(occupied))
+        return waiting(recorded_facts[case], *(ratio * us for ratio, us in zip(slower[case], busy_us, strict=True)))
 
     return recorded_facts | {case: slowed(case) for case in slower}
 
