@@ -176,9 +176,9 @@ def test_a_copy_of_a_strided_input_is_not_told_to_work_in_place() -> None:
 
 
 def test_the_time_that_tf32_allows_is_quoted() -> None:
-    """2 x 4096^3 FLOP at the 412.5 TFLOP/s that TF32 reaches on an H200: 333 us."""
+    """2 x 4096^3 FLOP at the 410 TFLOP/s that TF32 reaches on an H200: 335 us."""
     (finding,) = [f for f in findings_of("gemm_fp32_no_tf32") if f.rule == "product-without-tf32"]
-    assert finding.text.endswith("The ceiling of TF32 allows 333 µs.")
+    assert finding.text.endswith("The ceiling of TF32 allows 335 µs.")
 
 
 def test_a_forward_that_replays_a_graph_is_not_told_to_use_one() -> None:

@@ -29,7 +29,10 @@ def test_gelu_and_product_read_both_tensors_and_write_over_one(recorded_facts: F
     liger = {cost.op: cost.bytes for cost in kernel_costs(recorded_facts["mlp-liger"])}
     assert liger["LigerGELUMulFunction"] == 3 * HIDDEN  # the same work
     (cost,) = (c for c in kernel_costs(recorded_facts["mlp-compile"], ceilings_of(recorded_facts)) if c.position == 4)
-    assert (round(cost.gb_per_s, -1), round(cost.share_of_roof, 2)) == (2730, 0.64)
+    assert (round(cost.gb_per_s, -1), round(cost.share_of_roof, 2)) == (
+        2690,
+        0.63,
+    )  # 151 MB in 56.0 µs, against 4,258 GB/s
 
 
 def test_softmax_over_its_scores_and_casts_beside_it(recorded_facts: Facts) -> None:

@@ -70,10 +70,10 @@ DATA_SHEETS = {
 #: Best rates measured, as `ceilings.measured_ceilings` describes, in `resources/recorded/h200-torch2.11`.
 RECORDED = {
     "NVIDIA H200": DataSheet(
-        {"fp64": 60.8e12, "fp32": 51.4e12, "tf32": 412.5e12, "16-bit": 815.8e12, "fp8": 1470.4e12},
-        4284.4e9,
+        {"fp64": 60.1e12, "fp32": 51.3e12, "tf32": 409.9e12, "16-bit": 803.2e12, "fp8": 1448.0e12},
+        4258.2e9,
         "the project's own measurement, torch 2.11",
-        l2_bytes_per_s=6185.6e9,
+        l2_bytes_per_s=6166.2e9,
         l2_bytes=60 * 2**20,
     ),
 }
