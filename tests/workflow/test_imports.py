@@ -80,7 +80,7 @@ def test_the_code_that_extracting_leaves_out_is_none_of_its_own(root):
         for file in files_behind(root / "scripts/extract_run.py", root / "scripts")
         if file.is_relative_to(root / "scripts/kernelbook")
     }
-    assert {"extraction", "trace", "cases", "containers", "plan", "config", "text"} <= packages
+    assert {"extraction", "trace", "cases", "plan", "config", "text"} <= packages
     assert not packages & set(UNREAD)
     rules = "".join((root / "workflow/rules/common.smk").read_text(encoding="utf-8").split())
     assert "".join(f"READING_CODE=PLAN.digest_of_code(without={UNREAD})".replace("'", '"').split()) in rules
