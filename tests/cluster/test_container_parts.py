@@ -13,12 +13,12 @@ from kernelbook.containers.images import ImageError, image_of, obtain
 from kernelbook.containers.launching import (
     look_inside,
     prepare_environment,
-    refusal,
     start_arguments,
     start_command,
     thread_limits,
 )
 from kernelbook.containers.registry import pinned_address
+from kernelbook.extraction.measurement import refusal
 from kernelbook.extraction.process_tables import Origin, tables_of
 from tests.cluster.oci_registry import layer_of
 
