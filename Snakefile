@@ -1,7 +1,9 @@
 # Kernelbook: profile PyTorch building blocks, read what the GPU really ran, judge it against what was guessed.
+import atexit
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -41,10 +43,11 @@ if MAIN:
 
     onstart:
         wait_for_orphans()
+        atexit.register(say_how_to_go_on, log)
 
     onsuccess:
+        atexit.unregister(say_how_to_go_on)
         sys.exit(exit_status())
 
     onerror:
-        print(without_secrets(how_to_go_on(log)), file=sys.stderr)
         sys.exit(1)

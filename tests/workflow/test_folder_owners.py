@@ -161,3 +161,16 @@ def test_sigterm_ends_it_after_the_job_at_work_with_the_same_last_lines(hanging)
     assert running.returncode == 1
     assert said.splitlines()[-1].startswith("To go on: snakemake --snakefile ")
     assert "Measuring hang on host, process 1" in hanging.snakemake("--dry-run")
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_two_quick_ctrl_c_cut_no_last_line(hanging):
+    """The second one arrives while Snakemake ends its jobs because of the first."""
+    running = hanging.start_hanging()
+    for _ in range(2):
+        os.killpg(running.pid, signal.SIGINT)
+        time.sleep(0.1)
+    _, said = running.communicate(timeout=LONG)
+    assert running.returncode != 0
+    assert said.splitlines()[-1].startswith("To go on: snakemake --snakefile ")

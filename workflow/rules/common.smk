@@ -110,13 +110,14 @@ def exit_status():
     return subprocess.call([*command, "--report", f"{REPORT}/index.html", *night])
 
 
-def how_to_go_on(log):
-    """The last lines of a workflow that was stopped or that failed."""
+def say_how_to_go_on(log):
+    """Print the last lines of a workflow that was stopped or that failed; the next Ctrl-C does not cut them."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     lines = [f"Complete log: {log}", "Not finished. What was measured is kept, and is not measured again."]
     if os.path.exists(f"{REPORT}/index.html"):
         lines.append(f"The last report is still there: {REPORT}/index.html")
     command = os.environ.get("KERNELBOOK_COMMAND") or shlex.join(["snakemake", *sys.argv[1:]])
-    return "\n".join([*lines, f"To go on: {command}"])
+    print(without_secrets("\n".join([*lines, f"To go on: {command}"])), file=sys.stderr)
 
 
 def compare_words(wildcards):
