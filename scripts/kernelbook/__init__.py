@@ -6,8 +6,8 @@ For programs: `read`, `diff`, `expect` and the exceptions below (docs/reference/
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # that of `typing`, whose import takes longer than all else here
 if TYPE_CHECKING:
     from kernelbook.api.expectation import BrokenGuess, NotJudged, expect
     from kernelbook.api.trace import Forward, Trace, read
@@ -29,7 +29,7 @@ _MODULES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_MODULES[name]), name)

@@ -12,13 +12,14 @@ from pathlib import Path
 from types import TracebackType
 
 TRACEBACK = "KERNELBOOK_TRACEBACK"
+INTERRUPTED = 128 + signal.SIGINT
 
 
-def run(main: Callable[[], int], stopped: str = "") -> int:
+def run(main: Callable[[], int]) -> int:
     """Run a command's `main` and return its exit status: 0 where the reader of a pipe left, 130 after Ctrl-C.
 
-    stopped: a line for stderr after Ctrl-C. Whatever else `main` raises ends the process with one line on stderr and
-    status 1; with KERNELBOOK_TRACEBACK=1 in the environment the traceback comes first.
+    Whatever else `main` raises ends the process with one line on stderr and status 1; with KERNELBOOK_TRACEBACK=1 in
+    the environment the traceback comes first.
     """
     _mend_streams()
     sys.excepthook = _say
@@ -28,10 +29,10 @@ def run(main: Callable[[], int], stopped: str = "") -> int:
     except BrokenPipeError:
         _drop_output()
         return 0
-    except KeyboardInterrupt:
-        if stopped:
-            print(stopped, file=sys.stderr)
-        return 128 + signal.SIGINT
+    except (KeyboardInterrupt, SystemExit) as end:  # SystemExit also where Ctrl-C ended a process that this one started
+        if isinstance(end, SystemExit) and end.code != INTERRUPTED:
+            raise
+        return INTERRUPTED
     return status
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from kernelbook import cli, command
+from kernelbook import command
 from tests.trace.made_trace import document, forward, write
 
 READERS = ("summarize", "top", "check")
@@ -168,16 +168,6 @@ def test_a_full_disk_is_named_without_a_number(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["kernelbook"])
     command._say(OSError, OSError(28, "No space left on device"), None)
     assert capsys.readouterr().err.startswith("kernelbook: No space left on device (")
-
-
-def test_ctrl_c_ends_with_130_and_says_how_to_go_on(monkeypatch, capsys):
-    def stop():
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(cli, "main", stop)
-    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
-    assert cli.entry() == 130
-    assert capsys.readouterr() == ("", "kernelbook: stopped before the end; the same command starts again\n")
 
 
 def test_names_that_hide_text_are_escaped_in_summary_json(kernelbook, tmp_path):

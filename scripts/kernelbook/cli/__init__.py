@@ -10,13 +10,10 @@ inside `run`.
 from __future__ import annotations
 
 import argparse
-import gc
 import importlib
 import sys
 from collections.abc import Sequence
 from types import ModuleType
-
-from kernelbook import command
 
 COMMANDS = {
     "summarize": "what ran in traces: totals, ranges, kernels, ops",
@@ -26,9 +23,6 @@ COMMANDS = {
     "check": "mistakes of a configuration; what is odd about a trace, and what it cannot tell",
     "name": "what the name of a kernel says",
 }
-#: Objects between two searches for cycles: nearly all that a command reads lives until it ends.
-_GC_THRESHOLD = 200_000
-STOPPED = "kernelbook: stopped before the end; the same command starts again"
 _EXIT_STATUS = (
     "Exit status: 0 done; 1 an error, in one line; 2 bad arguments, or an input that cannot be read; "
     "130 stopped by Ctrl-C."
@@ -97,9 +91,3 @@ def _version() -> str:
 
         project = tomllib.loads((home() / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         return f"kernelbook {project['version']} (from the checkout)"
-
-
-def entry() -> int:
-    """What the installed command runs."""
-    gc.set_threshold(_GC_THRESHOLD)
-    return command.run(main, STOPPED)

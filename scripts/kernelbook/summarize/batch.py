@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 import traceback
@@ -145,9 +146,14 @@ def processes(workers: int | None = None) -> Executor:
     from concurrent.futures import ProcessPoolExecutor  # imports multiprocessing, which one trace does not need
 
     try:
-        return ProcessPoolExecutor(workers)
+        return ProcessPoolExecutor(workers, initializer=_end_silently)
     except OSError:
         return ThreadPoolExecutor(1)
+
+
+def _end_silently() -> None:
+    """Let Ctrl-C end this process without a traceback."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _outcome(
