@@ -84,6 +84,15 @@ def test_a_good_configuration_says_what_would_run(check, tmp_path, recorded_h200
     assert [line for line in found["plan"] if line.startswith("run h200") and "46 cases, 138 processes" in line]
 
 
+def test_a_configuration_of_which_nothing_would_run_says_so_first(kernelbook, check, tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("runs: {mine: {recorded: absent}}\n")
+    assert check(file)[0] == 0  # another machine may have the folder
+    first, *others = kernelbook("check", file)[1].splitlines()
+    assert first == f"{file}: no mistake, but nothing would run: every run is left out"
+    assert "  left out: mine: no folder absent: correct runs.mine.recorded" in others
+
+
 def test_a_configuration_that_is_not_there(kernelbook, tmp_path):
     status, _, err = kernelbook("check", tmp_path / "absent.yaml")
     assert status == 2

@@ -43,11 +43,15 @@ _NO_RUNS = (
 
 @dataclass(frozen=True)
 class ConfigCheck:
-    """mistakes: of the configuration; plan: what it would run, a line each, where there is none."""
+    """mistakes: of the configuration; plan: what it would run, a line each, where there is none.
+
+    idle: whether every run is left out here, so that nothing would run.
+    """
 
     source: str
     mistakes: tuple[str, ...]
     plan: tuple[str, ...]
+    idle: bool = False
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -111,7 +115,7 @@ def check_config(path: Path) -> ConfigCheck:
         return ConfigCheck(str(path), (f"{path}: no YAML: {error}",), ())
     except ConfigError as error:
         return ConfigCheck(str(path), error.problems, ())
-    return ConfigCheck(str(path), (), tuple(summary(plan).splitlines()))
+    return ConfigCheck(str(path), (), tuple(summary(plan).splitlines()), not plan.runs)
 
 
 def merged(base: Any, over: Any) -> Any:
@@ -136,6 +140,7 @@ def _config_text(check: ConfigCheck) -> str:
     from kernelbook.text.formatting import plural, visible
 
     count = plural(len(check.mistakes), "mistake") if check.mistakes else "no mistake"
+    count += ", but nothing would run: every run is left out" if check.idle else ""
     lines = [f"{check.source}: {count}", *(f"  {line}" for line in (*check.mistakes, *check.plan))]
     return "\n".join(map(visible, lines))
 
