@@ -6,6 +6,7 @@ import random
 import re
 
 import jsonschema
+import pyarrow.parquet as pq
 import pytest
 
 from tests.trace.made_trace import document, forward, kernel, launch, op, write
@@ -67,6 +68,31 @@ def test_a_file_instead_of_a_folder_names_the_other_command(kernelbook, folder, 
     status, _, err = kernelbook("report", folder / "one.json", "-o", tmp_path / "out")
     assert status == 2
     assert f"kernelbook summarize {folder / 'one.json'}" in err
+
+
+def test_without_findings_the_longest_kernels_are_called_that(kernelbook, tmp_path):
+    """The longest of one.json is gemm, 20 of 31 µs; no rule has anything to say of it."""
+    (tmp_path / "traces").mkdir()
+    write(tmp_path / "traces" / "one.json", forward())
+    assert kernelbook("report", tmp_path / "traces", "-o", tmp_path / "out")[0] == 0
+    for name in ("summary.md", "report.md"):
+        lines = (tmp_path / "out" / name).read_text(encoding="utf-8").splitlines()
+        title = next(place for place, line in enumerate(lines) if "No findings: the longest kernels" in line)
+        assert "`one` 20.0 µs: its longest is gemm" in "".join(lines[title + 1 : title + 3])
+
+
+def test_two_folders_of_traces_name_the_command_that_compares_their_times(kernelbook, tmp_path):
+    """No trace states its driver, so two runs are not compared; of two traces, kernelbook diff takes it to be one."""
+    for version in ("v1", "v2"):
+        (tmp_path / version).mkdir()
+        write(tmp_path / version / "step.json", forward())
+    assert kernelbook("report", tmp_path / "v1", tmp_path / "v2", "-o", tmp_path / "out")[0] == 0
+    rows = pq.read_table(tmp_path / "out/tables/comparisons.parquet").to_pylist()
+    (refused,) = (row["text"] for row in rows if row["kind"] == "refused")
+    remedy = "no trace states it; kernelbook diff takes two traces as of one machine"
+    assert refused.endswith(f"Times are not compared: the driver is not known ({remedy}).")
+    (only,) = json.loads(kernelbook("diff", tmp_path / "v1", tmp_path / "v2", "--json")[1])["comparisons"]
+    assert only["refused"] is None
 
 
 def test_an_annotation_that_no_range_has_is_reported(kernelbook, folder, tmp_path):

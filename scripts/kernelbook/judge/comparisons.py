@@ -118,7 +118,10 @@ def refusal(a: CaseFacts, b: CaseFacts) -> str | None:
     for facts in (a, b):
         if facts.status != "ok":
             return f"{facts.case} of {facts.run} {facts.status}: {facts.reason or 'no reason given'}"
-    return comparability.refusal(a.setting, b.setting)
+    refused = comparability.refusal(a.setting, b.setting)
+    if refused and a.bare and b.bare and not comparability.refusal(a.setting, replace(b.setting, run=a.run)):
+        return f"{refused} (no trace states it; kernelbook diff takes two traces as of one machine)"
+    return refused
 
 
 def _typical_ops(facts: CaseFacts) -> list[Call]:

@@ -222,7 +222,7 @@ def concerns_title(edition: Edition) -> str:
     bad = [concern.bad for concern in concerns(edition)]
     if any(bad):
         return "What went wrong" if all(bad) else "What went wrong, and what is slow"
-    return "The longest kernels" if bad and not any(_costly(edition, 1)) else "What is slow, and what to do"
+    return "What is slow, and what to do" if not bad or any(_costly(edition, 1)) else "No findings: the longest kernels"
 
 
 def _lost(edition: Edition) -> Iterator[Concern]:
@@ -287,7 +287,7 @@ def _longest(edition: Edition, limit: int = 3) -> list[Concern]:
     for activity, row in longest[:limit]:
         label = labels.activity_label(activity)
         what = f"{label.short}: {label.what}" if label.what else label.short
-        text = f"{what}, launched by {formatting.clip(activity.op or 'an unknown op', 60)}."
+        text = f"its longest is {what}, launched by {formatting.clip(activity.op or 'an unknown op', 60)}."
         made.append(Concern(row.case, text, time=formatting.duration(activity.duration_us)))
     return made
 
