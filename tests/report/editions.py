@@ -50,17 +50,14 @@ def default_cases() -> list[str]:
     return [name for name, case in configuration()["cases"].items() if case.get("enabled", True)]
 
 
-def copied_run(folder: Path, change: Callable[[str, dict[str, Any], Path], None], source: Path = RECORDED) -> Path:
-    """A recorded folder with the default cases of `source`; change(case, measurement, folder of the process)."""
+def copied_run(folder: Path, change: Callable[[str, dict[str, Any], Path], None]) -> Path:
+    """A recorded folder of the first process of each default case; change(case, measurement, folder of the process)."""
     for case in default_cases():
-        for process in sorted((source / case).iterdir()):
-            made = folder / case / process.name
-            made.mkdir(parents=True)
-            for file in process.iterdir():
-                shutil.copyfile(file, made / file.name)
-            measurement = json.loads((process / "measurement.json").read_text(encoding="utf-8"))
-            change(case, measurement, made)
-            (made / "measurement.json").write_text(json.dumps(measurement), encoding="utf-8")
+        made = folder / case / "1"
+        shutil.copytree(RECORDED / case / "1", made)
+        measurement = json.loads((made / "measurement.json").read_text(encoding="utf-8"))
+        change(case, measurement, made)
+        (made / "measurement.json").write_text(json.dumps(measurement), encoding="utf-8")
     return folder
 
 
@@ -76,7 +73,7 @@ def on_cpu(case: str, measurement: dict[str, Any], folder: Path) -> None:
     whole = json.loads(gzip.decompress(trace.read_bytes()))
     whole["traceEvents"] = [event for event in whole["traceEvents"] if event.get("cat") not in DEVICE_EVENTS]
     whole.pop("deviceProperties", None)
-    trace.write_bytes(gzip.compress(json.dumps(whole).encode(), mtime=0))
+    trace.write_bytes(gzip.compress(json.dumps(whole).encode(), 1, mtime=0))
 
 
 def of_version(version: str) -> Callable[[str, dict[str, Any], Path], None]:
@@ -126,7 +123,8 @@ def shipped(*names: str) -> dict[str, Any]:
 
 def cpu_and_h200(scratch: Path) -> Path:
     host = recorded(copied_run(scratch / "cpu", on_cpu), "The torch of this machine, on its CPU.")
-    return collected(scratch, {"host": host} | shipped("h200", "a100-series"))
+    h200 = recorded(copied_run(scratch / "h200", fails(())), "NVIDIA H200, torch 2.11")
+    return collected(scratch, {"host": host, "h200": h200} | shipped("a100-series"))
 
 
 def six_runs(scratch: Path) -> Path:
@@ -134,7 +132,7 @@ def six_runs(scratch: Path) -> Path:
         f"torch-{version}": recorded(copied_run(scratch / version, of_version(version)), f"torch {version}")
         for version in VERSIONS
     }
-    return collected(scratch, runs)
+    return collected(scratch, runs, only_cases="attention-*,mlp-*,linear-*")
 
 
 def twelve_broken(scratch: Path) -> Path:
@@ -171,8 +169,7 @@ def lost_run(scratch: Path) -> Path:
 
 
 def job_of_ranks(scratch: Path) -> Path:
-    names = "ddp-step,fsdp2-step,all-reduce,all-gather,reduce-scatter"
-    return collected(scratch, shipped("two-h200"), only_runs="two-h200", only_cases=names)
+    return collected(scratch, shipped("two-h200"), only_runs="two-h200", only_cases="fsdp2-step,all-reduce")
 
 
 EDITIONS: dict[str, Callable[[Path], Path]] = {
