@@ -7,10 +7,11 @@ import statistics
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from kernelbook.cases import Activity, CaseFacts, Forward, median_durations_us
-from kernelbook.reference.tables_page import edition_tables
+from tests.helpers import ROOT, default_cases
 from tests.insight.insight_raw import forwards
 
 
@@ -61,10 +62,10 @@ def test_every_recorded_activity_is_as_long_as_its_raw_events_say(recorded_facts
 
 
 def test_the_table_has_medians_in_the_representative_forward_alone(recorded_h200: Path) -> None:
-    rows = edition_tables(recorded_h200.parents[2])["activities"].to_pylist()
+    rows = pq.read_table(ROOT / "reports/example/tables/activities.parquet").to_pylist()
     assert all((row["median_duration_us"] is not None) == bool(row["representative"]) for row in rows)
     rows = [row for row in rows if row["run"] == "h200"]
-    assert len({row["case"] for row in rows}) == 12  # four of models, and eight ceilings with those off by default
+    assert {row["case"] for row in rows} == default_cases()
     for case in {row["case"] for row in rows}:
         mine = sorted((r for r in rows if r["case"] == case and r["representative"]), key=lambda row: row["position"])
         usual = _usual_us(recorded_h200 / case, [row["name"] for row in mine])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
-import subprocess
+import runpy
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
+from unittest.mock import patch
 
 from kernelbook.cli import COMMANDS
 
@@ -42,11 +45,22 @@ def _part(title: str, text: str) -> str:
 
 
 def help_of(scripts: Path, words: Sequence[str]) -> str:
-    """Output of --help in a terminal of fixed width. words: a script of the folder, or words after `kernelbook`."""
-    environment = {**os.environ, "COLUMNS": WIDTH, "NO_COLOR": "1", "PYTHON_COLORS": "0", "PYTHONPATH": str(scripts)}
-    is_script = bool(words) and words[0].endswith(".py")
-    command = [scripts / words[0], *words[1:]] if is_script else ["-m", "kernelbook", *words]
-    done = subprocess.run(
-        [sys.executable, *command, "--help"], env=environment, capture_output=True, text=True, check=True
-    )
-    return done.stdout.rstrip()
+    """Output of --help in a terminal of fixed width. words: a script of the folder, or words after `kernelbook`.
+
+    It is run in this process, because most of a new one's time is imports that all commands share.
+    """
+    program, *rest = words if words and words[0].endswith(".py") else ["kernelbook", *words]
+    fixed = {"COLUMNS": WIDTH, "NO_COLOR": "1", "PYTHON_COLORS": "0"}
+    printed = io.StringIO()
+    with (
+        patch.dict(os.environ, fixed),
+        patch.object(sys, "argv", [str(scripts / program), *rest, "--help"]),
+        patch.object(sys, "excepthook"),
+        redirect_stdout(printed),
+        suppress(SystemExit),
+    ):
+        if program == "kernelbook":
+            runpy.run_module(program, run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(str(scripts / program), run_name="__main__")
+    return printed.getvalue().rstrip()
