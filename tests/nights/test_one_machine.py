@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from tests.nights.made_nights import ADD, GEMM_2, editions, night, row
 
 CASES = [*(f"case-{number}" for number in range(8)), "ceiling-matmul", "ceiling-copy"]
 Change = Callable[[str], dict]
+"""Columns of a case that differ from the usual ones."""
 
 
 class Machine:
@@ -31,9 +32,16 @@ class Machine:
         self, count: int, change: Change = lambda case: {}, again: dict[str, float] | None = None
     ) -> list[NightEvent]:
         """Events of `count` more nights. again: case -> forward time of ten processes that measure it again."""
-        dates = [next(self.dates) for _ in range(count)]
-        for date in dates:
-            tables = night(date, ["host"], CASES, self.rng, noise=0.005, change=lambda run, case: change(case))
+        return self.play_each([change] * count, again)
+
+    def play_each(self, changes: Iterable[Change], again: dict[str, float] | None = None) -> list[NightEvent]:
+        """Events of one more night for each change."""
+        dates = []
+        for change in changes:
+            date = next(self.dates)
+            dates.append(date)
+            columns = {case: change(case) for case in CASES}
+            tables = night(date, ["host"], CASES, self.rng, noise=0.005, change=lambda run, case, of=columns: of[case])
             self.store.add_night(date, tables)
             rows = [
                 row(date, "host", case, process, confirmation=True, forward_time_us=time, device_time_us=0.8 * time)
@@ -58,11 +66,14 @@ def only(case: str, **columns: object) -> Change:
     return lambda each: columns if each == case else {}
 
 
+def slower(factor: float, case: str | None = None, case_factor: float = 1.0) -> Change:
+    """All cases take `factor` times as long, and one of them `case_factor` times that."""
+    return lambda each: {"factor": factor * (case_factor if each == case else 1.0)}
+
+
 def test_a_machine_that_is_slower_for_a_night_or_two_is_no_change_of_a_case(machine: Machine) -> None:
-    events = machine.play(15)
-    for factor in (1.05, 1.0, 1.06, 1.06, 1.0, 1.05):
-        events += machine.play(1, lambda case, factor=factor: {"factor": factor})
-    assert events == []
+    machine.play(15)
+    assert machine.play_each(map(slower, (1.05, 1.0, 1.06, 1.06, 1.0, 1.05))) == []
     assert [verdict.suspects for verdict in machine.verdicts[-6:]] == [()] * 6
 
 
@@ -77,13 +88,9 @@ def test_a_shift_of_all_cases_that_lasts_is_one_event_of_its_own(machine: Machin
 
 
 def test_a_step_of_one_case_is_seen_through_the_noise_of_the_machine(machine: Machine) -> None:
-    noisy = np.random.default_rng(3).uniform(0.95, 1.05, 40)
-    for factor in noisy[:30]:
-        assert machine.play(1, lambda case, factor=factor: {"factor": factor}) == []
-    reports = []
-    for factor in noisy[30:34]:
-        reports += machine.play(1, lambda case, factor=factor: {"factor": factor * (1.05 if case == "case-3" else 1)})
-    (event,) = reports
+    noisy = np.random.default_rng(3).uniform(0.95, 1.05, 34)
+    steps = [slower(factor, "case-3", 1.05 if at >= 30 else 1.0) for at, factor in enumerate(noisy)]
+    (event,) = machine.play_each(steps)
     assert (event.kind, event.case, event.night) == ("time", "case-3", "2026-01-31")
     assert event.change == pytest.approx(0.05, abs=0.015)
 
@@ -93,10 +100,10 @@ def test_gpus_of_one_kind_have_levels_of_their_own_and_a_new_one_is_a_note(machi
         # the second GPU is 4 % slower, and one case alone is 10 % slower on it
         return lambda case: {"gpu_id": gpu, "factor": 1.0 if gpu == "a" else 1.1 if case == "case-0" else 1.04}
 
-    events = [event for at in range(30) for event in machine.play(1, on("ab"[at % 2]))]
+    events = machine.play_each(map(on, "ab" * 15))
     assert [(event.kind, event.night) for event in events if event.kind != "time"] == [("series", "2026-01-02")]
     assert "another GPU of this kind: a → b" in events[0].text
-    assert [event for at in range(20) for event in machine.play(1, on("ab"[at % 2]))] == []
+    assert machine.play_each(map(on, "ab" * 10)) == []
 
 
 def test_slower_with_a_new_driver_is_a_change_with_the_driver_as_cause(machine: Machine) -> None:
@@ -195,11 +202,7 @@ def test_the_first_call_and_occupancy_are_watched(
 
 def test_a_slow_drift_is_reported_before_6_percent(machine: Machine) -> None:
     machine.play(40)
-    reports: list[NightEvent] = []
-    nights = 0
-    while not reports and nights < 60:
-        nights += 1
-        reports = machine.play(1, only("case-6", factor=1 + 0.0015 * nights))
-    assert reports[0].case == "case-6"
-    assert reports[0].kind in ("drift", "time")
-    assert 0.0015 * nights < 0.06
+    drift = [only("case-6", factor=1 + 0.0015 * nights) for nights in range(1, 40)]  # 5.85 % in the last night
+    first = machine.play_each(drift)[0]
+    assert first.case == "case-6"
+    assert first.kind in ("drift", "time")

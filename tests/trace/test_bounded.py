@@ -121,9 +121,12 @@ def measured(root, *paths):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("content", ["blanks", "letters", "zeros", "noise", "starts"])
+@pytest.mark.parametrize("content", ["letters", "noise", "starts"])
 def test_a_long_part_raises_the_peak_by_less_than_a_quarter_of_its_size(root, tmp_path, content):
-    """The stated limit is 300 MB for a file of 1 GB: the same share above what a small file takes."""
+    """The stated limit is 300 MB for a file of 1 GB, here of zeros below: the same share above what a small file takes.
+
+    Text, what is no text, and what looks like events: the three that take different ways.
+    """
     small = write_long(tmp_path / "small.json", "name of an event", "blanks", 10)
     paths = [write_long(tmp_path / f"{place}.json", place, content, 256 << 20) for place in PLACES]
     outcomes, growth, _ = measured(root, small, *paths)

@@ -1,5 +1,6 @@
 """Hostile or damaged measurement.json files of a recorded folder: each costs its own case and no other."""
 
+import gzip
 import itertools
 import json
 import os
@@ -13,6 +14,7 @@ from kernelbook.extraction.process_tables import Origin, tables_of, write_tables
 from kernelbook.report.case_views import environment_rows
 from kernelbook.report.rendering import render_report
 from kernelbook.trace.recorded import recorded_cases
+from tests.trace.made_trace import annotation, document, forward
 
 RECORDED = "resources/recorded/h200-torch2.11/sdpa-auto-eager/1"
 HUGE = "1" + "0" * 400
@@ -87,10 +89,10 @@ def test_no_number_beyond_any_bound_is_accepted(accepted):
 
 
 @pytest.mark.slow
-def test_what_is_accepted_can_be_collected_and_rendered(root, accepted, tmp_path):
-    """Of each place two hostile values at most, all in one edition, with the trace of the recorded case."""
+def test_what_is_accepted_can_be_collected_and_rendered(accepted, tmp_path):
+    """Of each place two hostile values at most, all in one edition, with a trace of a forward."""
     trace = tmp_path / "trace.json.gz"
-    shutil.copy(root / RECORDED / "trace.json.gz", trace)
+    trace.write_bytes(gzip.compress(json.dumps(document([annotation("sdpa_fwd", 1000, 100), *forward()])).encode()))
     cases = []
     for place, found in itertools.groupby(accepted, key=lambda each: each[0]):
         for number, (_, text) in enumerate(list(found)[:2]):
