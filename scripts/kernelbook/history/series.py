@@ -167,31 +167,34 @@ def make_series(table: pa.Table, nights: Sequence[str]) -> Histories:
 
 
 class _Groups:
-    """Rows of a table by series and night. `order`: rows sorted by both; `starts`: where each group begins in it."""
+    """Rows of a table by series and night, sorted by both.
+
+    `order`: the rows in that order. `starts`: where each of the n groups begins in it. `nights`, `codes` (n,): position
+    of the night, and of the series among `names`.
+    """
 
     def __init__(self, table: pa.Table, nights: Sequence[str]) -> None:
         night_of = pc.index_in(table["edition"], pa.array(nights, pa.string())).to_numpy()
-        self._names = table["series"].combine_chunks().dictionary_encode()
-        code = self._names.indices.to_numpy()
+        series = table["series"].combine_chunks().dictionary_encode()
+        self.names = series.dictionary
+        code = series.indices.to_numpy().astype(np.int64)
         self.order = np.lexsort((night_of, code))
         night_of, code = night_of[self.order], code[self.order]
         self.starts = np.flatnonzero(np.r_[True, (np.diff(code) != 0) | (np.diff(night_of) != 0)])
-        self.nights, self._codes = night_of[self.starts], code[self.starts]
+        self.nights, self.codes = night_of[self.starts], code[self.starts]
 
     def medians(self, column: pa.ChunkedArray) -> np.ndarray:
+        if column.null_count == len(column):
+            return np.full(len(self.starts), np.nan)
         return _medians(column.to_numpy()[self.order], self.starts)
 
     def series_of(self, group: int) -> str:
-        return str(self._names.dictionary[int(self._codes[group])].as_py())
+        return str(self.names[int(self.codes[group])].as_py())
 
     def spans(self) -> Iterator[tuple[int, int]]:
         """First group and end of each series."""
-        bounds = np.flatnonzero(np.r_[True, np.diff(self._codes) != 0, True])
+        bounds = np.flatnonzero(np.r_[True, np.diff(self.codes) != 0, True])
         return itertools.pairwise(bounds.tolist())
-
-    def keys(self) -> list[tuple[str, int]]:
-        """(series, night) of each group."""
-        return [(self.series_of(at), int(night)) for at, night in enumerate(self.nights)]
 
 
 def _confirmed(second: pa.Table, groups: _Groups, nights: Sequence[str]) -> dict[str, np.ndarray]:
@@ -199,12 +202,13 @@ def _confirmed(second: pa.Table, groups: _Groups, nights: Sequence[str]) -> dict
     values = {name: np.full(len(groups.starts), np.nan) for name in _MEDIANS if name in second.column_names}
     if len(second):
         again = _Groups(second, nights)
-        places = {key: at for at, key in enumerate(groups.keys())}
-        pairs = [(at, places[key]) for at, key in enumerate(again.keys()) if key in places]
-        if pairs:
-            source, target = np.array(pairs).T
-            for name, column in values.items():
-                column[target] = again.medians(second[name])[source]
+        codes = pc.fill_null(pc.index_in(again.names, groups.names), -1).to_numpy()[again.codes]
+        wanted = codes * len(nights) + again.nights
+        keys = groups.codes * len(nights) + groups.nights  # sorted, as the groups are
+        place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        is_there = keys[place] == wanted
+        for name, column in values.items():
+            column[place[is_there]] = again.medians(second[name])[is_there]
     return values
 
 
