@@ -8,7 +8,7 @@ the Python that --peers names.
 
 Examples:
   python benchmarks/detection.py --peers .venv-bench/bin/python
-  python benchmarks/detection.py --quick --seed 7
+  python benchmarks/detection.py --rows t3,white --runs 40 --seed 7
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +46,8 @@ STEPPING = 3
 """Cases of a run that step."""
 STEP_NIGHTS = 4
 DRIFTS = (0.001, 0.0015, 0.002)
-KERNELBOOK = {True: "kernelbook", False: "kernelbook without confirmation"}
+PROGRAMS = ("kernelbook", "without-confirmation")
+"""Ours, as runs of one history: with second measurements of suspects and without."""
 
 
 @dataclass(frozen=True)
@@ -58,26 +59,33 @@ class Report:
     begin: int
 
 
-def judged(nights: Nights, seed: Sequence[int], *, confirm: bool) -> list[Report]:
-    """The alarms of all nights after the earlier ones."""
+def judged(runs: Mapping[str, tuple[Nights, bool]], seed: Sequence[int]) -> dict[str, list[Report]]:
+    """Run -> alarms of all nights after the earlier ones. runs: name -> its nights, and whether they have a second
+    measurement."""
     rng = np.random.default_rng([*seed, 1])
-    count = nights.first.shape[1]
+    count = next(iter(runs.values()))[0].first.shape[1]
     places = {edition(at): at for at in range(count)}
     with tempfile.TemporaryDirectory() as folder:
         for at in range(count):
-            write_night(Store(Path(folder)), nights, at, confirm=confirm, rng=rng)
+            write_night(Store(Path(folder)), runs, at, rng)
         command = [sys.executable, ROOT / "scripts/detect_changes.py", "--history", folder, "--since", edition(EARLIER)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         verdicts = [json.loads(path.read_text()) for path in sorted(Path(folder, "events").glob("*.json"))]
     if len(verdicts) != count - EARLIER:
         raise RuntimeError(f"{count - EARLIER} nights were to be judged, and {len(verdicts)} were")
-    return [
-        Report(each["case"], places[verdict["edition"]], places[each["night"]])
-        for verdict in verdicts
-        for event in verdict["events"]
-        for each in event["members"] or [event]
-        if each["kind"] in ALARMS
-    ]
+    reports: dict[str, list[Report]] = {run: [] for run in runs}
+    for verdict in verdicts:
+        for event in verdict["events"]:
+            for each in event["members"] or [event]:
+                if each["kind"] in ALARMS:
+                    report = Report(each["case"], places[verdict["edition"]], places[each["night"]])
+                    reports[each["run"]].append(report)
+    return reports
+
+
+def both(nights: Nights) -> dict[str, tuple[Nights, bool]]:
+    """The same nights with second measurements and without, as two runs."""
+    return {name: (nights, name == "kernelbook") for name in PROGRAMS}
 
 
 def of_peers(python: str | None, series: Iterable[np.ndarray]) -> dict[str, list[list[list[int]]]]:
@@ -94,7 +102,7 @@ def alarms_of_run(name: str, seed: int, run: int, python: str | None) -> dict[st
     """Alarms a series-year of one run of steady cases, by program."""
     nights = KINDS[name][0](np.random.default_rng([seed, run]), EARLIER + ALARM_NIGHTS)
     years = ALARM_NIGHTS / 365
-    rates = {"kernelbook": len(judged(nights, (seed, run), confirm=True)) / years / CASES}
+    rates = {name: len(reports) / years / CASES for name, reports in judged(both(nights), (seed, run)).items()}
     peers = of_peers(python, nights.first[CEILINGS : CEILINGS + OF_PEERS])
     return rates | {peer: sum(map(len, found)) / years / OF_PEERS for peer, found in peers.items()}
 
@@ -106,11 +114,11 @@ def steps_of_run(size: float, sigma: float, seed: int, run: int, python: str | N
     change = np.where(np.arange(EARLIER + STEP_NIGHTS) >= EARLIER, math.log1p(size), 0.0)
     nights = night_noise.white(sigma)(rng, EARLIER + STEP_NIGHTS).planted(cases, change)
     delays: dict[str, list[int]] = {}
-    for confirm, words in KERNELBOOK.items():
+    for program, reports in judged(both(nights), (seed, run)).items():
         first: dict[str | None, int] = {}
-        for report in judged(nights, (seed, run), confirm=confirm):
+        for report in reports:
             first.setdefault(report.case, report.at - EARLIER)
-        delays[words] = [first[name] for name in (case_names()[case] for case in cases) if name in first]
+        delays[program] = [first[name] for name in (case_names()[case] for case in cases) if name in first]
     peers = of_peers(python, nights.first[cases])
     return delays | {peer: [found[0][0] - EARLIER for found in each if found] for peer, each in peers.items()}
 
@@ -122,7 +130,7 @@ def drift_of_run(rate: float, seed: int) -> list[str]:
     change = np.log1p(rate * np.maximum(np.arange(count) - EARLIER, 0))
     cases = [3, 9, 15]
     nights = night_noise.white(0.01)(rng, count).planted(cases, change)
-    reports = judged(nights, (seed, 3), confirm=True)
+    reports = judged({"kernelbook": (nights, True)}, (seed, 3))["kernelbook"]
     first = [next((report.at for report in reports if report.case == case_names()[case]), None) for case in cases]
     return ["never" if at is None else f"+{100 * rate * (at - EARLIER):.1f} %" for at in first]
 
@@ -141,13 +149,8 @@ def alarm_rows(pool: ProcessPoolExecutor, names: Sequence[str], args: argparse.N
     }
     for name, futures in jobs.items():
         rates = [future.result() for future in futures]
-        means = {program: np.mean([rate[program] for rate in rates]) for program in rates[0]}
-        yield [
-            name,
-            f"{means.pop('kernelbook'):.2f}",
-            f"{KINDS[name][1]:g}",
-            *(f"{mean:.1f}" for mean in means.values()),
-        ]
+        means = [f"{np.mean([rate[program] for rate in rates]):.2f}" for program in rates[0]]
+        yield [name, f"{KINDS[name][1]:g}", *means]
 
 
 def step_rows(pool: ProcessPoolExecutor, args: argparse.Namespace) -> Iterable[list[str]]:
@@ -178,7 +181,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--step-runs", type=int, default=15, help="runs for each step (default: 15)")
     parser.add_argument("--seed", type=int, default=20261130)
-    parser.add_argument("--only", default="", help="kinds of noise with this word; `steps` or `drift` for those")
+    parser.add_argument(
+        "--rows", default="", metavar="WORD,...", help="kinds of noise with one of these words; `steps`, `drift`"
+    )
     parser.add_argument("--peers", help="the Python in whose environment the peers are installed")
     parser.add_argument("--quick", action="store_true", help="one run of each noise and six of each step")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
@@ -186,18 +191,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.quick:
         args.runs, args.step_runs = 1, 6
     began = time.monotonic()
-    names = [name for name in KINDS if args.only in name]
+    words = args.rows.split(",")
+    names = [name for name in KINDS if any(word in name for word in words)]
     years = args.runs * CASES * ALARM_NIGHTS / 365
     print(f"Python {platform.python_version()}, NumPy {np.__version__}, seed {args.seed}, {args.workers} processes")
     peers = list(of_peers(args.peers, []))
     with ProcessPoolExecutor(args.workers) as pool:
         if names:
-            headings = [f"alarms a series-year ({years:.0f} years)", "kernelbook", "goal", *peers]
+            headings = [f"alarms a series-year ({years:.0f} years; peers {years * OF_PEERS / CASES:.0f})", "goal"]
+            headings += [*PROGRAMS, *peers]
             show(headings, alarm_rows(pool, names, args))
-        if args.only in ("", "steps"):
+        if not args.rows or "steps" in words:
             headings = [f"steps reported, % ({STEPPING * args.step_runs} each)", "by"]
             show([*headings, *(f"night {at + 1}" for at in range(STEP_NIGHTS))], step_rows(pool, args))
-        if args.only in ("", "drift"):
+        if not args.rows or "drift" in words:
             show(["drift", "reported at"], drift_rows(pool, args))
     print(f"\n{(time.monotonic() - began) / 60:.0f} minutes")
     return 0

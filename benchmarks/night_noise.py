@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
@@ -155,12 +155,17 @@ def edition(night: int) -> str:
     return str(date(2024, 1, 1) + timedelta(days=night))
 
 
-def write_night(store: Store, nights: Nights, at: int, *, confirm: bool, rng: Random) -> None:
-    """Record one night: five processes a case, and five more of the second measurement with `confirm`."""
+def write_night(store: Store, runs: Mapping[str, tuple[Nights, bool]], at: int, rng: Random) -> None:
+    """Record one night of each run. runs: name -> its nights, and whether each case is measured again."""
+    store.add_night(edition(at), {run: _table(run, nights, at, again, rng) for run, (nights, again) in runs.items()})
+
+
+def _table(run: str, nights: Nights, at: int, again: bool, rng: Random) -> pa.Table:
+    """Five processes a case, and five more of the second measurement with `again`."""
     rows = []
     for case, name in enumerate(case_names()):
         base = dict.fromkeys(SCHEMA.names) | {
-            "edition": edition(at), "night": edition(at), "run": "host", "line": "host", "case": name,
+            "edition": edition(at), "night": edition(at), "run": run, "line": run, "case": name,
             "workload": "ceiling" if case < CEILINGS else "work", "variant": "plain", "mode": "eager",
             "dtype": "bfloat16", "params": "{}", "settings": "{}", "status": "ok", "device": "GPU", "driver": "580",
             "torch": "2.13.0", "gpu_id": f"gpu{nights.gpus[at]}", "kernel_count": 2, "memcpys": 0, "memsets": 0,
@@ -168,10 +173,10 @@ def write_night(store: Store, nights: Nights, at: int, *, confirm: bool, rng: Ra
         }  # fmt: skip
         base["series"] = series_id(base)
         logs = [(nights.first[case, at], process, False) for process in range(PROCESSES)]
-        if confirm:
+        if again:
             logs += [(nights.second[case, at], process, True) for process in range(PROCESSES, PROCESSES + AGAIN)]
-        for log, process, again in logs:
+        for log, process, confirmation in logs:
             time = 100.0 * math.exp(log + 0.003 * rng.standard_normal())
-            rows.append(base | {"process": process + 1, "confirmation": again, "forward_time_us": time})
+            rows.append(base | {"process": process + 1, "confirmation": confirmation, "forward_time_us": time})
     assert VERSION >= 4
-    store.add_night(edition(at), {"host": pa.Table.from_pylist(rows, schema=SCHEMA)})
+    return pa.Table.from_pylist(rows, schema=SCHEMA)
