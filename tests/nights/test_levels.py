@@ -149,6 +149,18 @@ def test_two_spikes_in_a_row_are_no_step_where_spikes_are_known() -> None:
     assert find_step(values - np.median(values), 0, min_change=0.03) is None
 
 
+@pytest.mark.parametrize(("shift", "nights"), [(0.07, 3), (0.2, 2), (0.5, 2)])
+def test_a_lone_night_before_delays_only_steps_that_are_not_twice_as_far(shift: float, nights: int) -> None:
+    values = stepped(60, 4, shift)
+    values[20] = 0.045  # 4.5 standard deviations of the noise
+    reported = [count for count in (1, 2, 3, 4) if find_step(values[: 60 + count], 0, min_change=0.03)]
+    assert reported[0] == nights
+    again = np.full(61, np.nan)
+    again[-1] = values[60]
+    step = find_step(values[:61], 0, min_change=0.03, confirmed=again)
+    assert (step is not None) == (nights == 2)
+
+
 @pytest.mark.parametrize("rate", [0.001, 0.002])
 def test_a_slow_drift_is_found_before_6_percent(rate: float) -> None:
     for seed in range(5):

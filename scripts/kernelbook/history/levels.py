@@ -35,7 +35,7 @@ STEP_Z = 3.95
 """Standard errors of a step of several nights."""
 EARLY_Z = 6.0
 """The same where the level before is not a week old: its first nights were chosen for being far away."""
-CONFIRMED_Z = 3.66
+CONFIRMED_Z = 3.55
 """Standard deviations of one night in both of its measurements."""
 CONFIRMATION = 0.5
 """Nights that a second measurement of a night counts for; less than 1, since both share the state of the machine."""
@@ -49,8 +49,10 @@ LEAST_DRIFT = 0.035
 OUTLIER_Z = 3.0
 """Standard deviations by which two measurements of a night, or a night and its neighbours, disagree."""
 SPIKY_Z = 3.5
+SPIKY_SHARE = 0.5
 SPIKY_MORE = 1.5
-"""A series with a night so far out has heavy tails: a step needs one night and so many standard errors more."""
+"""Where a night before was more than 3.5 standard deviations out, and more than half as far as the step, a step needs
+one night and 1.5 standard errors more."""
 OUTER = 2
 COARSE = 0.1
 """Widest gap that is a step of a coarse timer; of its nights at either end so many are outliers, and no such step."""
@@ -163,7 +165,7 @@ def find_step(
 
     values (n,): earlier levels are aligned with the present one, which lasts since `begin`. confirmed (n,): of nights
     that were measured twice, the measurement nearer to the level, NaN for the others; if both of the last night are far
-    out, one night is enough. least: nights that a step needs otherwise; one more where lone nights stood out before.
+    out, one night is enough. least: nights that a step needs otherwise; one more where a night before was half as far.
     steady: in a step of so many nights each has a quarter of the shift.
     """
     n = len(values)
@@ -171,10 +173,10 @@ def find_step(
     scale = scale_of(past)
     again = np.full(n, np.nan) if confirmed is None else confirmed
     twice = np.isfinite(again)
-    spiky = least > 1 and bool(np.abs(past).max(initial=0.0) > SPIKY_Z * scale.sigma)
+    spike = np.abs(past).max(initial=0.0) if least > 1 else 0.0
     recent = values[max(begin, n - LONGEST) :]
     best, least_misfit = None, math.inf
-    for nights in range(1 if twice[-1] and not spiky else least + spiky, LONGEST + 1):
+    for nights in range(1 if twice[-1] else least, LONGEST + 1):
         before = values[begin : n - nights][-SCALE_NIGHTS:]
         if not len(before):
             break
@@ -182,9 +184,12 @@ def find_step(
         if nights == 1 and least > 1:
             shift, limit = float(again[-1]) - level, CONFIRMED_Z
         else:
-            shift = float(window_means(values[n - nights :] - level, nights, scale.sigma)[0])
-            limit = least_z + SPIKY_MORE * spiky
+            shift, limit = float(window_means(values[n - nights :] - level, nights, scale.sigma)[0]), least_z
             variance *= nights / (nights + CONFIRMATION * int(twice[n - nights :].sum()))
+        if spike > max(SPIKY_Z * scale.sigma, SPIKY_SHARE * abs(shift)):
+            if nights <= least:
+                continue
+            limit += SPIKY_MORE
         z = shift / math.sqrt(variance + scale.variance_of_mean(len(before)))
         if begin and len(before) < LONGEST:
             limit = max(limit, EARLY_Z)
