@@ -63,37 +63,40 @@ def last_release(
     if not present:
         return None
     levels = [*_own_levels(series, at, logs), *_levels_of_others(series, metric, at, logs, others)]
-    earlier = [
-        level
-        for level in levels
-        if level.version != release_of(present) and version_order(level.version) <= version_order(present)
-    ]
-    return max(earlier, key=lambda level: version_order(level.version), default=None)
+    return max(levels, key=lambda level: version_order(level.version), default=None)
+
+
+def _earlier_release(version: str | None, present: str) -> str | None:
+    """The release that a version is, where it is before the present version."""
+    release = release_of(version)
+    is_earlier = release and release != release_of(present) and version_order(release) <= version_order(present)
+    return release if is_earlier else None
 
 
 def _own_levels(series: Series, at: np.ndarray, logs: np.ndarray) -> Iterator[ReleaseLevel]:
-    """Levels with the releases that the series itself was measured with."""
-    versions = [release_of(series.facts["torch"][place]) if place >= series.own else None for place in at]
-    for version in {version for version in versions if version}:
-        nights = np.array([place for place, each in enumerate(versions) if each == version][-LASTING:])
+    """Levels with the earlier releases that the series itself was measured with."""
+    torch = series.facts["torch"]
+    releases = {version: _earlier_release(version, torch[-1]) for version in set(torch[series.own :])}
+    for release in {release for release in releases.values() if release}:
+        nights = [i for i, place in enumerate(at) if place >= series.own and releases[torch[place]] == release]
         if len(nights) >= LEAST_NIGHTS:
-            yield ReleaseLevel(version, float(np.median(logs[nights])), len(nights), int(series.nights[at[nights[-1]]]))
+            level, last = float(np.median(logs[nights[-LASTING:]])), int(series.nights[at[nights[-1]]])
+            yield ReleaseLevel(release, level, min(len(nights), LASTING), last)
 
 
 def _levels_of_others(
     series: Series, metric: str, at: np.ndarray, logs: np.ndarray, others: Iterable[Series]
 ) -> Iterator[ReleaseLevel]:
-    """Levels of other runs with a release, by what lies between the two runs in the last nights that both have."""
+    """Levels of other runs with an earlier release, by what lies between both runs in the last nights of both."""
     recent = series.nights[at[-LASTING:]]
     for other in others:
         torch = other.facts["torch"]
-        version = release_of(torch[-1])
-        differs = any(getattr(other, name) != getattr(series, name) for name in SAME)
-        if other.run == series.run or differs or not version:
+        release = _earlier_release(torch[-1], series.facts["torch"][-1])
+        if other.run == series.run or not release or any(getattr(other, n) != getattr(series, n) for n in SAME):
             continue
         common, own, its = np.intersect1d(recent, other.nights, return_indices=True)
         ratio = series.values[metric][at[-LASTING:][own]] / other.values[metric][its]
         usable = (ratio > 0) & np.isfinite(ratio) & [torch[place] == torch[-1] for place in its]
         if usable.sum() >= LEAST_NIGHTS:
             log = float(np.median(logs[-LASTING:][own][usable]) - np.median(np.log(ratio[usable])))
-            yield ReleaseLevel(version, log, int(usable.sum()), int(common[usable][0]) - 1)
+            yield ReleaseLevel(release, log, int(usable.sum()), int(common[usable][0]) - 1)
