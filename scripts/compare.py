@@ -37,12 +37,10 @@ from pathlib import Path
 from typing import Any
 
 from kernelbook.command import run
-from kernelbook.compare.cases import Wish
 from kernelbook.compare.measuring import Place
 from kernelbook.compare.output import REPORT, RESULT, text, write
-from kernelbook.compare.result import CHANGES, DEFAULT_CHANGES
-from kernelbook.compare.running import Request, compare
-from kernelbook.compare.subjects import SubjectError
+from kernelbook.compare.result import CHANGES, DEFAULT_CHANGES, Request, compare
+from kernelbook.compare.subjects import SubjectError, Wish
 from kernelbook.config.errors import ConfigError
 from kernelbook.config.yaml_text import YamlError
 from kernelbook.containers.images import ImageError

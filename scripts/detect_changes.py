@@ -24,7 +24,7 @@ from kernelbook.history.night_events import NightVerdict
 from kernelbook.history.rules import Rules, rules_of
 from kernelbook.history.store import Store, write_json
 from kernelbook.history.verdicts import judge, without_confirmation
-from kernelbook.text.timestamps import utc_now
+from kernelbook.text.formatting import utc_now
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kernelbook.command import run
 from kernelbook.extraction.run_tables import read_run, readings_of
-from kernelbook.plan.made_tables import STAMP
+from kernelbook.plan.earlier import STAMP
 
 
 def main(argv: Sequence[str] | None = None) -> int:

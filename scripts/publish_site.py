@@ -22,8 +22,7 @@ from kernelbook.history.site.publish import publish, report_sources
 from kernelbook.history.site.views import COLUMNS, Book
 from kernelbook.history.site.webhook import message, post
 from kernelbook.history.store import Store, write_json
-from kernelbook.text.timestamps import utc_now
-from kernelbook.text.units import plural
+from kernelbook.text.formatting import plural, utc_now
 
 DEFAULTS: Mapping[str, Any] = {
     "folder": "site",

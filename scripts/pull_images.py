@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelbook.command import run
-from kernelbook.containers.registry import with_digest
+from kernelbook.containers.images import with_digest
 
 
 def main(argv: Sequence[str] | None = None) -> int:

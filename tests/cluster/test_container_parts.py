@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kernelbook.containers import images
-from kernelbook.containers.images import ImageError, image_of, obtain
+from kernelbook.containers.images import ImageError, image_of, obtain, pinned_address
 from kernelbook.containers.launching import (
     look_inside,
     prepare_environment,
@@ -17,7 +17,6 @@ from kernelbook.containers.launching import (
     start_command,
     thread_limits,
 )
-from kernelbook.containers.registry import pinned_address
 from kernelbook.extraction.measurement import refusal
 from kernelbook.extraction.process_tables import Origin, tables_of
 from tests.cluster.oci_registry import layer_of

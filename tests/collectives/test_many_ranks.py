@@ -9,7 +9,7 @@ import pytest
 from kernelbook.cli import main
 from kernelbook.cli.report import render_folders
 from kernelbook.collectives.likeness import fold
-from kernelbook.text.units import number_ranges
+from kernelbook.text.formatting import number_ranges
 from tests.collectives.made_job import late_pair, write_rank
 
 RANKS = 64

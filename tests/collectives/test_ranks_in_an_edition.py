@@ -13,7 +13,7 @@ from kernelbook.cases import CaseFacts, Forward, case_facts
 from kernelbook.config.loading import load_config
 from kernelbook.containers.probe import probe
 from kernelbook.edition.collect import collect
-from kernelbook.edition.read import edition_of
+from kernelbook.edition.model import edition_of
 from kernelbook.extraction.run_tables import read_run, readings_of
 from kernelbook.home import home
 from kernelbook.judge.expectations import judge

@@ -2,9 +2,8 @@
 
 import pytest
 
-from kernelbook.compare.cases import Wish, cases_of, read_settings
 from kernelbook.compare.measuring import measured_in
-from kernelbook.compare.subjects import Subject
+from kernelbook.compare.subjects import Subject, Wish, cases_of, read_settings
 from kernelbook.sources.workload_source import Places
 from tests.helpers import ROOT
 from tests.workflow.test_rank_tables import write

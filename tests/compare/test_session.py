@@ -8,9 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from kernelbook.compare.measuring import Measured
+from kernelbook.compare.measuring import Measured, Turns, take_turns
 from kernelbook.compare.result import CaseResult, Result, results
-from kernelbook.compare.session import Turns, take_turns
 from kernelbook.compare.subjects import Subject
 from kernelbook.judge.paired import Precision
 

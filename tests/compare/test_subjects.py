@@ -8,14 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from kernelbook.compare.cases import Wish, cases_of, read_settings
 from kernelbook.compare.subjects import (
     Subject,
     SubjectError,
+    Wish,
+    cases_of,
     check_pair,
     environment_of,
     files_of,
     python_words,
+    read_settings,
     subject_of,
 )
 from kernelbook.config.errors import ConfigError

@@ -13,11 +13,10 @@ import yaml
 from kernelbook.config.loading import load_config
 from kernelbook.counters import KernelCounters
 from kernelbook.edition.collect import collect
-from kernelbook.edition.model import Edition
-from kernelbook.edition.read import edition_of
+from kernelbook.edition.model import Edition, edition_of
 from kernelbook.extraction.process_tables import Origin, tables_of, write_tables
-from kernelbook.judge.findings.pointwise import slow_pointwise
 from kernelbook.judge.findings.rules import Scene
+from kernelbook.judge.findings.slow_kernels import slow_pointwise
 from kernelbook.plan.plan_texts import plan_json
 from kernelbook.plan.planning import Plan, make_plan
 from kernelbook.report import counters_section

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from kernelbook.counters import join
-from kernelbook.counters.names import same_kernel
-from kernelbook.counters.report_csv import parse
+from kernelbook.counters.files import parse
+from kernelbook.counters.join import same_kernel
 from tests.counters.made_report import ATTENTION, GEMM_SHAPE, MASK, MUL, PV, QK, SOFTMAX, TORCH, kernels, report
 
 

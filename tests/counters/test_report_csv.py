@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kernelbook.counters import CountersError, Stall, counters_beside, facts_of, read_counters
-from kernelbook.counters.limiter import limiter_of, sentence_of
-from kernelbook.counters.report_csv import parse
+from kernelbook.counters.files import parse
+from kernelbook.counters.kernel import limiter_of, sentence_of
 from tests.counters.made_report import ATTENTION, PEAK, report
 
 

@@ -16,8 +16,7 @@ from kernelbook.reference import reference_pages
 from kernelbook.reference.commands import SAME, help_of
 from kernelbook.reference.json_schemas import SCHEMAS, json_schema, schema_files
 from kernelbook.reference.tables_page import KEYS, TABLE_DOCS, columns_of
-from kernelbook.text.json_objects import plain
-from kernelbook.text.meaning import doc
+from kernelbook.text.meaning import doc, plain
 from tests.helpers import ROOT
 
 COMMANDS = sorted(path.name for path in (ROOT / "scripts").glob("*.py"))

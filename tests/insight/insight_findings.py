@@ -8,7 +8,7 @@ from statistics import median
 
 from kernelbook.cases import CaseFacts
 from kernelbook.judge.findings import Finding, find
-from kernelbook.text.units import duration
+from kernelbook.text.formatting import duration
 from tests.insight.insight_raw import device_time, forwards
 from tests.insight.insight_recorded import facts_of_folder
 from tests.insight.insight_traces import Trace

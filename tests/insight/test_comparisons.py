@@ -15,8 +15,7 @@ from kernelbook.judge.alignment import Step
 from kernelbook.judge.comparisons import Comparison, compare, refusal, step_text
 from kernelbook.judge.findings.rules import Scene
 from kernelbook.judge.insight_tables import comparison_rows
-from kernelbook.judge.ratios import ratio_of, ratio_text
-from kernelbook.judge.votes import vote
+from kernelbook.judge.ratios import ratio_of, ratio_text, vote
 from tests.insight.insight_raw import device_time, time_of, usual
 from tests.insight.insight_recorded import Facts
 

@@ -8,7 +8,7 @@ from statistics import median
 
 import pytest
 
-from kernelbook.text.units import duration
+from kernelbook.text.formatting import duration
 from tests.insight.insight_findings import busy, found, one, small
 from tests.insight.insight_raw import usual
 from tests.insight.insight_recorded import Facts, Look

@@ -13,7 +13,7 @@ from kernelbook.cases.process import Dynamo
 from kernelbook.judge.findings import find, find_in_run
 from kernelbook.judge.findings.overhead import wrapper_remedy
 from kernelbook.judge.findings.rules import Scene
-from kernelbook.text.units import duration
+from kernelbook.text.formatting import duration
 from kernelbook.trace import TraceWarning
 from tests.insight.insight_findings import busy, ends, found, one, small, unprofiled
 from tests.insight.insight_raw import by_process, cpu_time, usual, wrapper_time

@@ -14,7 +14,7 @@ from kernelbook.judge.findings import find, find_in_run
 from kernelbook.judge.findings.waits import blocking_calls, wait_remedy
 from kernelbook.judge.occupancy import achievable_occupancy, theoretical_occupancy
 from kernelbook.judge.time_line import Wait
-from kernelbook.text.units import duration
+from kernelbook.text.formatting import duration
 from tests.insight.insight_findings import found, one, small, unprofiled
 from tests.insight.insight_recorded import Facts, Look
 from tests.insight.insight_traces import H200, Trace

@@ -9,7 +9,7 @@ from statistics import median
 import pytest
 
 from kernelbook.judge.findings import find_in_run
-from kernelbook.text.units import duration
+from kernelbook.text.formatting import duration
 from tests.insight.insight_findings import busy, found, one, unprofiled
 from tests.insight.insight_recorded import Facts
 

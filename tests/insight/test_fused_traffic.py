@@ -8,7 +8,7 @@ import pytest
 
 from kernelbook.cases import Activity, Call, CaseFacts
 from kernelbook.judge.cost_model import Launched, ceilings_of, kernel_costs
-from kernelbook.judge.cost_model.fused import fused_traffic
+from kernelbook.judge.cost_model.kernel_costs import fused_traffic
 from tests.insight.insight_recorded import Facts
 from tests.insight.made_inputs import inputs
 

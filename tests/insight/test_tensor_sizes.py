@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kernelbook.cases import Activity, CaseFacts
-from kernelbook.judge.tensor_sizes import conversions, sizes_of, tensor_sizes
+from kernelbook.judge.cost_model.traffic import conversions, sizes_of, tensor_sizes
 from kernelbook.kernel_names.labels import activity_label
 from tests.helpers import ROOT
 from tests.insight.made_inputs import inputs

@@ -111,7 +111,7 @@ def test_an_abort_is_explained_by_its_log():
 
 def test_a_backends_own_reasons_are_told_from_the_others():
     pytest.importorskip("torch")
-    from workloads.sdpa_backends import own_reasons
+    from workloads.attention import own_reasons
 
     warned = recorded("flash-refuses-float32")["sdpa_backends"]
     dtype = (

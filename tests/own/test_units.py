@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernelbook.text.units import at_border, duration, plural, quantile, significant
+from kernelbook.text.formatting import at_border, duration, plural, quantile, significant
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from kernelbook.cases import Activity
-from kernelbook.edition.read import read_edition
+from kernelbook.edition.model import read_edition
 from kernelbook.report import case_views, guess_strips
 from kernelbook.report.rendering import render_report
 from tests.report import made_edition

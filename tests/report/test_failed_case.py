@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kernelbook.cases import CASE_COLUMNS
-from kernelbook.edition.read import read_edition
+from kernelbook.edition.model import read_edition
 from kernelbook.report.rendering import render_report
 from kernelbook.text import formatting
 from tests.report import made_edition

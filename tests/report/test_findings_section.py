@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kernelbook.edition.read import read_edition
+from kernelbook.edition.model import read_edition
 from kernelbook.judge.findings import Finding
 from kernelbook.report import findings_section
 from kernelbook.report.case_views import case_views

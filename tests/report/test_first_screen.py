@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelbook.edition.model import Edition
-from kernelbook.edition.read import read_edition
+from kernelbook.edition.model import Edition, read_edition
 from kernelbook.judge.expectations.vocabulary import BROKEN
 from kernelbook.judge.findings import Finding
 from kernelbook.report import findings_section, first_screen, markdown_page, page

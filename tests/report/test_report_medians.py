@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kernelbook.edition.read import read_edition
+from kernelbook.edition.model import read_edition
 from kernelbook.report import strips
 from kernelbook.report.rendering import render_report
 from tests.report import made_edition

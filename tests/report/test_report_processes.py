@@ -12,7 +12,7 @@ import pytest
 
 from kernelbook.cases import CASE_COLUMNS, Process
 from kernelbook.cases.comparability import Setting, refusal
-from kernelbook.edition.read import read_edition
+from kernelbook.edition.model import read_edition
 from kernelbook.report import first_screen, page_data
 from kernelbook.report.rendering import render_report
 from tests.report import made_edition

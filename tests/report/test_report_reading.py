@@ -15,8 +15,8 @@ import pytest
 from kernelbook.cases import CASE_COLUMNS
 from kernelbook.charts.drawing import nice_ticks
 from kernelbook.charts.svg_file import svg_file
+from kernelbook.edition.model import read_edition
 from kernelbook.edition.paths import SCHEMA
-from kernelbook.edition.read import read_edition
 from kernelbook.judge.expectations import Judgement
 from kernelbook.judge.findings import Finding
 from kernelbook.report import (

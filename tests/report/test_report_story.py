@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from kernelbook.cases import Activity
-from kernelbook.edition.read import read_edition
+from kernelbook.edition.model import read_edition
 from kernelbook.judge.cost_model.forward import computed_in
 from kernelbook.report import first_screen
 from kernelbook.report.rendering import render_report

@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 
 from kernelbook.report import page, page_data, styles
 from kernelbook.report.rendering import render_report
-from kernelbook.text import formatting, units
+from kernelbook.text import formatting
 from tests.report import made_edition
 
 NASTY = st.text(alphabet=st.sampled_from("ab|`<>&\\*_[]()!#~$\n\r\t\u202e\u2066\u200f\"'=+-@ :/www."), max_size=40)
@@ -102,7 +102,7 @@ def test_durations(us, expected):
     [(None, "n/a"), (0.0, "0"), (0.00203, "0.0020"), (0.0036, "0.0036"), (1.23e-7, "1.2e-07"), (12.4, "12")],
 )
 def test_relative_errors_have_two_digits(value, expected):
-    assert units.error(value) == expected
+    assert formatting.error(value) == expected
 
 
 @pytest.mark.parametrize(

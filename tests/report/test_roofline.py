@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kernelbook.edition.read import read_edition
+from kernelbook.edition.model import read_edition
 from kernelbook.judge.cost_model import Ceiling, KernelCost
 from kernelbook.report import page, roofline
 from tests.report import made_edition

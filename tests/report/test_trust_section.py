@@ -12,8 +12,7 @@ import pytest
 
 from kernelbook.cases import CASE_COLUMNS, Activity, CaseFacts, Forward
 from kernelbook.cases.records import record_of
-from kernelbook.edition.model import ConfiguredCase, Edition
-from kernelbook.edition.read import read_edition
+from kernelbook.edition.model import ConfiguredCase, Edition, read_edition
 from kernelbook.judge.findings import Finding
 from kernelbook.judge.sdpa_backends import SCHEMA as ANSWERS
 from kernelbook.judge.sdpa_backends import Answer

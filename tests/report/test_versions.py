@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from kernelbook.edition.read import read_edition
+from kernelbook.edition.model import read_edition
 from kernelbook.report import page, versions
 from tests.report import made_edition
 from tests.report.made_edition import COPY, GEMM, GEMM_B, SOFTMAX, Made, Step, kernel

@@ -35,7 +35,7 @@ def test_a_summary_is_made_without_drawing_or_data_frames(root, trace, options, 
 
 
 def test_two_traces_are_compared_without_reading_editions_or_configs(root, trace):
-    names = ("kernelbook.edition.read", "kernelbook.judge.findings", "kernelbook.config.loading")
+    names = ("kernelbook.edition.model", "kernelbook.judge.findings", "kernelbook.config.loading")
     out, modules = loaded(
         root, ["diff", trace, trace], (*names, "kernelbook.containers", "jsonschema", "yaml", "pandas")
     )

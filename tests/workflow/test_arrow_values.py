@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from kernelbook.cases import CASE_COLUMNS, from_tables
-from kernelbook.cases.arrow_values import array_of
+from kernelbook.cases.records import array_of
 
 INNER = pa.struct([("x", pa.float64()), ("b", pa.bool_()), ("t", pa.string())])
 NESTED = pa.struct([("a", pa.int64()), ("m", pa.map_(pa.string(), pa.float64())), ("s", pa.list_(INNER))])

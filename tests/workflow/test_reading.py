@@ -13,7 +13,7 @@ import pytest
 from kernelbook.extraction import run_tables
 from kernelbook.extraction.process_tables import Origin
 from kernelbook.extraction.run_tables import Reading, read_run
-from kernelbook.plan.made_tables import forget_incomplete, made_from
+from kernelbook.plan.earlier import forget_incomplete, made_from
 from tests.helpers.patience import LONG, wait_for
 from tests.helpers.snakemake import WorkingFolder
 

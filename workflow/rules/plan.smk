@@ -14,7 +14,7 @@ from kernelbook.plan.folder_owners import enter, wait_for_orphans
 from kernelbook.history.nights import DEADLINE_VARIABLE, finished, for_target
 from kernelbook.containers.images import ImageError
 from kernelbook.sources.workload_source import Places
-from kernelbook.plan.made_tables import forget_incomplete
+from kernelbook.plan.earlier import forget_incomplete
 from kernelbook.plan.plan_texts import digest, inputs_json, plan_json, summary
 from kernelbook.plan.planning import host_python, make_plan
 from kernelbook.plan.surroundings import measurements_at_once

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from kernelbook.cases import CaseFacts
-from kernelbook.text.formatting import clip, visible
-from kernelbook.text.units import duration, plural
+from kernelbook.text.formatting import clip, duration, plural, visible
 
 WIDTH = 24
 MOST = 60

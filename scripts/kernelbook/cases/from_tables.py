@@ -8,12 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from kernelbook.cases.arrow_values import array_of
 from kernelbook.cases.facts import Activity, Call, CallTotal, CaseFacts, Forward, OtherRange
 from kernelbook.cases.medians import median
 from kernelbook.cases.merging import merge_processes
 from kernelbook.cases.process import Process
-from kernelbook.cases.records import record_of, records_of
+from kernelbook.cases.records import array_of, record_of, records_of
 from kernelbook.counters import KernelCounters, Profiled, join
 from kernelbook.trace.inputs import parse_inputs
 

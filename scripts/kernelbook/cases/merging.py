@@ -14,7 +14,7 @@ from typing import Any
 from kernelbook.cases.facts import CaseFacts
 from kernelbook.cases.medians import median
 from kernelbook.cases.process import CaseColumns, Process
-from kernelbook.text.units import duration, number_ranges, plural, quantile
+from kernelbook.text.formatting import duration, number_ranges, plural, quantile
 from kernelbook.trace.types import TraceWarning
 
 TIMES = ("cpu_time_us", "device_time_us", "device_busy_us", "forward_time_us")

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from markupsafe import Markup
 
 from kernelbook.charts.drawing import HEIGHT, WIDTH, box, dots, nice_step, path, stretched
-from kernelbook.text.units import NOT_AVAILABLE, significant
+from kernelbook.text.formatting import NOT_AVAILABLE, significant
 
 Floats = npt.NDArray[np.float64]
 #: Points up to which each has a dot; more would be a smear.

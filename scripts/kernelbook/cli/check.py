@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from kernelbook.text.json_objects import plain
+from kernelbook.text.meaning import plain
 
 if TYPE_CHECKING:
     from kernelbook.cli.lines import CheckedConfig, CheckedTrace

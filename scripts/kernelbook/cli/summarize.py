@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
         console = output_console()
         jobs = {id(summary.job): summary.job for summary in summaries if summary.job is not None}
         if jobs:
-            from kernelbook.summarize.job_terminal import show_job
+            from kernelbook.summarize.terminal import show_job
 
             for job in sorted(jobs.values(), key=lambda each: each.job.refused is not None):
                 show_job(console, job)

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from kernelbook.text.json_objects import plain
+from kernelbook.text.meaning import plain
 
 if TYPE_CHECKING:
     from rich.console import Console

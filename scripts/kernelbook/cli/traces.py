@@ -42,7 +42,7 @@ def read_summaries(
     status = 0 if all(failure.skippable for failure in failures) else 2
     summaries = relate([result for result in results if isinstance(result, Summary)])
     if output is not None:
-        from kernelbook.summarize.jobs import write_job_tables
+        from kernelbook.summarize.summary import write_job_tables
 
         write_job_tables(summaries, output)
     if not summaries and not status:

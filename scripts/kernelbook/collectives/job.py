@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kernelbook.collectives.causes import Straggler, find_straggler
-from kernelbook.collectives.clocks import MOST_APART, Clocks, align
-from kernelbook.collectives.matching import Disorder, GroupDisorder, Matched, label, match
+from kernelbook.collectives.matching import MOST_APART, Clocks, Disorder, GroupDisorder, Matched, align, label, match
 from kernelbook.collectives.model import Collective, Event, RankForward, RankTrace
 from kernelbook.collectives.names import JOINT, SEND_RECV, bus_factor
 from kernelbook.devices import link_rate
-from kernelbook.text.units import duration, plural
+from kernelbook.text.formatting import duration, plural
 from kernelbook.trace.ranks import missing_ranks
 from kernelbook.trace.types import TraceWarning
 

@@ -3,22 +3,74 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from kernelbook.collectives.intervals import Split, split_time
 from kernelbook.collectives.model import Event, RankForward, RankTrace, Work
 from kernelbook.collectives.names import POINT_TO_POINT, element_bytes, is_communication, operation
 from kernelbook.trace.columns import median
 from kernelbook.trace.events import Message, integer
 from kernelbook.trace.numbers import MISSING
 from kernelbook.trace.reading import TraceReading
+from kernelbook.trace.tables import busy_times
 from kernelbook.trace.timeline import Timeline
 from kernelbook.trace.types import Flags, Ints
+
+# --- time by kind, as unions of intervals ----------------------------------------------------------------------------
+# The hidden part of communication is the overlap of HolisticTraceAnalysis' `get_comm_comp_overlap`; compute and idle
+# time are those of its `get_temporal_breakdown`.
+
+
+@dataclass(frozen=True)
+class Split:
+    """Times in ns, one entry per group; the fields are those of `model.RankForward`."""
+
+    span: Ints
+    compute: Ints
+    communication: Ints
+    hidden: Ints
+    exposed: Ints
+    copies: Ints
+    idle: Ints
+
+
+def split_time(
+    start: Ints, end: Ints, device: Ints, group: Ints, count: int, communicates: Flags, copies: Flags
+) -> Split:
+    """Split the time of each of `count` groups; the last four arrays and `start` have one entry per activity.
+
+    Several devices of a group are summed.
+    """
+
+    def busy(chosen: Flags) -> Ints:
+        return busy_times(start[chosen], end[chosen], device[chosen], group[chosen], count)
+
+    compute, communication = busy(~communicates & ~copies), busy(communicates)
+    both, everything = busy(~copies), busy(np.ones(len(start), dtype=bool))
+    span = _spans(start, end, device, group, count)
+    hidden = compute + communication - both
+    return Split(span, compute, communication, hidden, both - compute, everything - both, span - everything)
+
+
+def _spans(start: Ints, end: Ints, device: Ints, group: Ints, count: int) -> Ints:
+    """Time from the first start to the last end of each group on each of its devices."""
+    total = np.zeros(count, dtype=np.int64)
+    if not len(start):
+        return total
+    order = np.lexsort((device, group))
+    lane = np.flatnonzero(np.concatenate(([True], (np.diff(group[order]) != 0) | (np.diff(device[order]) != 0))))
+    length = np.maximum.reduceat(end[order], lane) - np.minimum.reduceat(start[order], lane)
+    np.add.at(total, group[order][lane], length)
+    return total
+
+
+# --- traces of ranks -------------------------------------------------------------------------------------------------
+
 
 _NUMBER = re.compile(r"\d+")
 _OF_TORCH = re.compile(r"(?:nccl|rccl|xccl|ucc):")
@@ -247,3 +299,51 @@ def world_size(reading: TraceReading) -> int | None:
     value = (reading.distributed or {}).get("world_size")
     number = integer(value) if isinstance(value, int | str) and not isinstance(value, bool) else None
     return number if number is not None and number > 0 else None
+
+
+# --- several windows of one process as one ---------------------------------------------------------------------------
+
+
+def joined(windows: Sequence[RankTrace], rank: int) -> RankTrace:
+    """The windows of one process, in order of time, as the trace of this rank. Forwards are numbered on."""
+    first = windows[0]
+    events, before = [], 0
+    forwards: list[RankForward] = []
+    whole: list[RankForward] = []
+    for number, window in enumerate(windows):
+        later = ((window.origin or 0) - (first.origin or 0)) / 1000
+        for event in window.events:
+            index = None if event.index is None else event.index + before
+            events.append(replace(event, window=number, index=index))
+        for row in window.forwards:
+            start = None if row.start_us is None else row.start_us + later
+            index = None if row.index is None else row.index + before
+            (whole if index is None else forwards).append(replace(row, rank=rank, start_us=start, index=index))
+        before += sum(row.index is not None for row in window.forwards)
+    rows = [summed(whole)] if whole else []
+    return replace(
+        first,
+        rank=rank,
+        truncated=any(window.truncated for window in windows),
+        forwards=(*rows, *forwards),
+        events=tuple(events),
+        kernels=_together([window.kernels for window in windows]),
+        longest={
+            name: max(window.longest.get(name, 0.0) for window in windows)
+            for name in dict.fromkeys(name for window in windows for name in window.longest)
+        },
+        cpu=_together([window.cpu for window in windows]),
+        shared_stream=any(window.shared_stream for window in windows),
+    )
+
+
+def _together(parts: Sequence[Mapping[str, Work]]) -> Mapping[str, Work]:
+    if len(parts) == 1:
+        return parts[0]
+    count: Counter[str] = Counter()
+    time: dict[str, float] = {}
+    for part in parts:
+        for name, (number, length) in part.items():
+            count[name] += number
+            time[name] = time.get(name, 0.0) + length
+    return {name: (count[name], time[name]) for name in time}

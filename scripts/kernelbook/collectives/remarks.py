@@ -11,7 +11,7 @@ from kernelbook.collectives.causes import CPU, DEVICE, Straggler, further_kernel
 from kernelbook.collectives.job import JobReading, read_job
 from kernelbook.collectives.model import Collective, RankForward, RankTrace
 from kernelbook.collectives.names import ALIKE
-from kernelbook.text.units import at_border, duration, plural, significant
+from kernelbook.text.formatting import at_border, duration, plural, significant
 
 LEAST_SHARE = 0.1  # of a forward, for exposed communication and bubbles
 HOST_IDLE, HOST_DELAY_US = 0.2, 100.0

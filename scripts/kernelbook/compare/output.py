@@ -12,8 +12,7 @@ from kernelbook.diffs.as_json import as_json as diff_json
 from kernelbook.judge.paired import PairedRatio, Precision
 from kernelbook.report import table
 from kernelbook.text import formatting
-from kernelbook.text.json_objects import plain
-from kernelbook.text.meaning import doc
+from kernelbook.text.meaning import doc, plain
 
 SCHEMA: Literal[1] = 1
 Change = Annotated[str, doc("", *CHANGES)]

@@ -15,13 +15,10 @@ from typing import Any
 
 from kernelbook.config.defaults import MEASURE_DEFAULTS
 from kernelbook.config.errors import ConfigError, schema_errors
-from kernelbook.config.guesses import guess_errors
-from kernelbook.config.names import all_cases, name_errors, sweep_name
-from kernelbook.config.origins import ConfigSource, source_of
-from kernelbook.config.spelling import misread_names
+from kernelbook.config.names import all_cases, guess_errors, name_errors, sweep_name
+from kernelbook.config.origins import ConfigSource, misread_names, source_of
 from kernelbook.config.yaml_text import value_errors
-from kernelbook.sources.workload_check import workload_errors
-from kernelbook.sources.workload_source import Places
+from kernelbook.sources.workload_source import Places, workload_errors
 from kernelbook.trace.recorded import recorded_cases
 
 RUN_KINDS = ("host", "container", "recorded", "published")

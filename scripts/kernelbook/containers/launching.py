@@ -14,7 +14,7 @@ from typing import Any
 
 from kernelbook.containers.images import ImageError, runtime
 from kernelbook.text.credentials import without_secrets
-from kernelbook.text.last_words import last_words
+from kernelbook.text.formatting import last_words
 
 START_LIMIT_S = 900  # the first import of torch from a network file system takes minutes
 MARK = "kernelbook: "

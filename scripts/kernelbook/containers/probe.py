@@ -9,7 +9,7 @@ from typing import Any
 
 from kernelbook.containers.images import Image, ImageError, image_of, obtain, stamp_of
 from kernelbook.containers.launching import look_inside, prepare_environment
-from kernelbook.text.timestamps import utc_now
+from kernelbook.text.formatting import utc_now
 from kernelbook.trace.recorded import recorded_cases
 
 SCHEMA = 1

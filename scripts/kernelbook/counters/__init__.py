@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from kernelbook.counters.files import CountersError, counters_beside, read_counters
 from kernelbook.counters.join import join
-from kernelbook.counters.kernel import JOINED, NOT_JOINED, REFUSED, Figures, KernelCounters, Profiled, Stall
-from kernelbook.counters.limiter import facts_of
+from kernelbook.counters.kernel import JOINED, NOT_JOINED, REFUSED, Figures, KernelCounters, Profiled, Stall, facts_of
 
 __all__ = [
     "JOINED",

@@ -9,8 +9,7 @@ from kernelbook.diffs.model import Diff
 from kernelbook.judge.alignment import OpStep, Step
 from kernelbook.judge.comparisons import ActivityCounts, Comparison
 from kernelbook.judge.ratios import Ratio
-from kernelbook.text.json_objects import plain
-from kernelbook.text.meaning import doc
+from kernelbook.text.meaning import doc, plain
 
 SCHEMA: Literal[1] = 1
 

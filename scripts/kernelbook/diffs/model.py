@@ -11,8 +11,8 @@ from kernelbook.diffs.sides import Side, SideError, read_side
 from kernelbook.judge.comparisons import Comparison, compare
 from kernelbook.judge.cost_model import kernel_costs
 from kernelbook.judge.cost_model.ceilings import ceilings_of
+from kernelbook.judge.ratios import FASTER, SLOWER
 from kernelbook.judge.time_split import time_split
-from kernelbook.judge.votes import FASTER, SLOWER
 
 Pair = tuple[CaseFacts, CaseFacts]
 

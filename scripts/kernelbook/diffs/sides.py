@@ -77,7 +77,7 @@ def _side(path: Path, annotation: str | None) -> Side:
 
 
 def _of_edition(folder: Path) -> tuple[CaseFacts, ...]:
-    from kernelbook.edition.read import read_edition  # with what judges it, takes as long as reading a large trace
+    from kernelbook.edition.model import read_edition  # with what judges it, takes as long as reading a large trace
 
     edition = read_edition(folder)
     published = {run.run for run in edition.runs if run.kind == "published"}

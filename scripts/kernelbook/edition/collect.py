@@ -17,17 +17,16 @@ from kernelbook.cases.from_tables import spans_of
 from kernelbook.cases.records import records_of, schema_of, table_of
 from kernelbook.edition.jobs import by_case, job_tables, read_jobs, with_measured_rates
 from kernelbook.edition.paths import SCHEMA, EditionFiles
+from kernelbook.judge.cost_model.traffic import conversions, tensor_sizes
 from kernelbook.judge.inductor_code import source_ops
 from kernelbook.judge.insight import Insight, judge_edition
-from kernelbook.judge.measured import against_model, counters_table
 from kernelbook.judge.sdpa_backends import backends_table
-from kernelbook.judge.tensor_sizes import conversions, tensor_sizes
-from kernelbook.judge.trust import trust_table
-from kernelbook.plan.made_tables import TABLES
+from kernelbook.judge.trust import against_model, counters_table, trust_table
+from kernelbook.plan.earlier import TABLES
 from kernelbook.plan.published import Published, PublishedFigure, case_rows, figure_rows, load_published
+from kernelbook.text.formatting import utc_now
 from kernelbook.text.meaning import doc
 from kernelbook.text.scrubbing import Scrubber, edition_scrubber
-from kernelbook.text.timestamps import utc_now
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from kernelbook.text.last_words import last_words
-from kernelbook.text.timestamps import utc_now
+from kernelbook.text.formatting import last_words, utc_now
 
 STOPPED = {128 + number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)}
 """Exit statuses of what the user or the cluster stopped: not the fault of the case, and no row is made of it."""

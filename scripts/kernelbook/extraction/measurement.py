@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 
 from kernelbook.cases.process import Count, Measured, Number, Status
+from kernelbook.counters import CountersError, Profiled, counters_beside, read_counters
 
 SCHEMA = 1
 MAX_BYTES = 64 << 20
@@ -161,3 +162,27 @@ def refusal(status: Mapping[str, Any], environment: Mapping[str, Any] | None) ->
                 f"{expected}: measure it again: --use-singularity --config retry_failed=true"
             )
     return None
+
+
+# --- counters --------------------------------------------------------------------------------------------------------
+
+
+def profiled_kernels(trace: Path | None, measurement: Measurement | None, folder: Path) -> Sequence[Profiled]:
+    """The counters that measurement.json names, else those beside the trace; empty where none were asked for.
+
+    folder: that of measurement.json. Raises nothing for a damaged file: its row has the reason.
+    """
+    about = (measurement and measurement.counter_pass) or CounterPass()
+    if measurement and measurement.counters:
+        file: Path | None = folder / measurement.counters
+    elif about.reason is not None:
+        return [Profiled(reason=about.reason, seconds=about.seconds)]
+    else:
+        file = counters_beside(trace) if trace else None
+    if file is None:
+        return []
+    try:
+        kernels = read_counters(file)
+    except CountersError as error:
+        return [Profiled(reason=str(error), seconds=about.seconds)]
+    return [replace(kernel, functions=about.functions, seconds=about.seconds) for kernel in kernels]

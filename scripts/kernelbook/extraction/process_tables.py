@@ -14,16 +14,21 @@ from typing import Any
 import pyarrow as pa
 
 from kernelbook.cases import CASE_COLUMNS, Environment, Process, median
-from kernelbook.cases.arrow_values import array_of
 from kernelbook.cases.process import KEYS, Measured
-from kernelbook.cases.records import schema_of, table_of
+from kernelbook.cases.records import array_of, schema_of, table_of
 from kernelbook.collectives.rank import encode, trace_of_rank, world_size
 from kernelbook.config.defaults import MEASURE_DEFAULTS
 from kernelbook.counters import Profiled
-from kernelbook.extraction.counters import profiled_kernels
-from kernelbook.extraction.measurement import Device, Measurement, MeasurementError, load_measurement, refusal
+from kernelbook.extraction.measurement import (
+    Device,
+    Measurement,
+    MeasurementError,
+    load_measurement,
+    profiled_kernels,
+    refusal,
+)
 from kernelbook.extraction.trace_notes import beside_forwards, trace_notes
-from kernelbook.text.units import duration, plural, quantile
+from kernelbook.text.formatting import duration, plural, quantile
 from kernelbook.trace import TraceError, TraceReading, TraceWarning, read_trace
 from kernelbook.trace.recorded import MEASUREMENT, is_trace
 

@@ -34,7 +34,7 @@ from kernelbook.extraction.process_tables import (
     tables_of,
     write_tables,
 )
-from kernelbook.plan.made_tables import STAMP, TABLES, made_from, write_stamp
+from kernelbook.plan.earlier import STAMP, TABLES, made_from, write_stamp
 from kernelbook.trace.recorded import MEASUREMENT
 
 FORK = multiprocessing.get_context("fork")  # what is imported already need not be imported again

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from kernelbook.text.units import plural
+from kernelbook.text.formatting import plural
 from kernelbook.trace import TraceReading, TraceWarning
 
 MOST_NAMES = 5

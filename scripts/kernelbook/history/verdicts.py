@@ -15,7 +15,7 @@ from kernelbook.history.night_events import KINDS, Failed, NightEvent, NightVerd
 from kernelbook.history.rules import Rules
 from kernelbook.history.series import Histories, make_series
 from kernelbook.history.store import Damaged, History
-from kernelbook.text.units import plural
+from kernelbook.text.formatting import plural
 
 FLAPPING = ("kernels", "launches", "ops", "warnings", "graph_breaks", "recompiles")
 UNGROUPED = ("failure", "gap")

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelbook.cases import Activity, Call
+from kernelbook.judge.cost_model.traffic import Sizes
 from kernelbook.judge.fusions import Placed, base_op, fusions
-from kernelbook.judge.tensor_sizes import Sizes
 
 MOVED = ("elementwise", "softmax", "reduction")
 MOST_MOVED = 2

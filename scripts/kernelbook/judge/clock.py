@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import Annotated
 
 from kernelbook.cases import CaseFacts, Forward, median_of_processes
+from kernelbook.text.formatting import duration
 from kernelbook.text.meaning import doc
-from kernelbook.text.units import duration
 
 #: Relative difference above which two times disagree: busy and unprofiled, profiled and unprofiled.
 DISAGREE_FROM = 0.1

@@ -14,14 +14,13 @@ import numpy as np
 
 from kernelbook.cases import Activity, Call, CaseFacts, comparability
 from kernelbook.judge.alignment import OpStep, Step, align, align_ops, rest_us
+from kernelbook.judge.cost_model.traffic import conversions, tensor_sizes
 from kernelbook.judge.fusions import base_op
-from kernelbook.judge.ratios import Ratio, ratio_of, ratio_text
+from kernelbook.judge.ratios import ABOUT_EQUAL, PROCESSES_DIFFER, Ratio, by_process, ratio_of, ratio_text, vote
 from kernelbook.judge.side_by_side import CauseChange, FigureChange, cause_changes, figure_changes
-from kernelbook.judge.tensor_sizes import conversions, tensor_sizes
 from kernelbook.judge.time_split import TimeSplit
-from kernelbook.judge.votes import ABOUT_EQUAL, PROCESSES_DIFFER, by_process, vote
 from kernelbook.kernel_names import UNKNOWN, same_type
-from kernelbook.text.units import at_border, duration, plural
+from kernelbook.text.formatting import at_border, duration, plural
 
 MOST_STEPS = 6
 #: Differences of device time below this, in µs, are not reported.

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kernelbook.cases import Activity
-from kernelbook.judge.tensor_sizes import Sizes
+from kernelbook.judge.cost_model.traffic import Sizes
 from kernelbook.kernel_names.triton import VIEW_OPS
 
 #: Names of an ATen copy kernel in a compiled graph, used if the trace has no op path.

@@ -18,7 +18,7 @@ from kernelbook.judge.comparisons import Comparison, both_sides, whole_into_part
 from kernelbook.judge.expectations import BROKEN, CONFIRMED, NOT_APPLICABLE, Judgement
 from kernelbook.judge.findings import Finding
 from kernelbook.judge.findings.rules import DEVICE
-from kernelbook.text.units import at_border, duration, plural
+from kernelbook.text.formatting import at_border, duration, plural
 
 MOST_LINES = 6
 MOST_RUN_PAIRS = 2

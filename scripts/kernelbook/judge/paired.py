@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelbook.judge.votes import ABOUT_EQUAL_BELOW, FASTER, SLOWER
+from kernelbook.judge.ratios import ABOUT_EQUAL_BELOW, FASTER, SLOWER
 
 NO_DIFFERENCE, UNDECIDED = "no difference", "undecided"
 

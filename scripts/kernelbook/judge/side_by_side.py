@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from kernelbook.cases import CaseFacts
 from kernelbook.judge.time_line import DEVICE_KINDS, IDLE_KINDS
 from kernelbook.judge.time_split import TimeSplit
-from kernelbook.text.formatting import size
-from kernelbook.text.units import NOT_AVAILABLE, duration, error
+from kernelbook.text.formatting import NOT_AVAILABLE, duration, error, size
 
 TIME, BYTES, COUNT, NUMBER = "µs", "bytes", "count", ""
 #: Figures that two sides are compared by: column of the table `cases` -> unit.

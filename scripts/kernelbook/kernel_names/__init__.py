@@ -12,8 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from kernelbook.kernel_names import aten, attention, libraries, products, triton
-from kernelbook.kernel_names.model import FAMILIES, UNKNOWN, KernelName, built_for, same_type, sentence_of
-from kernelbook.kernel_names.scheme import read
+from kernelbook.kernel_names.model import FAMILIES, UNKNOWN, KernelName, built_for, read, same_type, sentence_of
 from kernelbook.kernel_names.text import CALLERS, head_and_template, readable
 
 __all__ = ["FAMILIES", "UNKNOWN", "KernelName", "built_for", "decode", "decode_activity", "same_type"]

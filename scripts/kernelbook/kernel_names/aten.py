@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 
-from kernelbook.kernel_names.model import FLOATING, UNKNOWN, KernelName, element_in
-from kernelbook.kernel_names.scheme import MULTIPLY, tensor_cores
+from kernelbook.kernel_names.model import FLOATING, MULTIPLY, UNKNOWN, KernelName, element_in, tensor_cores
 from kernelbook.kernel_names.text import words
 from kernelbook.kernel_names.words import by_words
 

@@ -15,8 +15,7 @@ Sources:
 
 from __future__ import annotations
 
-from kernelbook.kernel_names.model import ELEMENT_TYPES
-from kernelbook.kernel_names.scheme import Scheme
+from kernelbook.kernel_names.model import ELEMENT_TYPES, Scheme
 
 FUSED = "fused attention"
 JOINS = "fused attention, joining partial results"

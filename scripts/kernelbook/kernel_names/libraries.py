@@ -8,8 +8,17 @@ from __future__ import annotations
 
 import re
 
-from kernelbook.kernel_names.model import FLOATING, UNKNOWN, KernelName, element, element_in
-from kernelbook.kernel_names.scheme import MULTIPLY, Scheme, architecture, tensor_cores
+from kernelbook.kernel_names.model import (
+    FLOATING,
+    MULTIPLY,
+    UNKNOWN,
+    KernelName,
+    Scheme,
+    architecture,
+    element,
+    element_in,
+    tensor_cores,
+)
 from kernelbook.kernel_names.text import CALLERS, words
 from kernelbook.kernel_names.words import by_words
 

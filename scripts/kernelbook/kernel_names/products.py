@@ -14,7 +14,7 @@ Sources:
 
 from __future__ import annotations
 
-from kernelbook.kernel_names.scheme import INSTRUCTIONS, Scheme
+from kernelbook.kernel_names.model import INSTRUCTIONS, Scheme
 
 ARCH = r"(?P<architecture>sm\d+)"
 SIDES = r"(?P<m>\d+)x(?P<n>\d+)"

@@ -7,7 +7,7 @@ from statistics import median
 
 from kernelbook.cases import label
 from kernelbook.counters import NOT_JOINED, REFUSED, KernelCounters
-from kernelbook.judge.measured import LEAST_US, compared
+from kernelbook.judge.trust import LEAST_US, compared
 from kernelbook.report.trust_section import Statement
 from kernelbook.text import formatting
 

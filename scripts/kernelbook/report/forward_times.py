@@ -12,7 +12,7 @@ from kernelbook.cases import CaseFacts
 from kernelbook.charts.drawing import Chart, Panel, Tick, box, dots, nice_ticks, path, stretched
 from kernelbook.edition.model import Edition, Run
 from kernelbook.text import formatting
-from kernelbook.text.units import quantile
+from kernelbook.text.formatting import quantile
 
 REACH = 4.0  # times the usual interval, so that one noisy case does not flatten all the others
 REACH_LIMITS = (0.03, 1.0)

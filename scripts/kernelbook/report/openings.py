@@ -11,9 +11,8 @@ from kernelbook.cases.comparability import refusal
 from kernelbook.cases.top_kernels import TopRow, top_kernels
 from kernelbook.collectives.likeness import fold
 from kernelbook.edition.model import Edition
-from kernelbook.judge.votes import ABOUT_EQUAL, FASTER, PROCESSES_DIFFER, SLOWER, by_process, vote
-from kernelbook.text.formatting import duration, plural, share
-from kernelbook.text.units import number_ranges
+from kernelbook.judge.ratios import ABOUT_EQUAL, FASTER, PROCESSES_DIFFER, SLOWER, by_process, vote
+from kernelbook.text.formatting import duration, number_ranges, plural, share
 
 NAMED_FAMILIES = 3
 UNNAMED = ("other", "unknown")  # families that tell nothing in a headline

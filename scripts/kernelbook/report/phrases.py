@@ -6,8 +6,7 @@ from kernelbook.cases import CaseFacts
 from kernelbook.judge.cost_model.forward import computed_in
 from kernelbook.judge.findings import Finding
 from kernelbook.report.ranges import WholeFile
-from kernelbook.text.formatting import clip
-from kernelbook.text.units import NOT_AVAILABLE, duration, plural
+from kernelbook.text.formatting import NOT_AVAILABLE, clip, duration, plural
 
 
 def cost(finding: Finding) -> str:

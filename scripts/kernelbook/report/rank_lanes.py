@@ -16,8 +16,7 @@ from kernelbook.collectives.likeness import ALONE, fold
 from kernelbook.edition.model import Edition, Run
 from kernelbook.kernel_names import decode_activity
 from kernelbook.report.families import BY_KEY, FAMILIES, family_of
-from kernelbook.text.formatting import axis, clip
-from kernelbook.text.units import duration, number_ranges, plural
+from kernelbook.text.formatting import axis, clip, duration, number_ranges, plural
 
 COMMUNICATION, COPIES = BY_KEY["communication"], BY_KEY["memset"]
 ROW_PX = 64

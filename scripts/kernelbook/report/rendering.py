@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from kernelbook.edition.read import read_edition
+from kernelbook.edition.model import read_edition
 from kernelbook.report import markdown_page, output_code, page, summary_json, traces
 from kernelbook.text.table_files import write_tables
 

@@ -17,8 +17,7 @@ from kernelbook.edition.model import Edition
 from kernelbook.judge.cost_model import Ceiling, KernelCost
 from kernelbook.report.families import family_of
 from kernelbook.report.trust_section import CEILING_UNITS
-from kernelbook.text.formatting import clip, visible
-from kernelbook.text.units import duration, significant
+from kernelbook.text.formatting import clip, duration, significant, visible
 
 #: Diameters of the dots of the shortest and the longest kernel, px.
 LEAST, MOST = 5.0, 24.0

@@ -18,7 +18,7 @@ from kernelbook.edition.model import Edition, Run
 from kernelbook.report.families import FAMILIES, Family, family_of
 from kernelbook.report.phrases import counts
 from kernelbook.text import formatting
-from kernelbook.text.units import exact
+from kernelbook.text.formatting import exact
 
 #: Part of the row that one letter of a label needs at least, on a wide screen; a capital takes more room.
 LETTER, CAPITAL = 0.009, 1.4

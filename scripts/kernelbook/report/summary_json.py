@@ -15,8 +15,7 @@ from kernelbook.judge.sdpa_backends import Answer
 from kernelbook.judge.trust import Trust
 from kernelbook.report import first_screen
 from kernelbook.text import formatting
-from kernelbook.text.json_objects import plain
-from kernelbook.text.meaning import doc
+from kernelbook.text.meaning import doc, plain
 
 SCHEMA: Literal[2] = 2
 

@@ -23,7 +23,7 @@ from kernelbook.report import (
     trust_section,
 )
 from kernelbook.report.families import family_of
-from kernelbook.text import formatting, units
+from kernelbook.text import formatting
 
 TEMPLATES = Path(__file__).parent / "templates"
 #: The number of cases with a broken guess that are shown with what ran instead.
@@ -36,7 +36,7 @@ FILTERS = {
     "clip": formatting.clip,
     "counts": phrases.counts,
     "plural": formatting.plural,
-    "exact": units.exact,
+    "exact": formatting.exact,
     "cost": phrases.cost,
     "lead": formatting.lead,
     "listed": formatting.listed,

@@ -10,7 +10,7 @@ from kernelbook.judge.clock import DISAGREE_FROM
 from kernelbook.judge.cost_model import Ceiling
 from kernelbook.judge.trust import CPU_WITHIN, WITHIN, Trust
 from kernelbook.text import formatting
-from kernelbook.text.units import significant
+from kernelbook.text.formatting import significant
 
 TIMERS = {"cuda_events": "CUDA events", "wall": "wall clock"}
 #: quantity of a ceiling -> (per second, unit)

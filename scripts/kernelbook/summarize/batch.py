@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelbook.command import TRACEBACK
-from kernelbook.summarize.jobs import read_together
-from kernelbook.summarize.summary import Summary, summarize
+from kernelbook.summarize.summary import Summary, read_together, summarize
 from kernelbook.trace.files import TraceFile, content_of, trace_files, without_ending
 from kernelbook.trace.ranks import jobs_of
 from kernelbook.trace.reading import read_trace

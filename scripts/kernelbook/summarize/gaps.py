@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kernelbook.summarize.summary import Summary
-from kernelbook.text.units import plural
+from kernelbook.text.formatting import plural
 from kernelbook.trace.ranks import missing_ranks
 from kernelbook.trace.types import Gap
 

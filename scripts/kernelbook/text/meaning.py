@@ -1,8 +1,10 @@
-"""What a field of a dataclass or typed dict means, as the docs and the JSON schemas state it."""
+"""What a field means, as the docs and the JSON schemas state it, and dataclasses as JSON objects."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
 
 from msgspec import Meta
 
@@ -15,3 +17,15 @@ def doc(meaning: str, *values: str | None) -> Meta:
 def codes(meanings: Mapping[str, str]) -> Meta:
     """Of a text that is one of these codes."""
     return Meta(extra_json_schema={"oneOf": [{"const": code, "description": text} for code, text in meanings.items()]})
+
+
+def plain(value: Any) -> Any:
+    """The value with dataclasses as dicts and tuples as lists. Fields that a class lists as `INTERNAL` are left out."""
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if is_dataclass(value):
+        hidden = getattr(value, "INTERNAL", ())
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value) if field.name not in hidden}
+    return value

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from kernelbook.text.units import at_border, duration, plural
+from kernelbook.text.formatting import at_border, duration, plural
 from kernelbook.trace.annotations import groups_of
 from kernelbook.trace.attribution import Attribution, outer_calls, queues_work
 from kernelbook.trace.columns import Columns, median

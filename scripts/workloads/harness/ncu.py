@@ -29,7 +29,7 @@ STALLS = (
     *("math_pipe_throttle", "membar", "mio_throttle", "misc", "no_instruction", "not_selected", "selected"),
     *("short_scoreboard", "sleeping", "tex_throttle", "wait"),
 )
-#: What is collected. `kernelbook.counters.metrics` reads these names; metrics that a GPU lacks are left out.
+#: What is collected. `kernelbook.counters.files` reads these names; metrics that a GPU lacks are left out.
 METRICS = (
     *("gpu__time_duration.sum", "dram__bytes_read.sum", "dram__bytes_write.sum"),
     *("lts__t_bytes.sum", "lts__t_sector_hit_rate.pct"),

@@ -9,7 +9,7 @@ import numpy as np
 
 from kernelbook.history.night_events import NightEvent
 from kernelbook.history.site.views import Book
-from kernelbook.text.units import plural
+from kernelbook.text.formatting import plural
 
 #: Changes that were reported in so many of the last nights are counted while they last.
 LATELY = 14

@@ -16,8 +16,7 @@ from kernelbook.history.night_events import NightEvent, event_of
 from kernelbook.history.rules import Rules
 from kernelbook.history.series import FIXED, METRICS, Histories, Series, make_series
 from kernelbook.history.store import History
-from kernelbook.text.formatting import visible
-from kernelbook.text.units import plural
+from kernelbook.text.formatting import plural, visible
 
 STATUS = {
     0: ("good", "nothing new"),

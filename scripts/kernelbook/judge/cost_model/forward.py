@@ -13,8 +13,8 @@ from kernelbook.judge.cost_model.gemm import MULTIPLIES, compulsory_bytes, forwa
 from kernelbook.judge.cost_model.kernel_costs import KernelCost, kernel_costs
 from kernelbook.judge.cost_model.roof import L2, LEAST_ROOF_US, MOST_SHARE, Ceilings, per_second, time_at
 from kernelbook.kernel_names import UNKNOWN, same_type
+from kernelbook.text.formatting import duration, error
 from kernelbook.text.meaning import doc
-from kernelbook.text.units import duration, error
 
 #: Ratios of error and memory closer to 1 than this count as equal.
 LEAST_RATIO = 1.1

@@ -18,7 +18,6 @@ from kernelbook.judge.expectations import (  # noqa: F401 - they define the word
     figures,
     kernel_guesses,
     ops,
-    ranks,
 )
 from kernelbook.judge.expectations.vocabulary import (
     BROKEN,

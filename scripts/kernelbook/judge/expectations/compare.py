@@ -25,8 +25,8 @@ from kernelbook.judge.expectations.vocabulary import (
     ordered,
     word,
 )
-from kernelbook.judge.votes import ABOUT_EQUAL, PROCESSES_DIFFER, Vote, by_process, counted, vote
-from kernelbook.text.units import duration
+from kernelbook.judge.ratios import ABOUT_EQUAL, PROCESSES_DIFFER, Vote, by_process, counted, vote
+from kernelbook.text.formatting import duration
 
 NOTHING = "nothing to compare with"
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from kernelbook.cases import Activity, CaseFacts
 from kernelbook.config.spans import span
-from kernelbook.judge.expectations.misspelled import activity_notes
 from kernelbook.judge.expectations.vocabulary import (
     COUNT,
     FORWARDS_DIFFER,
@@ -18,13 +17,14 @@ from kernelbook.judge.expectations.vocabulary import (
     Look,
     Observation,
     RunFacts,
+    activity_notes,
     agreed,
     counts_of,
     names,
     word,
 )
 from kernelbook.kernel_names import FAMILIES, built_for
-from kernelbook.text.units import plural
+from kernelbook.text.formatting import plural
 
 
 def listed(activities: Iterable[Activity], limit: int = 12) -> str:

@@ -9,10 +9,9 @@ from typing import Any
 
 from kernelbook.cases import Call, CaseFacts
 from kernelbook.judge.expectations.kernel_guesses import judge_count_map
-from kernelbook.judge.expectations.misspelled import op_notes
-from kernelbook.judge.expectations.vocabulary import NAMES, Observation, RunFacts, counts_of, names, word
+from kernelbook.judge.expectations.vocabulary import NAMES, Observation, RunFacts, counts_of, names, op_notes, word
+from kernelbook.text.formatting import plural
 from kernelbook.text.suggestions import closest
-from kernelbook.text.units import plural
 
 MOST_LISTED = 12
 

@@ -16,12 +16,9 @@ from kernelbook.judge.findings import (  # noqa: F401 - they define the rules
     dynamo,
     overhead,
     peers,
-    pointwise,
-    product_groups,
     products,
     ranks,
     reliability,
-    sdpa_choice,
     slow_kernels,
     waits,
 )

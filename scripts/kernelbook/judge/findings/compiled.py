@@ -36,7 +36,7 @@ from kernelbook.judge.findings.rules import (
     times,
 )
 from kernelbook.judge.inductor_code import unfused_kernels
-from kernelbook.text.units import duration
+from kernelbook.text.formatting import duration
 
 REGION = re.compile(r"Torch-Compiled Region: (\d+)/(\d+)")
 UNPACED = "None needed while the device is the bottleneck."

@@ -18,7 +18,7 @@ from kernelbook.judge.findings.costs import (
     total,
 )
 from kernelbook.judge.findings.rules import DEVICE, SPENT, Finding, Scene, in_cases, rule, subjects, times
-from kernelbook.text.units import duration, plural
+from kernelbook.text.formatting import duration, plural
 
 #: Ops that are explicit copies.
 ASKED_FOR = {"aten::copy_", "aten::clone", "aten::to", "aten::_to_copy", "aten::contiguous", "aten::cat", "aten::stack",

@@ -20,7 +20,7 @@ from kernelbook.judge.time_line import (
     SYNCHRONIZATION,
 )
 from kernelbook.kernel_names import UNKNOWN
-from kernelbook.text.units import duration
+from kernelbook.text.formatting import duration
 
 #: Work below this share of the device time is not reported.
 LEAST_WORK = 0.05

@@ -12,7 +12,7 @@ from kernelbook.cases import CallTotal, CaseFacts
 from kernelbook.extraction.measurement import MeasurementError, load_measurement
 from kernelbook.judge.findings.costs import cpu_cost, cpu_note, part
 from kernelbook.judge.findings.rules import CPU, SPENT, Finding, Scene, in_cases, rule, shares, subjects, times
-from kernelbook.text.units import duration, plural
+from kernelbook.text.formatting import duration, plural
 
 METADATA = {"aten::" + name for name in (
     "t", "transpose", "permute", "view", "reshape", "expand", "as_strided", "_unsafe_view", "_reshape_alias", "squeeze",

@@ -15,7 +15,7 @@ from kernelbook.judge.findings.costs import maker, note, part, positions, proces
 from kernelbook.judge.findings.rules import DEVICE, SPENT, Finding, Scene, in_cases, rule, subjects
 from kernelbook.judge.occupancy import theoretical_occupancy
 from kernelbook.kernel_names import decode
-from kernelbook.text.units import duration
+from kernelbook.text.formatting import duration
 
 #: Smaller relative differences of time are not reported.
 LEAST_GAP = 0.05

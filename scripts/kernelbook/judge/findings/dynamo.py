@@ -14,7 +14,7 @@ from kernelbook.judge.findings.rules import FORWARD, RECOVERABLE, SPENT, Finding
 from kernelbook.judge.findings.waits import LEAST_SHARE, READING_OPS
 from kernelbook.judge.time_line import COMPILE, SYNCHRONIZATION, range_kind
 from kernelbook.judge.time_split import Cause, TimeSplit
-from kernelbook.text.units import duration, plural
+from kernelbook.text.formatting import duration, plural
 
 REGION = re.compile(r"Torch-Compiled Region: (\d+)/(\d+)")
 #: What Dynamo and Inductor do when they compile, as opposed to calling what they compiled.

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from kernelbook.cases import Activity, CallTotal, CaseFacts, median
 from kernelbook.judge.clock import bounds_by_process
-from kernelbook.judge.findings import dynamo, product_groups, waits
+from kernelbook.judge.findings import dynamo, products, waits
 from kernelbook.judge.findings.costs import (
     cpu_paced,
     cpu_span,
@@ -25,7 +25,7 @@ from kernelbook.judge.findings.costs import (
 from kernelbook.judge.findings.peers import loses_for_nothing, loss_to_eager
 from kernelbook.judge.findings.rules import FORWARD, SEVERITIES, SPENT, Finding, Scene, rule
 from kernelbook.judge.time_line import OPTIMIZER, OVERHEAD
-from kernelbook.text.units import duration, plural
+from kernelbook.text.formatting import duration, plural
 
 #: Parts of a forward's CPU time.
 WRAPPER, OUTPUT_CODE = "torch.compile's wrapper", "Inductor's output code"
@@ -44,7 +44,7 @@ CAUSES = (
     waits.cpu_op, waits.python_time, dynamo.graph_breaks, dynamo.compiled_in_forward,
 )  # fmt: skip
 #: Rules that name launches to spare.
-SPARING = (product_groups.products_apart, dynamo.no_cuda_graph)
+SPARING = (products.products_apart, dynamo.no_cuda_graph)
 AFTERWARDS = "Then give each op more work, for example by a larger batch."
 #: Smaller parts of the CPU time are left out of texts.
 LEAST_PART = 0.05

@@ -10,7 +10,7 @@ from kernelbook.cases import CaseFacts
 from kernelbook.judge.cost_model import useful_flops
 from kernelbook.judge.findings.costs import TimeRange, device_span, forward_span, maker, part, severity
 from kernelbook.judge.findings.rules import DEVICE, RECOVERABLE, Finding, Scene, rule
-from kernelbook.text.units import duration, error, plural, significant
+from kernelbook.text.formatting import duration, error, plural, significant
 
 #: Backends of SDPA with one kernel.
 BACKENDS = "sdpa_kernel with FLASH_ATTENTION, EFFICIENT_ATTENTION or CUDNN_ATTENTION"

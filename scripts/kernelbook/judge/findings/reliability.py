@@ -10,7 +10,7 @@ from kernelbook.cases import Activity, CaseFacts, Forward
 from kernelbook.judge.findings.costs import note, percent
 from kernelbook.judge.findings.rules import Finding, Scene, in_cases, rule
 from kernelbook.judge.findings.waits import loading_by_forward
-from kernelbook.text.units import duration, plural
+from kernelbook.text.formatting import duration, plural
 
 #: Ratio of device times, first forward to the others, above which the device was slow too.
 SLOW_DEVICE = 1.1

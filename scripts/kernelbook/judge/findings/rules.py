@@ -13,8 +13,8 @@ from kernelbook.judge.cost_model import Ceilings, ceilings_of, kernel_costs
 from kernelbook.judge.inductor_code import source_ops
 from kernelbook.judge.time_split import TimeSplit, time_split
 from kernelbook.kernel_names.model import UNKNOWN, element
+from kernelbook.text.formatting import duration
 from kernelbook.text.meaning import doc
-from kernelbook.text.units import duration
 
 SEVERITIES = ("high", "medium", "low", "info")
 #: The time that a finding is a part of: device time, CPU time (under the profiler), unprofiled forward.

@@ -35,7 +35,7 @@ from kernelbook.judge.time_line import (
     range_kind,
 )
 from kernelbook.judge.time_split import Cause, TimeSplit
-from kernelbook.text.units import duration, plural, significant
+from kernelbook.text.formatting import duration, plural, significant
 
 #: Causes below this share of the forward are not reported, unless a wait itself is longer.
 LEAST_SHARE = 0.05

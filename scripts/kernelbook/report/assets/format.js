@@ -1,4 +1,4 @@
-// Numbers and names for display, by the same rules as kernelbook/text/units.py and formatting.py; a test compares them.
+// Numbers and names for display, by the same rules as kernelbook/text/formatting.py; a test compares them.
 
 const NA = "n/a";
 

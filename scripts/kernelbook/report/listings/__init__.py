@@ -1,5 +1,5 @@
 """The tables of the report: the columns of each, for the page and for report.md alike."""
 
-from kernelbook.report.listings import case, cases, counters, folder, judged, runs
+from kernelbook.report.listings import case, cases, folder, judged, runs
 
-__all__ = ["case", "cases", "counters", "folder", "judged", "runs"]
+__all__ = ["case", "cases", "folder", "judged", "runs"]

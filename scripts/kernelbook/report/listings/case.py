@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kernelbook.cases import Activity, CaseFacts
+from kernelbook.cases import Activity, CaseFacts, label
+from kernelbook.counters import KernelCounters, facts_of
 from kernelbook.judge.cost_model import ForwardCost, GemmCost, KernelCost
 from kernelbook.kernel_names import labels
 from kernelbook.report.case_views import CaseView
@@ -12,7 +13,7 @@ from kernelbook.report.families import family_of
 from kernelbook.report.ranges import KernelLine, RangeLine, WholeFile
 from kernelbook.report.table import Cell, Part, Table, TableColumn, cell, figure, share, table, time, words
 from kernelbook.text import formatting
-from kernelbook.text.units import number_ranges
+from kernelbook.text.formatting import number_ranges
 
 SAME_WORK = "ranges of one kind ran the same kernels; kind 1 is the most frequent"
 INFERRED = Part("inferred", "muted", "launched by another thread while the range was open")
@@ -148,3 +149,31 @@ def kernels(
         words("launched by", lambda activity: Part(activity.launched_by, "code") if activity.launched_by else None),
     )
     return table(f"kernels-{row.run}-{row.case}", f"Kernels of one forward on {row.run}", columns, row.activities)
+
+
+# --- counters --------------------------------------------------------------------------------------------------------
+
+
+def _percent(value: float) -> str:
+    return f"{value:.0f} %"
+
+
+_COLUMNS: tuple[TableColumn[KernelCounters], ...] = (
+    figure("", lambda row: row.position),
+    words("kernel", lambda row: Part(label("kernel", row.name), "code") if row.name else None),
+    time("under ncu", lambda row: row.duration_us),
+    figure("DRAM read", lambda row: row.dram_read_bytes, formatting.size, "bytes"),
+    figure("written", lambda row: row.dram_write_bytes, formatting.size, "bytes"),
+    figure("modelled / DRAM", lambda row: row.bytes_ratio, formatting.ratio),
+    figure("SM", lambda row: row.sm_percent, _percent),
+    figure("tensor", lambda row: row.tensor_percent, _percent),
+    figure("L2", lambda row: row.l2_percent, _percent),
+    figure("DRAM", lambda row: row.dram_percent, _percent),
+    figure("occupancy", lambda row: row.occupancy_percent, _percent),
+    TableColumn("by the counters", lambda row: cell(row.sentence or row.reason, "; ".join(facts_of(row)) or None)),
+)
+
+
+def counters(row: CaseFacts) -> Table:
+    """What Nsight Compute measured of each kernel of one forward."""
+    return table(f"counters-{row.run}-{row.case}", f"Counters of one forward on {row.run}", _COLUMNS, row.counters)

@@ -15,7 +15,7 @@ from kernelbook.report.case_views import CaseView, CellView, WorkloadView
 from kernelbook.report.ranges import WholeFile
 from kernelbook.report.strips import Strip
 from kernelbook.report.table import Cell, Line, Part, Table, TableColumn, cell, figure, time, words
-from kernelbook.text import formatting, units
+from kernelbook.text import formatting
 
 NOISY = Part(
     "noisy", "flag", "The 95th percentile of its forward times is above 5 times the 5th: their median is not reliable"
@@ -140,7 +140,7 @@ def _columns(published: Sequence[str], several: bool) -> tuple[TableColumn[CaseR
         _of("device", _device, "µs", "r num c-device"),
         _of("forward", _forward, "µs", "r num c-forward"),
         TableColumn("to baseline", lambda row: cell(""), "", "r num c-ratio", page_only=True),
-        figure("error", lambda row: row.row and row.row.relative_error, units.error),
+        figure("error", lambda row: row.row and row.row.relative_error, formatting.error),
         figure("peak memory", lambda row: row.row and row.row.peak_memory_bytes, formatting.size, "bytes"),
         _of("limited by", _limiter, css="c-limiter"),
         _of("guesses", _guesses, css="c-guesses"),
@@ -168,14 +168,14 @@ def _kernels(row: CaseRow) -> Cell:
     if facts is None or facts.kernels is None:
         return cell(None)
     others = ((facts.memcpys, "memcpy"), (facts.memsets, "memset"))
-    more = " ".join(f"+ {units.plural(count, word)}" for count, word in others if count)
+    more = " ".join(f"+ {formatting.plural(count, word)}" for count, word in others if count)
     return cell(f"{facts.kernels:,}", Part(f"({more})", "size") if more else None, value=facts.kernels)
 
 
 def _device(row: CaseRow) -> Cell:
     if row.file:
         mark = Part("whole file", "size", "No range of the trace is a forward: the figures are of the whole trace")
-        return cell(units.duration(row.file.device_time_us), mark, value=row.file.device_time_us)
+        return cell(formatting.duration(row.file.device_time_us), mark, value=row.file.device_time_us)
     return _time(row, row.row.device_time_us if row.row else None)
 
 
@@ -183,7 +183,9 @@ def _forward(row: CaseRow) -> Cell:
     if row.row is None or row.row.forward_time_us is None:
         return cell(None)
     ends = [
-        _unbroken(units.duration(time)) for time in (row.row.forward_p05_us, row.row.forward_p95_us) if time is not None
+        _unbroken(formatting.duration(time))
+        for time in (row.row.forward_p05_us, row.row.forward_p95_us)
+        if time is not None
     ]
     spread = (
         Part(f"({' – '.join(dict.fromkeys(ends))})", "size", "5th to 95th percentile of all samples") if ends else None
@@ -193,7 +195,7 @@ def _forward(row: CaseRow) -> Cell:
 
 def _time(row: CaseRow, us: float | None, *more: Part | None) -> Cell:
     other = Part(formatting.clip(row.other_size, 40), "flag", "Not the size of the first row of this case")
-    return cell(units.duration(us), *more, other if row.other_size and us is not None else None, value=us)
+    return cell(formatting.duration(us), *more, other if row.other_size and us is not None else None, value=us)
 
 
 def _unbroken(text: str) -> str:
@@ -205,7 +207,7 @@ def _first_call(row: CaseRow) -> Cell:
     if row.row is None:
         return cell(None)
     cache = Part(f"cache {row.row.inductor_cache}", "muted") if row.row.inductor_cache else None
-    return cell(units.duration(row.row.first_call_us), cache, value=row.row.first_call_us)
+    return cell(formatting.duration(row.row.first_call_us), cache, value=row.row.first_call_us)
 
 
 def _limiter(row: CaseRow) -> Cell:
@@ -236,7 +238,7 @@ def _published(row: CaseRow, runs: Sequence[str]) -> Cell:
             text = "" if each.row.kernels is None else f"{each.row.kernels:,}"
             differ = row.row and row.row.kernels is not None and each.row.kernels not in (None, row.row.kernels)
             parts += [Part(f"{text} ≠" if differ else text, title=each.run.device or "")] if text else []
-            stated = _unbroken(units.exact(each.row.device_time_us))
+            stated = _unbroken(formatting.exact(each.row.device_time_us))
             parts += [Part(f"·\u00a0{stated}" if text else stated)] if each.row.device_time_us is not None else []
             parts += [Part(each.run.run, "muted")] if len(runs) > 1 else []
             times.append(each.row.device_time_us)
