@@ -9,7 +9,6 @@ from kernelbook.cases import CaseFacts
 from kernelbook.judge.cost_model import Ceilings, ceilings_of
 from kernelbook.judge.findings import (  # noqa: F401 - they define the rules
     attention_backends,
-    compiled,
     copies,
     cpu_calls,
     device_fit,

@@ -8,7 +8,14 @@ from kernelbook.cases import Activity, Call, CaseFacts
 from kernelbook.judge.cost_model import gemm_costs
 from kernelbook.judge.cost_model.shapes import Operand, operands
 from kernelbook.judge.findings.copies import casts
-from kernelbook.judge.findings.costs import described, device_finding, part, positions, severity, slow_finding, total
+from kernelbook.judge.findings.costs import (
+    described,
+    device_finding,
+    positions,
+    slow_finding,
+    timed,
+    total,
+)
 from kernelbook.judge.findings.peers import BACKENDS, FLEX, attention_way, faster_peer
 from kernelbook.judge.findings.rules import DEVICE, RECOVERABLE, SPENT, Finding, Scene, rule, type_name
 from kernelbook.text.formatting import duration, plural, significant
@@ -43,7 +50,11 @@ def fp32_gemm(scene: Scene) -> Iterator[Finding]:
     """With casts of operands and outputs, and the time of the same products on tensor cores in another case."""
     if scene.facts.dtype not in ("bfloat16", "float16"):
         return
-    gemms = [k for k in scene.kernels if _fp32_on_cuda_cores(k)]
+    gemms = [
+        k
+        for k in scene.kernels
+        if k.family == "GEMM" and k.decoded.element_type == "fp32" and k.decoded.tensor_cores == "no"
+    ]
     if not gemms:
         return
     around = casts_of_products(scene)
@@ -66,16 +77,8 @@ def fp32_gemm(scene: Scene) -> Iterator[Finding]:
     whole = faster_peer(scene)
     if faster and whole:
         text += f" That is {duration(saved)} of the {duration(whole.saved_us)} by which {whole.peer.case} is faster."
-    share = part(saved, scene.device_time_us)
     kind = RECOVERABLE if faster else SPENT
-    where = positions(both)
-    yield Finding(
-        "fp32-gemm", severity(share), saved, share, described(both), _remedy(scene), text, where, DEVICE, kind
-    )
-
-
-def _fp32_on_cuda_cores(kernel: Activity) -> bool:
-    return kernel.family == "GEMM" and kernel.decoded.element_type == "fp32" and kernel.decoded.tensor_cores == "no"
+    yield timed(scene, DEVICE, saved, text, _remedy(scene), described(both), kind, positions(both))
 
 
 def _remedy(scene: Scene) -> str:
@@ -154,7 +157,7 @@ def discarded_output(scene: Scene) -> Iterator[Finding]:
         "aten::scaled_dot_product_attention discards: no kernel reads them."
     )
     remedy = f"Keep math in 16 bits ({SIXTEEN_BITS}), which needs no conversion; or {fused_backend(scene)}."
-    yield from device_finding(scene, "discarded-output", [rows[c.position] for c in unread], text, remedy)
+    yield from device_finding(scene, [rows[c.position] for c in unread], text, remedy)
 
 
 def _scores(scene: Scene) -> set[int]:
@@ -185,7 +188,7 @@ def mask_rebuilt(scene: Scene) -> Iterator[Finding]:
             f"With is_causal=True, {fused_backend(scene)}. Passing a mask as attn_mask only avoids these "
             "kernels, and excludes FLASH_ATTENTION."
         )
-    yield from device_finding(scene, "mask-rebuilt", builds, text, remedy)
+    yield from device_finding(scene, builds, text, remedy)
 
 
 def _counted(builds: Sequence[Activity]) -> str:
@@ -204,7 +207,7 @@ def safe_softmax(scene: Scene) -> Iterator[Finding]:
     )
     remedy = "With a causal mask no row is fully masked, so plain softmax gives the same result"
     remedy += f"; math has no option for it: {fused_backend(scene)}." if runs_math(scene) else "."
-    yield from device_finding(scene, "safe-softmax", extra, text, remedy)
+    yield from device_finding(scene, extra, text, remedy)
 
 
 # --- the backend that ran, and what in the inputs kept a faster one from it ------------------------------------------
@@ -240,7 +243,7 @@ def slow_attention_backend(scene: Scene) -> Iterator[Finding]:
         names = {kernel.name for kernel in kernels}
         ran = kernels[0].label if len(names) == 1 else plural(len(work), "kernel")
         where = f"{ran}, in {duration(total(work))}"
-        yield from slow_finding(scene, "slow-attention-backend", work, None, text.format(where=where), remedy)
+        yield from slow_finding(scene, work, None, text.format(where=where), remedy)
 
 
 def _kernels(scene: Scene, calls: Sequence[Call]) -> list[list[Activity]]:

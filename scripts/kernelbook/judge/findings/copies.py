@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -15,9 +15,10 @@ from kernelbook.judge.findings.costs import (
     part,
     positions,
     slow_finding,
+    timed,
     total,
 )
-from kernelbook.judge.findings.rules import DEVICE, SPENT, Finding, Scene, in_cases, rule, subjects, times
+from kernelbook.judge.findings.rules import DEVICE, SPENT, Finding, Scene, rule
 from kernelbook.text.formatting import duration, plural
 
 #: Ops that are explicit copies.
@@ -103,7 +104,8 @@ def unwritten_copy(scene: Scene) -> Iterator[Finding]:
         size = f" of {moved / 2**20:.0f} MiB" if moved else ""
         ops = copies[0].op_path
         way = " > ".join(ops[ops.index(op or "") + 1 :]) or op
-        text = f"{op} makes {_number(copies)}{size}, by way of {way}."
+        number = "an implicit copy" if len(copies) == 1 else f"{len(copies)} implicit copies"
+        text = f"{op} makes {number}{size}, by way of {way}."
         remedy = "Use an op that works in place or returns a view."
         if "aten::reshape" in ops or "aten::contiguous" in ops:
             text += " Its input is not contiguous."
@@ -116,11 +118,7 @@ def unwritten_copy(scene: Scene) -> Iterator[Finding]:
         if cloning:
             text += f" It works out of place: it clones its input and runs {cloning[0]}_ on the clone."
             remedy = _in_place(cloning[0])
-        yield from device_finding(scene, "unwritten-copy", copies, text, remedy)
-
-
-def _number(copies: Sequence[Activity]) -> str:
-    return "an implicit copy" if len(copies) == 1 else f"{len(copies)} implicit copies"
+        yield from device_finding(scene, copies, text, remedy)
 
 
 @rule("bias-memcpy", "a copy fills the output with the addend before a GEMM adds to it")
@@ -135,7 +133,7 @@ def bias_memcpy(scene: Scene) -> Iterator[Finding]:
         "If the addend is one row, pass it as a vector, which the GEMM adds in its bias epilogue without a copy; for a "
         "full matrix try torch.compile(mode='max-autotune'), whose Triton products can add it in their epilogue."
     )
-    yield from device_finding(scene, "bias-memcpy", copies, text, remedy, kind=SPENT)
+    yield from device_finding(scene, copies, text, remedy, kind=SPENT)
 
 
 def _all_the_same(scene: Scene) -> str:
@@ -147,14 +145,12 @@ def _all_the_same(scene: Scene) -> str:
     return f" Despite the copy, an unprofiled forward takes {mine} against {eager} of {twin.case}."
 
 
-def _workspaces(group: Sequence[Finding]) -> str:
-    return (
-        f"Workspaces are cleared before GEMM or attention kernels in {in_cases(group)} (by "
-        f"{subjects(group)}): one more launch each, {times(group)} of device time a forward."
-    )
-
-
-@rule("workspace-memset", "a memset directly before a GEMM or attention kernel of the same op", _workspaces)
+@rule(
+    "workspace-memset",
+    "a memset directly before a GEMM or attention kernel of the same op",
+    "Workspaces are cleared before GEMM or attention kernels in {cases} (by {subjects}): one more launch each, {times} "
+    "of device time a forward.",
+)
 def workspace_memset(scene: Scene) -> Iterator[Finding]:
     """The library clears its counters; reported because each is a launch."""
     rows = scene.activities
@@ -174,11 +170,10 @@ def workspace_memset(scene: Scene) -> Iterator[Finding]:
         "more to launch in each forward."
     )
     remedy = "None needed: the library requires it, and it takes little time."
-    time_us = total(clears)
-    yield Finding(
-        "workspace-memset", "info", time_us, part(time_us, scene.device_time_us), described(clears), remedy, text,
-        positions(clears), DEVICE, SPENT, theme="", subject=libraries,
-    )  # fmt: skip
+    where, listed = positions(clears), described(clears)
+    yield timed(
+        scene, DEVICE, total(clears), text, remedy, listed, where=where, level="info", theme="", subject=libraries
+    )
 
 
 @rule("out-of-place", "an op clones its input and runs its in-place variant on the clone")
@@ -192,7 +187,7 @@ def out_of_place(scene: Scene) -> Iterator[Finding]:
             "the clone."
         )
         if not reported.issuperset(positions(copies)):
-            yield from device_finding(scene, "out-of-place", copies, text, _in_place(op))
+            yield from device_finding(scene, copies, text, _in_place(op))
 
 
 def cloning_ops(scene: Scene) -> tuple[str, ...]:
@@ -241,4 +236,4 @@ def copying(scene: Scene) -> Iterator[Finding]:
         if (part(total(work), scene.device_time_us) or 0.0) < LEAST_COPYING:
             continue
         text = f"{op} copies in {plural(len(work), 'kernel')}, {duration(total(work))} a forward."
-        yield from slow_finding(scene, "copying", work, total(work), text, remedy, len(work))
+        yield from slow_finding(scene, work, total(work), text, remedy, len(work))

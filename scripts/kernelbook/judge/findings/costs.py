@@ -157,9 +157,40 @@ def maker(kernel: Activity) -> str:
     return library if family in library else f"{library} {family}"
 
 
+def timed(
+    scene: Scene,
+    of: str,
+    time_us: float | None,
+    text: str,
+    remedy: str,
+    evidence: str,
+    kind: str = SPENT,
+    where: tuple[int, ...] = (),
+    *,
+    whole_us: float | None = None,
+    level: str | None = None,
+    span: tuple[float, float] | None = None,
+    theme: str | None = None,
+    subject: str = "",
+) -> Finding:
+    """A finding about a time.
+
+    of: of which time of the forward it is a part, `whole_us` where it is given. level: severity, by default that of the
+    share. span: the least and the largest time of the processes.
+    """
+    if whole_us is None:
+        forward_us = scene.split.time_us if scene.split else None
+        whole_us = {DEVICE: scene.device_time_us, CPU: scene.facts.cpu_time_us, FORWARD: forward_us}[of]
+    share = part(time_us, whole_us)
+    low_us, high_us = span or (None, None)
+    return Finding(
+        "", level or severity(share), time_us, share, evidence, remedy, text, where, of, kind, low_us, high_us,
+        theme=theme, subject=subject,
+    )  # fmt: skip
+
+
 def device_finding(
     scene: Scene,
-    name: str,
     work: Sequence[Activity],
     text: str,
     remedy: str,
@@ -176,14 +207,12 @@ def device_finding(
     if not work or (part(whole_us, scene.device_time_us) or 0.0) < least:
         return
     time_us = whole_us if saved_us is None else saved_us
-    share = part(time_us, scene.device_time_us)
-    level = severity(part(time_us, scene.split.time_us) if scene.split else share)
-    yield Finding(name, level, time_us, share, described(work), remedy, text, positions(work), DEVICE, kind)
+    level = severity(part(time_us, scene.split.time_us)) if scene.split else None
+    yield timed(scene, DEVICE, time_us, text, remedy, described(work), kind, positions(work), level=level)
 
 
 def slow_finding(
     scene: Scene,
-    name: str,
     work: Sequence[Activity],
     saved_us: float | None,
     text: str,
@@ -197,7 +226,7 @@ def slow_finding(
     """
     kind = SPENT if saved_us is None else RECOVERABLE
     idle = idle_of_launches(scene, spared)
-    for finding in device_finding(scene, name, work, text, remedy, saved_us, kind, LEAST_WORK):
+    for finding in device_finding(scene, work, text, remedy, saved_us, kind, LEAST_WORK):
         if not idle or scene.split is None or finding.time_us is None:
             yield finding
             continue
@@ -265,7 +294,9 @@ def cpu_cost(facts: CaseFacts, match: Callable[[CallTotal], bool], self_time: bo
         return total.self_us if self_time else total.cpu_time_us
 
     names = dict.fromkeys(total.name for total in facts.call_totals if match(total))
-    parts = {name: facts.cpu_cost(_with_name(name, match), time_of) for name in names}
+    parts = {
+        name: facts.cpu_cost(lambda total, name=name: total.name == name and match(total), time_of) for name in names
+    }
     ordered = dict(sorted(parts.items(), key=lambda item: -item[1]))
     sums = {(forward.process, forward.index): 0.0 for forward in facts.usual_forwards}
     for total in facts.call_totals:
@@ -276,37 +307,28 @@ def cpu_cost(facts: CaseFacts, match: Callable[[CallTotal], bool], self_time: bo
     return CpuCost(span, by_process, round(count), ordered) if span else None
 
 
-def _with_name(name: str, match: Callable[[CallTotal], bool]) -> Callable[[CallTotal], bool]:
-    return lambda total: total.name == name and match(total)
-
-
 def cpu_paced(facts: CaseFacts) -> bool:
     """Whether CPU time is forward time: without a device, or if the forward is launch-bound."""
     return not facts.on_device or bound_of(facts)[0] == "launches"
 
 
-def cpu_severity(facts: CaseFacts, share: float | None) -> str:
-    """Severity by share if CPU time is forward time, otherwise info."""
-    return severity(share) if cpu_paced(facts) else "info"
-
-
 def cpu_note(
-    scene: Scene, name: str, cost: CpuCost | None, text: str, remedy: str, theme: str | None = None, subject: str = ""
-) -> list[Finding]:
-    """An `info` finding with a CPU time; empty without a cost."""
-    if cost is None:
-        return []
-    share = part(cost.time_us, scene.facts.cpu_time_us)
-    return [
-        Finding(
-            name, "info", cost.time_us, share, cost.evidence, remedy, text, of=CPU, kind=SPENT,
-            time_low_us=cost.span.low_us, time_high_us=cost.span.high_us, theme=theme, subject=subject,
-        )
-    ]  # fmt: skip
+    scene: Scene,
+    spent: CpuCost,
+    text: str,
+    remedy: str,
+    theme: str | None = None,
+    subject: str = "",
+    level: str = "info",
+) -> Finding:
+    """A finding about CPU time."""
+    span = spent.span.low_us, spent.span.high_us
+    return timed(
+        scene, CPU, spent.time_us, text, remedy, spent.evidence, level=level, span=span, theme=theme, subject=subject
+    )
 
 
 def note(
-    name: str,
     evidence: str,
     remedy: str,
     text: str,
@@ -315,7 +337,7 @@ def note(
     subject: str = "",
 ) -> Finding:
     """A finding without a time."""
-    return Finding(name, "info", None, None, evidence, remedy, text, where, theme=theme, subject=subject)
+    return Finding("", "info", None, None, evidence, remedy, text, where, theme=theme, subject=subject)
 
 
 def short(name: str) -> str:

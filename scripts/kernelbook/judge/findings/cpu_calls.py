@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterator, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +33,12 @@ _OTHER = "A native profiler such as perf or Nsight Systems shows where its time 
 LIBRARY_OPS = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::_cudnn_attention_forward"}
 
 
-def _views(group: Sequence[Finding]) -> str:
-    return (
-        f"In {in_cases(group)}, ops that only change sizes and strides take {shares(group)} of a forward's CPU time, "
-        f"{times(group)} under the profiler; they launch nothing."
-    )
-
-
-@rule("metadata-ops", "ops that only change sizes and strides take at least 5 % of the CPU time", _views)
+@rule(
+    "metadata-ops",
+    "ops that only change sizes and strides take at least 5 % of the CPU time",
+    "In {cases}, ops that only change sizes and strides take {shares} of a forward's CPU time, {times} under the "
+    "profiler; they launch nothing.",
+)
 def metadata_ops(scene: Scene) -> Iterator[Finding]:
     """Reported from a twentieth of the CPU time."""
     facts = scene.facts
@@ -54,7 +52,7 @@ def metadata_ops(scene: Scene) -> Iterator[Finding]:
     took = f"{cost.span}{cost.span.over} of CPU time under the profiler"
     text = f"{cost.count} of {plural(ops, 'CPU op')} only {changes} sizes and strides: {it} {took}."
     remedy = "None needed if the device is the bottleneck; otherwise torch.compile removes most of them."
-    yield from cpu_note(scene, "metadata-ops", cost, text, remedy, theme="")
+    yield cpu_note(scene, cost, text, remedy, theme="")
 
 
 def _in_itself(group: Sequence[Finding]) -> str:
@@ -72,7 +70,7 @@ def library_call(scene: Scene) -> Iterator[Finding]:
     facts = scene.facts
     launching = {t.name for t in facts.call_totals if t.category == "op" and t.kernels and not t.name.startswith("##")}
     for name in [name for name in dict.fromkeys(op.name for op in facts.ops) if name in launching]:
-        cost = cpu_cost(facts, partial(_is_op, name))
+        cost = cpu_cost(facts, lambda total, name=name: total.category == "op" and total.name == name)
         if cost is None or cost.time_us < max(0.2 * (facts.cpu_time_us or float("inf")), 10.0):
             continue
         calls = f" over {cost.count} calls" if cost.count > 1 else ""
@@ -81,23 +79,14 @@ def library_call(scene: Scene) -> Iterator[Finding]:
             "ops; the trace does not break it down."
         )
         remedy = _LIBRARY if name in LIBRARY_OPS else _OTHER if "::" in name else _PYTHON
-        yield from cpu_note(scene, "library-call", cost, text, remedy, theme=remedy, subject=name)
-
-
-def _is_op(name: str, total: CallTotal) -> bool:
-    return total.category == "op" and total.name == name
-
-
-def _queries(group: Sequence[Finding]) -> str:
-    return (
-        f"In {in_cases(group)}, runtime calls query occupancy or attributes of a kernel before its launch: "
-        f"{times(group)} of CPU time a "
-        "forward under the profiler."
-    )
+        yield cpu_note(scene, cost, text, remedy, theme=remedy, subject=name)
 
 
 @rule(
-    "occupancy-query", "runtime calls that query the occupancy or attributes of a function before its launch", _queries
+    "occupancy-query",
+    "runtime calls that query the occupancy or attributes of a function before its launch",
+    "In {cases}, runtime calls query occupancy or attributes of a kernel before its launch: {times} of CPU time a "
+    "forward under the profiler.",
 )
 def occupancy_query(scene: Scene) -> Iterator[Finding]:
     """Counted as runtime calls, not as launches."""
@@ -111,7 +100,7 @@ def occupancy_query(scene: Scene) -> Iterator[Finding]:
     remedy = (
         "None needed unless the CPU is the bottleneck: the library chooses its grid this way, and they launch nothing."
     )
-    yield from cpu_note(scene, "occupancy-query", cost, text, remedy, theme="")
+    yield cpu_note(scene, cost, text, remedy, theme="")
 
 
 def _asks(total: CallTotal) -> bool:
@@ -119,11 +108,11 @@ def _asks(total: CallTotal) -> bool:
     return total.category == "runtime" and any(fnmatch.fnmatchcase(total.name, pattern) for pattern in patterns)
 
 
-def _buffers(group: Sequence[Finding]) -> str:
-    return f"In {in_cases(group)} the profiler allocated buffers while it recorded: {times(group)} of its own CPU time."
-
-
-@rule("profiler-buffer", "the profiler allocated a buffer while it recorded", _buffers)
+@rule(
+    "profiler-buffer",
+    "the profiler allocated a buffer while it recorded",
+    "In {cases} the profiler allocated buffers while it recorded: {times} of its own CPU time.",
+)
 def profiler_buffer(scene: Scene) -> Iterator[Finding]:
     """Time of the profiler, not of the program: the launch that triggers the request takes much longer than others.
 
@@ -137,7 +126,7 @@ def profiler_buffer(scene: Scene) -> Iterator[Finding]:
     text = f"The profiler allocated {plural(count, 'buffer')} while it recorded: {took}."
     remedy = "Use medians, which exclude the forward concerned; a longer warm-up makes it rarer."
     evidence = f"{rows[0]['name']}: {count} ×"
-    yield Finding("profiler-buffer", "info", time_us, None, evidence, remedy, text, of=CPU, kind=SPENT, theme="")
+    yield Finding("", "info", time_us, None, evidence, remedy, text, of=CPU, kind=SPENT, theme="")
 
 
 def profiler_rows(facts: CaseFacts) -> list[dict[str, Any]]:

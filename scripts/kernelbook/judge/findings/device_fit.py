@@ -12,7 +12,7 @@ from kernelbook.cases import Activity, CaseFacts
 from kernelbook.judge.cost_model import GemmCost, gemm_costs
 from kernelbook.judge.cost_model.gemm import COLUMN_MAJOR
 from kernelbook.judge.findings.costs import maker, note, part, positions, process_medians, severity, total
-from kernelbook.judge.findings.rules import DEVICE, SPENT, Finding, Scene, in_cases, rule, subjects
+from kernelbook.judge.findings.rules import DEVICE, SPENT, Finding, Scene, in_cases, rule
 from kernelbook.judge.occupancy import theoretical_occupancy
 from kernelbook.kernel_names import decode
 from kernelbook.text.formatting import duration
@@ -77,7 +77,7 @@ def _finding(scene: Scene, flops: int, gemms: Sequence[GemmCost], kernels: Seque
     text = f"{len(gemms)} products of {alike}. Times: {' and '.join(times)}."
     remedy = "Compare sizes, layouts and tiles: the trace does not record why the library chose a kernel."
     where = tuple(gemm.position for gemm in gemms)
-    return note("unequal-gemms", labels, remedy, text, where, theme=alike, subject=" and ".join(times))
+    return note(labels, remedy, text, where, theme=alike, subject=" and ".join(times))
 
 
 def _differing(gemms: Sequence[GemmCost]) -> str:
@@ -134,22 +134,11 @@ def heavy(scene: Scene) -> list[Activity]:
     return list(by_name.values())
 
 
-def _gaps(group: Sequence[Finding]) -> str:
-    return (
-        f"In {in_cases(group)} the profiler reports 0 % occupancy for kernels ({_each(group)}) that opt in to more "
-        "than 48 KiB of shared memory per block: its estimate assumes the limit without opt-in."
-    )
-
-
-def _each(group: Sequence[Finding]) -> str:
-    """The distinct parts of all subjects."""
-    return ", ".join(dict.fromkeys(name for f in group for name in f.subject.split(", ")))
-
-
 @rule(
     "occupancy-gap",
     "a kernel with at least 5 % of the device time uses over 48 KiB of shared memory and is reported at 0 % occupancy",
-    _gaps,
+    "In {cases} the profiler reports 0 % occupancy for kernels ({parts}) that opt in to more than 48 KiB of shared "
+    "memory per block: its estimate assumes the limit without opt-in.",
 )
 def occupancy_gap(scene: Scene) -> Iterator[Finding]:
     """The profiler's estimate assumes the default limit of shared memory per block.
@@ -157,7 +146,8 @@ def occupancy_gap(scene: Scene) -> Iterator[Finding]:
     Kineto calls the occupancy calculator with ``maxDynamicSharedSizeBytes = 0``, that is, without opt-in to more.
     """
     device = scene.facts.device_properties
-    kernels = [k for k in heavy(scene) if _is_gap(k) and theoretical_occupancy(k, device) is not None]
+    gaps = (k for k in heavy(scene) if k.occupancy_percent == 0 and (k.shared_memory_bytes or 0) > DEFAULT_SHARED_LIMIT)
+    kernels = [kernel for kernel in gaps if theoretical_occupancy(kernel, device) is not None]
     if not kernels:
         return
     each = "; ".join(
@@ -173,7 +163,12 @@ def occupancy_gap(scene: Scene) -> Iterator[Finding]:
     if all(_achieved(scene, k) for k in kernels):
         remedy = "Use the achieved occupancy, which Nsight Compute measured."
     libraries = ", ".join(dict.fromkeys(k.decoded.library for k in kernels))
-    yield note("occupancy-gap", _resources(kernels), remedy, text, positions(kernels), theme="", subject=libraries)
+    evidence = "; ".join(
+        f"{k.label}: block {' × '.join(map(str, k.block or ()))}, {k.registers_per_thread} registers a thread, "
+        f"{k.shared_memory_bytes} bytes of shared memory a block, launched by {k.launch_api or 'an unknown call'}"
+        for k in kernels
+    )
+    yield note(evidence, remedy, text, positions(kernels), theme="", subject=libraries)
 
 
 def _achieved(scene: Scene, kernel: Activity) -> str:
@@ -184,26 +179,10 @@ def _achieved(scene: Scene, kernel: Activity) -> str:
     return f" and {counted.occupancy_percent:.1f} % achieved (measured by Nsight Compute)"
 
 
-def _is_gap(kernel: Activity) -> bool:
-    return kernel.occupancy_percent == 0 and (kernel.shared_memory_bytes or 0) > DEFAULT_SHARED_LIMIT
-
-
-def _resources(kernels: list[Activity]) -> str:
-    return "; ".join(
-        f"{k.label}: block {' × '.join(map(str, k.block or ()))}, {k.registers_per_thread} registers a thread, "
-        f"{k.shared_memory_bytes} bytes of shared memory a block, launched by {k.launch_api or 'an unknown call'}"
-        for k in kernels
-    )
-
-
-def _idle(group: Sequence[Finding]) -> str:
-    return f"In {in_cases(group)}, kernels are too small for the device: {subjects(group)}."
-
-
 @rule(
     "few-blocks",
     "a kernel with at least 5 % of the device time whose grid has fewer blocks than half of the multiprocessors",
-    _idle,
+    "In {cases}, kernels are too small for the device: {subjects}.",
 )
 def few_blocks(scene: Scene) -> Iterator[Finding]:
     processors = scene.facts.device_properties.get("numSms")
@@ -221,7 +200,7 @@ def few_blocks(scene: Scene) -> Iterator[Finding]:
             "the inner dimension (split-K)."
         )
     evidence = "; ".join(f"{k.label}: grid {' × '.join(map(str, k.grid or ()))}" for k in few)
-    yield note("few-blocks", evidence, remedy, text, positions(few), theme=remedy, subject=blocks)
+    yield note(evidence, remedy, text, positions(few), theme=remedy, subject=blocks)
 
 
 def _long_sums(scene: Scene, kernels: Sequence[Activity]) -> str:
@@ -235,14 +214,10 @@ def _long_sums(scene: Scene, kernels: Sequence[Activity]) -> str:
     )
 
 
-def _older(group: Sequence[Finding]) -> str:
-    return f"In {in_cases(group)}, kernels were built for an older architecture than the device's: {_each(group)}."
-
-
 @rule(
     "older-architecture",
     "a kernel with at least 5 % of the device time whose name states an older architecture",
-    _older,
+    "In {cases}, kernels were built for an older architecture than the device's: {parts}.",
     yields=2,
 )
 def older_architecture(scene: Scene) -> Iterator[Finding]:
@@ -261,7 +236,7 @@ def older_architecture(scene: Scene) -> Iterator[Finding]:
     kinds = dict.fromkeys(f"{maker(k)} ({_built_for(k)})" for k in older)
     text = f"Built for an older architecture than the sm{own}0 of this device: {each}."
     remedy = _newer(scene, older, int(own))
-    finding = note("older-architecture", each, remedy, text, positions(older), theme=remedy, subject=", ".join(kinds))
+    finding = note(each, remedy, text, positions(older), theme=remedy, subject=", ".join(kinds))
     names = {kernel.name for kernel in older if kernel.family == "attention"}
     if names and int(own) in NEWER_ATTENTION and scene.split:
         spent = total(kernel for kernel in scene.kernels if kernel.name in names)

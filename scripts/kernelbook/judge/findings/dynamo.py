@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from itertools import pairwise
 
-from kernelbook.cases import CallTotal, CaseFacts
-from kernelbook.judge.findings.costs import began_inside, cpu_cost, cpu_note, idle_of_launches, note, part, severity
-from kernelbook.judge.findings.rules import FORWARD, RECOVERABLE, SPENT, Finding, Scene, rule
+from kernelbook.cases import Activity, CallTotal, CaseFacts
+from kernelbook.judge.findings.costs import (
+    LEAST_WORK,
+    began_inside,
+    cpu_cost,
+    cpu_note,
+    described,
+    idle_of_launches,
+    note,
+    part,
+    positions,
+    timed,
+    total,
+)
+from kernelbook.judge.findings.rules import DEVICE, FORWARD, RECOVERABLE, Finding, Scene, rule
 from kernelbook.judge.findings.waits import LEAST_SHARE, READING_OPS
+from kernelbook.judge.inductor_code import unfused_kernels
 from kernelbook.judge.time_line import COMPILE, SYNCHRONIZATION, range_kind
 from kernelbook.judge.time_split import Cause, TimeSplit
 from kernelbook.text.formatting import duration, plural
@@ -38,7 +51,6 @@ def graph_breaks(scene: Scene) -> Iterator[Finding]:
     between = [op.name for op in scene.facts.ops if "::" in op.name and not began_inside(op.start_us, regions)]
     common = ", ".join(name for name, _ in Counter(n for n in between if n not in INNER_OPS).most_common(3))
     time_us = split.of_kind(COMPILE) if split else None
-    share = part(time_us, split.time_us) if split else None
     breaks = plural(len(regions) - 1, "graph break")
     text = (
         f"The forward enters {len(regions)} compiled regions: {breaks}{f', with {common} between' if common else ''}."
@@ -49,7 +61,7 @@ def graph_breaks(scene: Scene) -> Iterator[Finding]:
     else:
         remedy = "TORCH_LOGS=graph_breaks names each cause; torch.compile(fullgraph=True) refuses them."
     evidence = f"{len(regions)} ranges named Torch-Compiled Region"
-    yield Finding("graph-breaks", severity(share), time_us, share, evidence, remedy, text, of=FORWARD, kind=RECOVERABLE)
+    yield timed(scene, FORWARD, time_us, text, remedy, evidence, RECOVERABLE)
 
 
 def _waits_between(split: TimeSplit | None) -> str:
@@ -83,11 +95,8 @@ def compiled_in_forward(scene: Scene) -> Iterator[Finding]:
         "Warm up with all shapes; where shapes vary use dynamic=True or mark_dynamic. TORCH_LOGS=recompiles names "
         "the guard that failed."
     )
-    share = part(time_us, split.time_us)
     evidence = "; ".join(f"{cause.name[:48]} {duration(cause.time_us)}" for cause in causes[:5])
-    yield Finding(
-        "compiled-in-forward", severity(share), time_us, share, evidence, remedy, text, of=FORWARD, kind=RECOVERABLE
-    )
+    yield timed(scene, FORWARD, time_us, text, remedy, evidence, RECOVERABLE)
 
 
 def _compiling(scene: Scene) -> list[Cause]:
@@ -110,18 +119,18 @@ def recompiled(scene: Scene) -> Iterator[Finding]:
         match = REGION.search(total.name)
         return total.category == "op" and match is not None and int(match[2]) > 0
 
-    cost = cpu_cost(scene.facts, again)
-    if cost is None or _compiling(scene):
+    spent = cpu_cost(scene.facts, again)
+    if spent is None or _compiling(scene):
         return
     text = (
-        f"The compiled region is {', '.join(name.partition(': ')[2] for name in cost.parts)}: the frame was "
+        f"The compiled region is {', '.join(name.partition(': ')[2] for name in spent.parts)}: the frame was "
         "recompiled because a guard failed, most often on a shape, a stride or a value."
     )
     remedy = (
         "Mark dynamic dimensions (torch._dynamo.mark_dynamic, dynamic=True), or keep shapes and strides constant. "
         "TORCH_LOGS=recompiles prints the guard that failed."
     )
-    yield from cpu_note(scene, "recompiled", cost, text, remedy)
+    yield cpu_note(scene, spent, text, remedy)
 
 
 @rule("not-compiled", "a case of mode compile whose forwards run no compiled code")
@@ -143,7 +152,7 @@ def not_compiled(scene: Scene) -> Iterator[Finding]:
     else:
         return
     remedy = "TORCH_LOGS=graph_breaks says why Dynamo skipped the frame; torch.compile(fullgraph=True) refuses to."
-    yield Finding("not-compiled", "high", None, None, evidence, remedy, text)
+    yield Finding("", "high", None, None, evidence, remedy, text)
 
 
 def _runs_compiled_code(scene: Scene) -> bool:
@@ -166,8 +175,9 @@ def no_cuda_graph(scene: Scene) -> Iterator[Finding]:
         return
     idle = idle_of_launches(scene, facts.launches or 0)
     waits = f", and the device waits {duration(idle)} for the CPU" if idle else ""
+    by = f"mode {options['mode']}" if options.get("mode") in GRAPH_MODES else "option triton.cudagraphs"
     text = (
-        f"CUDA graphs were asked for ({_spelled(options)}), and the forward replays none: "
+        f"CUDA graphs were asked for ({by}), and the forward replays none: "
         f"{plural(facts.launches or 0, 'launch', 'launches')}{waits}.{_logged_skips(facts)}"
     )
     remedy = (
@@ -176,15 +186,10 @@ def no_cuda_graph(scene: Scene) -> Iterator[Finding]:
     )
     launches = ", ".join(dict.fromkeys(activity.launch_api or "an unknown call" for activity in scene.kernels))
     evidence = f"kernels launched by {launches}"
-    if not idle or scene.split is None:
-        yield replace(note("no-cuda-graph", evidence, remedy, text), severity="low")
-        return
-    share = part(idle, scene.split.time_us)
-    yield Finding("no-cuda-graph", severity(share), idle, share, evidence, remedy, text, of=FORWARD, kind=SPENT)
-
-
-def _spelled(options: Mapping[str, Any]) -> str:
-    return f"mode {options['mode']}" if options.get("mode") in GRAPH_MODES else "option triton.cudagraphs"
+    if idle:
+        yield timed(scene, FORWARD, idle, text, remedy, evidence)
+    else:
+        yield replace(note(evidence, remedy, text), severity="low")
 
 
 def _logged_skips(facts: CaseFacts) -> str:
@@ -192,3 +197,33 @@ def _logged_skips(facts: CaseFacts) -> str:
     lines = (line for process in facts.processes if process.dynamo for line in process.dynamo.log)
     skips = list(dict.fromkeys(line.strip() for line in lines if "cudagraph" in line.lower()))[:MOST_LOGGED]
     return f" torch logged: {'; '.join(skips)}." if skips else ""
+
+
+@rule(
+    "not-fused",
+    "two kernels that Inductor generated run one after the other, take over 5 % of the device time, and Inductor's log "
+    "says why it did not fuse them",
+)
+def not_fused(scene: Scene) -> Iterator[Finding]:
+    """What fusing them would save is not known: it spares the traffic between the two, if their loops fit together."""
+    reasons = unfused_kernels(scene.facts)
+    in_order = sorted(scene.kernels, key=lambda kernel: kernel.start_us or 0.0)
+    work_of: dict[tuple[str, str], list[Activity]] = {}
+    for one, other in pairwise(in_order):
+        if (one.name, other.name) in reasons:
+            work_of.setdefault((one.name, other.name), []).extend((one, other))
+    for pair, work in work_of.items():
+        share = part(total(work), scene.device_time_us)
+        if (share or 0.0) < LEAST_WORK:
+            continue
+        names = " and ".join(f"{kernel.label}{scene.computed_ops(kernel)}" for kernel in work[:2])
+        text = (
+            f"{names} run one after the other, {duration(total(work))} together, and were not fused. Inductor logged: "
+            f"{'; '.join(reasons[pair])}."
+        )
+        remedy = (
+            "Change what it logged, where the model allows it (the order of ops, sizes, a reduction over another "
+            "dimension); TORCH_LOGS=fusion shows the whole log."
+        )
+        listed, where = described(work), positions(work)
+        yield timed(scene, DEVICE, total(work), text, remedy, listed, where=where, level="low")

@@ -8,9 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from kernelbook.cases import Activity, CallTotal, CaseFacts, median
-from kernelbook.judge.clock import bounds_by_process
+from kernelbook.judge.clock import bound_of, bounds_by_process
 from kernelbook.judge.findings import dynamo, products, waits
 from kernelbook.judge.findings.costs import (
+    cpu_cost,
+    cpu_note,
     cpu_paced,
     cpu_span,
     device_span,
@@ -21,9 +23,10 @@ from kernelbook.judge.findings.costs import (
     percent,
     process_medians,
     severity,
+    timed,
 )
-from kernelbook.judge.findings.peers import loses_for_nothing, loss_to_eager
-from kernelbook.judge.findings.rules import FORWARD, SEVERITIES, SPENT, Finding, Scene, rule
+from kernelbook.judge.findings.peers import loses_for_nothing, loss_to_eager, unfused_twin
+from kernelbook.judge.findings.rules import FORWARD, RECOVERABLE, SEVERITIES, Finding, Scene, rule
 from kernelbook.judge.time_line import OPTIMIZER, OVERHEAD
 from kernelbook.text.formatting import duration, plural
 
@@ -80,7 +83,7 @@ def overhead_bound(scene: Scene) -> Iterator[Finding]:
         f"busy for {duration(facts.device_busy_us)}."
     )
     remedy = "Compare the GPU, the CPU and the load of the machine between the processes."
-    yield note("overhead-bound", _figures(facts), remedy, text, theme="", subject=f"{often}, {whole.ends}")
+    yield note(_figures(facts), remedy, text, theme="", subject=f"{often}, {whole.ends}")
 
 
 def _after_causes(scene: Scene, findings: Iterator[Finding]) -> Iterator[Finding]:
@@ -122,11 +125,8 @@ def _waits(scene: Scene, behind: Sequence[int]) -> Iterator[Finding]:
         f"{duration(busy)} of it. For the other {idle.ends if some else idle}{'' if some or whole.apart else idle.over}"
         f" it waits for the CPU{cpu_words(facts)}.{_fastest(scene)}"
     )
-    share = part(idle.time_us, whole.time_us)
-    yield Finding(
-        "overhead-bound", severity(share), idle.time_us, share, _figures(facts), _remedy(scene), text, of=FORWARD,
-        kind=SPENT, time_low_us=idle.low_us, time_high_us=idle.high_us,
-    )  # fmt: skip
+    span = idle.low_us, idle.high_us
+    yield timed(scene, FORWARD, idle.time_us, text, _remedy(scene), _figures(facts), whole_us=whole.time_us, span=span)
 
 
 def waits_in(facts: CaseFacts, behind: Sequence[int]) -> str:
@@ -254,3 +254,86 @@ def _reaches(rival: CaseFacts, us: float) -> bool:
 
 def _kernels(facts: CaseFacts) -> list[Activity]:
     return [a for a in facts.activities if a.category == "kernel"]
+
+
+# --- torch.compile --------------------------------------------------------------------------------------------------
+
+UNPACED = "None needed while the device is the bottleneck."
+
+
+@rule(
+    "compile-overhead",
+    "CPU time of torch.compile's wrapper in every call",
+    "In {cases} torch.compile's wrapper (Dynamo's guards, AOTAutograd's prologue, the compiled region itself) takes "
+    "{times} of CPU time a forward under the profiler. The forward is bound by the device, so this costs no forward "
+    "time.",
+)
+def compile_overhead(scene: Scene) -> Iterator[Finding]:
+    """Guards, prologue and self time of the compiled region, without the code that Inductor generated.
+
+    Time and share are those under the profiler.
+    """
+    facts = scene.facts
+    cost = cpu_cost(facts, lambda total: total.category == "op" and bool(WRAPPER_RANGE.search(total.name)))
+    # Where the device waits for the CPU, overhead-bound, compile-fused-nothing or graph-breaks names the wrapper.
+    if cost is None or (facts.on_device and cpu_paced(facts)) or len(scene.compiled_regions) > 1:
+        return
+    hidden = bound_of(facts)[0] == "gpu"
+    text = (
+        "torch.compile's wrapper (Dynamo's guards, AOTAutograd's prologue, the compiled region itself) takes "
+        f"{cost.span}{cost.span.over} of CPU time in each call under the profiler."
+    )
+    if hidden:
+        text += " The forward is bound by the device, so this costs no forward time."
+    text += _against_eager(scene)
+    remedy = UNPACED if hidden else wrapper_remedy(scene)
+    level = severity(part(cost.time_us, facts.cpu_time_us)) if cpu_paced(facts) else "info"
+    yield cpu_note(scene, cost, text, remedy, theme="" if hidden else None, level=level)
+
+
+def _against_eager(scene: Scene) -> str:
+    """CPU time of a forward against eager's, over the processes."""
+    twin = scene.eager_twin()
+    own, eager = cpu_span(scene.facts), cpu_span(twin) if twin and scene.comparable(twin) else None
+    if own is None or eager is None:
+        return ""
+    if own.low_us <= eager.high_us and eager.low_us <= own.high_us:
+        return f" A whole forward takes {own} of CPU time, eager {eager}: the processes overlap."
+    return f" A whole forward takes {own} of CPU time, eager {eager}."
+
+
+@rule("compile-fused-nothing", "a compiled case runs the same kernels as its eager twin")
+def compile_fused_nothing(scene: Scene) -> Iterator[Finding]:
+    """By full name and count. The cost is that of an unprofiled forward, if every process is slower than eager.
+
+    It then replaces the other findings about idle time: eager was measured, so this time can be saved.
+    """
+    twin = unfused_twin(scene)
+    if twin is None:
+        return
+    facts, loss = scene.facts, loss_to_eager(scene)
+    number = f"the same {'kernel' if len(scene.kernels) == 1 else f'{len(scene.kernels)} kernels'}"
+    text = f"torch.compile fused nothing: it runs {number} as {twin.case}"
+    evidence = ", ".join(k.label for k in scene.kernels)
+    if loss is None:
+        remedy = "Compile a larger part of the model; nothing is left to fuse here."
+        yield note(evidence, remedy, f"{text}.")
+        return
+    mine, eager = loss.mine, loss.eager
+    text += f", and an unprofiled forward takes {mine}{mine.over} against {eager}.{_waiting(facts)}"
+    remedy = "Leave it eager, or compile a larger part of the model; nothing is left to fuse here."
+    span = mine.low_us - eager.high_us, mine.high_us - eager.low_us
+    yield timed(
+        scene, FORWARD, loss.time_us, text, remedy, evidence, RECOVERABLE, whole_us=facts.forward_time_us, span=span
+    )
+
+
+def _waiting(facts: CaseFacts) -> str:
+    """A sentence about the device waiting for the CPU; empty if it does not."""
+    behind = [process for process, bound in bounds_by_process(facts).items() if bound == "launches"]
+    if not behind or not cpu_paced(facts):
+        return ""
+    return (
+        f" Overhead-bound (launch-bound){waits_in(facts, behind)}: the device is busy for "
+        f"{duration(facts.device_busy_us)} of it and waits for the CPU{cpu_words(facts)}."
+    )

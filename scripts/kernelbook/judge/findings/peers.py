@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kernelbook.cases import CaseFacts
 from kernelbook.judge.cost_model import useful_flops
-from kernelbook.judge.findings.costs import TimeRange, device_span, forward_span, maker, part, severity
+from kernelbook.judge.findings.costs import TimeRange, device_span, forward_span, maker, timed
 from kernelbook.judge.findings.rules import DEVICE, RECOVERABLE, Finding, Scene, rule
 from kernelbook.text.formatting import duration, error, plural, significant
 
@@ -186,10 +186,10 @@ def slower_than_peer(scene: Scene) -> Iterator[Finding]:
     same_way = way is not None and way == attention_way(facts)
     how = f": {way}" if way and not same_way else ""
     evidence = f"{duration(faster.own_us)} against {duration(faster.peer_us)} of device time in {peer.case}"
-    share = part(faster.saved_us, faster.own_us)
-    yield Finding(
-        "slower-than-peer", severity(share), faster.saved_us, share, evidence,
-        f"Compute it as {peer.case} does{how}; its longest kernel is of {maker(longest)}.",
-        f"{text}. Error against float64: {theirs} there, {own} here.", of=DEVICE, kind=RECOVERABLE,
-        theme=None if same_way else shared, subject=ratio,
+    text += f". Error against float64: {theirs} there, {own} here."
+    remedy = f"Compute it as {peer.case} does{how}; its longest kernel is of {maker(longest)}."
+    theme = None if same_way else shared
+    yield timed(
+        scene, DEVICE, faster.saved_us, text, remedy, evidence, RECOVERABLE, whole_us=faster.own_us, theme=theme,
+        subject=ratio,
     )  # fmt: skip

@@ -12,7 +12,14 @@ from kernelbook.judge.cost_model.gemm import ALIGNED_BYTES
 from kernelbook.judge.cost_model.roof import COMPUTE, time_at
 from kernelbook.judge.cost_model.shapes import ELEMENT_BYTES, operands
 from kernelbook.judge.cost_model.traffic import FACTORS, sizes
-from kernelbook.judge.findings.costs import idle_of_launches, part, percent, positions, severity, slow_finding, total
+from kernelbook.judge.findings.costs import (
+    idle_of_launches,
+    percent,
+    positions,
+    slow_finding,
+    timed,
+    total,
+)
 from kernelbook.judge.findings.device_fit import tile_of, waves_of
 from kernelbook.judge.findings.rules import FORWARD, RECOVERABLE, Finding, Scene, rule, type_name
 from kernelbook.kernel_names.products import SPLIT_K
@@ -54,7 +61,7 @@ def unaligned_product(scene: Scene) -> Iterator[Finding]:
             "cores are fed by narrow loads."
         )
         saved = _above_roof(gemm, work)
-        yield from slow_finding(scene, "unaligned-product", work, saved, text, f"Pad {pads}, a multiple of {PAD_TO}.")
+        yield from slow_finding(scene, work, saved, text, f"Pad {pads}, a multiple of {PAD_TO}.")
 
 
 @rule("product-without-tf32", "products of fp32 tensors on CUDA cores", yields=1)
@@ -75,7 +82,7 @@ def product_without_tf32(scene: Scene) -> Iterator[Finding]:
             "Allow TF32 (torch.set_float32_matmul_precision('high'), 10 bits of mantissa), or compute in bfloat16, if "
             "the result may be less exact."
         )
-        yield from slow_finding(scene, "product-without-tf32", activities, None, text, remedy)
+        yield from slow_finding(scene, activities, None, text, remedy)
 
 
 def _in_tf32(scene: Scene, gemms: Sequence[GemmCost]) -> str:
@@ -91,7 +98,7 @@ def product_in_fp64(scene: Scene) -> Iterator[Finding]:
     if wide and scene.facts.dtype != "float64":
         text = f"{plural(len(wide), 'product')} in fp64, {duration(total(wide))} a forward."
         remedy = "Look for an fp64 operand (a NumPy array or a Python list makes one) and create it in the dtype meant."
-        yield from slow_finding(scene, "product-in-fp64", wide, None, text, remedy)
+        yield from slow_finding(scene, wide, None, text, remedy)
 
 
 @rule("tail-wave", "a product whose last wave of blocks fills less than 40 % of the multiprocessors")
@@ -114,7 +121,7 @@ def tail_wave(scene: Scene) -> Iterator[Finding]:
                 f"{percent(fill)} of the device."
             )
             remedy = "Change the batch, or try torch.compile(mode='max-autotune'), which times other tiles."
-            yield from slow_finding(scene, "tail-wave", work, total(work) * lost, text, remedy)
+            yield from slow_finding(scene, work, total(work) * lost, text, remedy)
 
 
 @rule("split-k-reduction", "kernels that add up the parts of split-K products take over 5 % of the device time")
@@ -134,7 +141,7 @@ def split_k_reduction(scene: Scene) -> Iterator[Finding]:
         "Give the product more rows or columns (a larger batch, or several products as one aten::bmm), so that it need "
         "not be split; or try torch.compile(mode='max-autotune')."
     )
-    yield from slow_finding(scene, "split-k-reduction", work, None, text, remedy)
+    yield from slow_finding(scene, work, None, text, remedy)
 
 
 @rule("slow-product", "a product under half of the compute ceiling, where no other rule names the cause", yields=1)
@@ -162,7 +169,7 @@ def slow_product(scene: Scene) -> Iterator[Finding]:
             f"{_of_size(gemm, work)} ({type_name(kind)}) {_runs(work)} on {activity.label} in {duration(total(work))}"
             f"{_rate(gemm)}: {cause}.{f' {counted.sentence}' if counted and counted.sentence else ''}"
         )
-        yield from slow_finding(scene, "slow-product", work, _above_roof(gemm, work), text, remedy)
+        yield from slow_finding(scene, work, _above_roof(gemm, work), text, remedy)
 
 
 def _alike(scene: Scene) -> Iterator[tuple[tuple[GemmCost, Activity, str], list[Activity]]]:
@@ -246,8 +253,7 @@ def products_apart(scene: Scene) -> Iterator[Finding]:
     for row in _rows(scene):
         work = [scene.activities[gemm.position] for gemm in row]
         saved = idle_of_launches(scene, len(row) - 1) + total(work) * _unfilled(scene, row)
-        share = part(saved, scene.split.time_us)
-        if (share or 0.0) < LEAST_SAVED:
+        if saved < LEAST_SAVED * scene.split.time_us:
             continue
         first, columns = row[0], " + ".join(str(gemm.n) for gemm in row)
         weights = "their weights side by side"
@@ -260,10 +266,7 @@ def products_apart(scene: Scene) -> Iterator[Finding]:
             text += " This holds if they read the same tensor (q, k and v; gate and up), which a trace does not record."
         remedy = f"Keep {weights} in one matrix (one nn.Linear for q, k and v), and split the result into views."
         evidence = "; ".join(f"{gemm.label} {gemm.m} × {gemm.n} × {gemm.k} {duration(gemm.time_us)}" for gemm in row)
-        yield Finding(
-            "products-apart", severity(share), saved, share, evidence, remedy, text, positions(work), FORWARD,
-            RECOVERABLE,
-        )  # fmt: skip
+        yield timed(scene, FORWARD, saved, text, remedy, evidence, RECOVERABLE, positions(work))
 
 
 def _rows(scene: Scene) -> Iterator[list[GemmCost]]:
@@ -321,7 +324,7 @@ def unused_result(scene: Scene) -> Iterator[Finding]:
                 f"{significant(facts.output_bytes / 2**20)} MiB."
             )
             remedy = "Drop the product, or return its result if it is meant to be one."
-            yield from slow_finding(scene, "unused-result", [pair.activity], gemm.time_us, text, remedy)
+            yield from slow_finding(scene, [pair.activity], gemm.time_us, text, remedy)
 
 
 def _may_take(call: Call, elements: int) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kernelbook.cases import Activity, CaseFacts, Forward
 from kernelbook.judge.findings.costs import note, percent
-from kernelbook.judge.findings.rules import Finding, Scene, in_cases, rule
+from kernelbook.judge.findings.rules import Finding, Scene, rule
 from kernelbook.judge.findings.waits import loading_by_forward
 from kernelbook.text.formatting import duration, plural
 
@@ -18,18 +18,16 @@ SLOW_DEVICE = 1.1
 #: forward's device time.
 UNEVEN_SHARE, UNEVEN_US, UNEVEN_FORWARD = 0.15, 2.0, 0.01
 FIRST = "The first forward inside the profiler window"
+COUNTED = "torch's key_averages() counts them, and so does dividing all kernels by the number of forwards."
 #: Most uneven kernels, or slow calls, in a text.
 MOST_UNEVEN = 3
 
 
-def _early(group: Sequence[Finding]) -> str:
-    return (
-        f"In {in_cases(group)} the trace has device activities that were launched before the profiler window. "
-        "torch's key_averages() counts them, and so does dividing all kernels by the number of forwards."
-    )
-
-
-@rule("before-window", "device activities in the trace that were launched before the profiler window", _early)
+@rule(
+    "before-window",
+    "device activities in the trace that were launched before the profiler window",
+    f"In {{cases}} the trace has device activities that were launched before the profiler window. {COUNTED}",
+)
 def before_window(scene: Scene) -> Iterator[Finding]:
     """Not part of any figure per forward; torch's totals count them."""
     warning = scene.facts.note("before_window")
@@ -37,22 +35,17 @@ def before_window(scene: Scene) -> Iterator[Finding]:
         return
     activities = plural(warning.count, "device activity", "device activities")
     were = "was" if warning.count == 1 else "were"
-    text = (
-        f"The trace has {activities} that {were} launched before the profiler window. torch's key_averages() "
-        "counts them, and so does dividing all kernels by the number of forwards."
-    )
+    text = f"The trace has {activities} that {were} launched before the profiler window. {COUNTED}"
     remedy = "Use the figures of this report, which count by launch, or synchronize before the profiler's active steps."
-    yield note("before-window", warning.message, remedy, text, theme="")
+    yield note(warning.message, remedy, text, theme="")
 
 
-def _slow(group: Sequence[Finding]) -> str:
-    return (
-        f"In {in_cases(group)} the first forward inside the profiler window takes longer on the CPU; its device time "
-        f"is within {percent(SLOW_DEVICE - 1)} of that of the others."
-    )
-
-
-@rule("slow-first", "the first forward of the profiler window takes much longer than the others", _slow)
+@rule(
+    "slow-first",
+    "the first forward of the profiler window takes much longer than the others",
+    "In {cases} the first forward inside the profiler window takes longer on the CPU; its device time is within "
+    f"{percent(SLOW_DEVICE - 1)} of that of the others.",
+)
 def slow_first(scene: Scene) -> Iterator[Finding]:
     """Figures are medians, so they are not affected. Which calls take longer, and whether the device was slow as well.
 
@@ -67,12 +60,12 @@ def slow_first(scene: Scene) -> Iterator[Finding]:
     because = f" Calls that take longer in it: {longer}." if longer else ""
     if ratios and max(ratios) > SLOW_DEVICE:
         text = f"{FIRST} is slow on the device too: up to {max(ratios):.2f}× the others."
-        yield note("slow-first", warning.message, remedy, text + because)
+        yield note(warning.message, remedy, text + because)
         return
     text = f"{FIRST} takes longer on the CPU"
     ends = " to ".join(dict.fromkeys(f"{ratio:.2f}" for ratio in (min(ratios), max(ratios)))) if ratios else ""
     text += f"; its device time is {ends}× that of the others." if ends else "."
-    yield note("slow-first", warning.message, remedy, text + because, theme="")
+    yield note(warning.message, remedy, text + because, theme="")
 
 
 def _longer_calls(facts: CaseFacts) -> str:
@@ -111,7 +104,7 @@ def launches_without_kernels(scene: Scene) -> Iterator[Finding]:
     if warning:
         text = "Kernels were launched, but the trace has no device activity: the profiler could not collect it."
         remedy = "Check that CUPTI may profile this device, and that no other profiler uses it."
-        yield note("launches-without-kernels", warning.message, remedy, text)
+        yield note(warning.message, remedy, text)
 
 
 @rule(
@@ -179,7 +172,7 @@ def _uneven(uneven: Sequence[Uneven], processes: int) -> Finding:
         for each in uneven[:MOST_UNEVEN]
         for process, times in each.times.items()
     )
-    return note("uneven-kernel", evidence, remedy, text, tuple(sorted(each.kernel.position for each in uneven)))
+    return note(evidence, remedy, text, tuple(sorted(each.kernel.position for each in uneven)))
 
 
 def _variation_text(each: Uneven, processes: int) -> str:
@@ -211,4 +204,4 @@ def wrong_result(scene: Scene) -> Iterator[Finding]:
         "Compare the forward with its reference on small inputs; if such an error is expected, set max_relative_error."
     )
     evidence = f"relative error {facts.relative_error:.3g} against a float64 reference, bound {bound:.3g}"
-    yield Finding("wrong-result", "high", None, None, evidence, remedy, text)
+    yield Finding("", "high", None, None, evidence, remedy, text)

@@ -162,16 +162,17 @@ class Scene:
 
 
 Look = Callable[[Scene], Iterable[Finding]]
-Summary = Callable[[Sequence[Finding]], str]
+#: The text of merged findings: with {cases}, {times}, {shares}, {subjects} and {parts}, or a function of the findings.
+Summary = str | Callable[[Sequence[Finding]], str]
 
 
 @dataclass(frozen=True)
 class Rule:
     """A rule: name, condition in words, and function.
 
-    ``summary``: makes the text of merged findings from the finding of each case. ``yields``: a finding is left
-    out if rules of a lower number report most of its activities with a cost: a sum stands for its parts, a cause for
-    its symptom.
+    ``summary``: the text of merged findings; None for a rule whose findings are not merged. ``yields``: a finding is
+    left out if rules of a lower number report most of its activities with a cost: a sum stands for its parts, a cause
+    for its symptom.
     """
 
     name: str
@@ -185,11 +186,14 @@ _RULES: dict[str, Rule] = {}
 
 
 def rule(name: str, condition: str, summary: Summary | None = None, yields: int = 0) -> Callable[[Look], Look]:
-    """Register the decorated function as the rule ``name``."""
+    """Register the decorated function as the rule ``name``, which its findings then bear."""
 
     def register(look: Look) -> Look:
-        _RULES[name] = Rule(name, condition, look, summary, yields)
-        return look
+        def named(scene: Scene) -> Iterable[Finding]:
+            return [replace(finding, rule=name) for finding in look(scene)]
+
+        _RULES[name] = Rule(name, condition, named, summary, yields)
+        return named
 
     return register
 
@@ -217,13 +221,23 @@ def _merge(group: Sequence[Finding], ceilings: set[str]) -> list[Finding]:
     if len(cases) == 1 or summary is None:
         return list(group)
     head = min(group, key=lambda finding: (finding.case in ceilings, -(finding.time_us or 0.0)))
-    merged = replace(head, text=summary(group), evidence=_evidence(group), cases=tuple(cases))
+    evidence = "; ".join(
+        f"{f.case}: {f.evidence}" if f.time_us is None else f"{f.case} {duration(f.time_us)}" for f in group
+    )
+    merged = replace(head, text=_text(summary, group), evidence=evidence, cases=tuple(cases))
     return [replace(merged, positions=(), time_low_us=None, time_high_us=None)]
 
 
-def _evidence(group: Sequence[Finding]) -> str:
-    return "; ".join(
-        f"{f.case}: {f.evidence}" if f.time_us is None else f"{f.case} {duration(f.time_us)}" for f in group
+def _text(summary: Summary, group: Sequence[Finding]) -> str:
+    if callable(summary):
+        return summary(group)
+    parts = dict.fromkeys(part for finding in group for part in finding.subject.split(", "))
+    return summary.format(
+        cases=in_cases(group),
+        times=times(group),
+        shares=shares(group),
+        subjects=subjects(group),
+        parts=", ".join(parts),
     )
 
 
@@ -237,21 +251,21 @@ def in_cases(group: Sequence[Finding]) -> str:
 
 def times(group: Sequence[Finding]) -> str:
     """Range of the times: ``0.74 µs to 2.34 µs``."""
-    values = sorted(finding.time_us for finding in group if finding.time_us is not None)
-    ends = list(dict.fromkeys(duration(time) for time in values[:1] + values[-1:]))
-    return " to ".join(ends)
+    return _ends([duration(time) for time in sorted(f.time_us for f in group if f.time_us is not None)])
 
 
 def shares(group: Sequence[Finding]) -> str:
     """Range of the shares: ``5 % to 13 %``."""
-    values = sorted(finding.share for finding in group if finding.share is not None)
-    ends = list(dict.fromkeys(f"{share:.0%}".replace("%", " %") for share in values[:1] + values[-1:]))
-    return " to ".join(ends)
+    return _ends([f"{share * 100:.0f} %" for share in sorted(f.share for f in group if f.share is not None)])
 
 
-def subjects(findings: Iterable[Finding]) -> str:
+def _ends(texts: Sequence[str]) -> str:
+    return " to ".join(dict.fromkeys((*texts[:1], *texts[-1:])))
+
+
+def subjects(group: Iterable[Finding]) -> str:
     """The distinct subjects, joined."""
-    return ", ".join(dict.fromkeys(finding.subject for finding in findings if finding.subject))
+    return ", ".join(dict.fromkeys(finding.subject for finding in group if finding.subject))
 
 
 def type_name(kind: str) -> str:

@@ -11,7 +11,7 @@ from kernelbook.judge.cost_model.roof import time_at
 from kernelbook.judge.cost_model.shapes import Operand, operands
 from kernelbook.judge.findings.attention_backends import MATH, fused_backend
 from kernelbook.judge.findings.copies import casts, converts
-from kernelbook.judge.findings.costs import began_inside, part, percent, severity, slow_finding, total
+from kernelbook.judge.findings.costs import began_inside, part, percent, slow_finding, timed, total
 from kernelbook.judge.findings.rules import DEVICE, RECOVERABLE, Finding, Scene, rule, type_name
 from kernelbook.text.formatting import duration, plural, significant
 
@@ -45,7 +45,7 @@ def casts_of_forward(scene: Scene) -> Iterator[Finding]:
             "Store the weights in 16 bits (model.bfloat16()): autocast casts them in each forward where its cache does "
             "not hold them, as it does for leaves that require a gradient."
         )
-    yield from slow_finding(scene, "casts", work, total(work), text, remedy, spared=len(work))
+    yield from slow_finding(scene, work, total(work), text, remedy, spared=len(work))
 
 
 @rule("layout-copies", "kernels that change the memory layout take over 5 % of the device time")
@@ -58,9 +58,7 @@ def layout_copies(scene: Scene) -> Iterator[Finding]:
             f"{duration(total(transposes))} a forward."
         )
         remedy = "Use channels_last: model.to(memory_format=torch.channels_last), and the same for the input."
-        yield from slow_finding(
-            scene, "layout-copies", transposes, total(transposes), text, remedy, spared=len(transposes)
-        )
+        yield from slow_finding(scene, transposes, total(transposes), text, remedy, spared=len(transposes))
     copies = [a for a in scene.kernels if a.op_path and a.op_path[0] == "aten::contiguous"]
     if copies:
         text = (
@@ -68,7 +66,7 @@ def layout_copies(scene: Scene) -> Iterator[Finding]:
             "input is strided."
         )
         remedy = "Choose a layout in which all ops work, and drop the calls of contiguous()."
-        yield from slow_finding(scene, "layout-copies", copies, total(copies), text, remedy, len(copies))
+        yield from slow_finding(scene, copies, total(copies), text, remedy, len(copies))
 
 
 # --- chains ----------------------------------------------------------------------------------------------------------
@@ -113,7 +111,7 @@ def unfused_chain(scene: Scene) -> Iterator[Finding]:
         )
         saved = total(work) - least if least and least < total(work) else None
         spared = len(work) - len(chains)
-        yield from slow_finding(scene, "unfused-chain", work, saved, text, instead, spared)
+        yield from slow_finding(scene, work, saved, text, instead, spared)
 
 
 def _measured(scene: Scene, work: Iterable[Activity]) -> str:
@@ -214,42 +212,25 @@ def slow_pointwise(scene: Scene) -> Iterator[Finding]:
     """
     whole = scene.device_time_us
     rows = {a.position: a for a in scene.activities}
-    for cost in kernel_costs(scene.facts, scene.ceilings):
-        kernel, share = rows[cost.position], cost.share_of_memory
-        weighs = (part(cost.time_us, whole) or 0.0) > LEAST_SHARE
+    for moved in kernel_costs(scene.facts, scene.ceilings):
+        kernel, share = rows[moved.position], moved.share_of_memory
+        weighs = (part(moved.time_us, whole) or 0.0) > LEAST_SHARE
         if share is None or share >= SLOW_BELOW or not weighs or kernel.family not in POINTWISE + ROWWISE:
             continue
-        counted = scene.facts.measured.get(cost.position)
+        counted = scene.facts.measured.get(moved.position)
         if counted and (counted.dram_percent or 0.0) >= 100 * SLOW_BELOW:  # DRAM is busy with more than these bytes
             continue
-        saved = cost.time_us * (1 - share)
-        swifter = _swifter(scene, cost, ROWWISE if kernel.family in ROWWISE else POINTWISE)
+        saved = moved.time_us * (1 - share)
+        swifter = _swifter(scene, moved, ROWWISE if kernel.family in ROWWISE else POINTWISE)
         text = (
-            f"{kernel.label}{scene.computed_ops(kernel)} moves {_moved(cost, counted)} of the memory ceiling."
-            f"{swifter}{_limit(counted)}"
+            f"{kernel.label}{scene.computed_ops(kernel)} moves {_moved(moved, counted)} of the memory ceiling."
+            f"{swifter}{f' {counted.sentence}' if counted and counted.sentence else ''}"
         )
-        evidence = f"{kernel.label}, {cost.op or 'no op'}: {cost.bytes} bytes in {duration(cost.time_us)}"
-        of_whole, remedy, where = part(saved, whole), _remedy(scene, kernel), (cost.position,)
-        level = severity(of_whole)
-        yield Finding(
-            "slow-pointwise",
-            level if swifter else "low",
-            saved,
-            of_whole,
-            evidence,
-            remedy,
-            text,
-            where,
-            DEVICE,
-            RECOVERABLE,
-            theme=f"{kernel.name} {cost.bytes}",
-            subject=duration(cost.time_us),
-        )
-
-
-def _limit(counted: KernelCounters | None) -> str:
-    """The measured limiter, as a sentence of its own."""
-    return f" {counted.sentence}" if counted and counted.sentence else ""
+        evidence = f"{kernel.label}, {moved.op or 'no op'}: {moved.bytes} bytes in {duration(moved.time_us)}"
+        yield timed(
+            scene, DEVICE, saved, text, _remedy(scene, kernel), evidence, RECOVERABLE, (moved.position,),
+            level=None if swifter else "low", theme=f"{kernel.name} {moved.bytes}", subject=duration(moved.time_us),
+        )  # fmt: skip
 
 
 def _moved(cost: KernelCost, counted: KernelCounters | None) -> str:

@@ -9,11 +9,10 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from kernelbook.cases import Activity, CaseFacts, median
-from kernelbook.judge.findings.costs import began_inside, part, percent, severity
-from kernelbook.judge.findings.rules import FORWARD, RECOVERABLE, SPENT, Finding, Scene, rule
+from kernelbook.judge.findings.costs import began_inside, part, percent, positions, severity, timed
+from kernelbook.judge.findings.rules import FORWARD, RECOVERABLE, Finding, Scene, rule
 from kernelbook.judge.time_line import (
     ALLOCATION,
     BLOCKING_COPY,
@@ -93,13 +92,11 @@ def synchronization(scene: Scene) -> Iterator[Finding]:
         hidden = op is not None and idle < HIDDEN * waited
         if hidden:
             text += f" For the rest of the wait it works: that is the time of earlier kernels, not of {op}."
-        finding = _finding(
-            "synchronization", split, idle, text, _remedy(scene, waits[0]), f"{names}, {op or 'outside of ops'}"
-        )
         level = severity(part(after, split.time_us))
         if hidden and waited >= MUCH_WAITED * split.time_us and level == "low":
             level = "medium"
-        yield replace(finding, severity=level)
+        evidence = f"{names}, {op or 'outside of ops'}"
+        yield timed(scene, FORWARD, idle, text, _remedy(scene, waits[0]), evidence, RECOVERABLE, level=level)
 
 
 def _remedy(scene: Scene, wait: Wait) -> str:
@@ -140,7 +137,7 @@ def pageable_copy(scene: Scene) -> Iterator[Finding]:
     )
     remedy = "Put the host tensor in pinned memory (pin_memory=True in the DataLoader) and copy with non_blocking=True."
     names = ", ".join(dict.fromkeys(f"{a.name}, {a.op}" for a in copies))
-    yield _finding("pageable-copy", split, time_us, text, remedy, names, where=tuple(a.position for a in copies))
+    yield timed(scene, FORWARD, time_us, text, remedy, names, RECOVERABLE, positions(copies))
 
 
 @rule("allocation", "memory is allocated or freed by the driver inside the forward, for over 5 % of it")
@@ -155,7 +152,7 @@ def allocation(scene: Scene) -> Iterator[Finding]:
     text = (
         f"The driver allocates or frees memory inside the forward: {listed}. The device is idle for {duration(idle)}."
     )
-    yield _finding("allocation", split, idle, text, wait_remedy(calls[0]), listed)
+    yield timed(scene, FORWARD, idle, text, wait_remedy(calls[0]), listed, RECOVERABLE)
 
 
 @rule("data-loading", "the device waits for the data loader for over 5 % of the forward, or of the step around it")
@@ -166,9 +163,9 @@ def data_loading(scene: Scene) -> Iterator[Finding]:
     remedy = "Use num_workers, prefetch_factor and pin_memory=True, or do the work of the dataset beforehand."
     if split and idle >= LEAST_SHARE * split.time_us:
         text = f"The device is idle for {duration(idle)} while the DataLoader makes the next batch."
-        yield _finding("data-loading", split, idle, text, remedy, _names(split, DATA), kind=SPENT)
+        yield timed(scene, FORWARD, idle, text, remedy, _names(split, DATA))
         return
-    yield from _beside_forward(scene, "data-loading", DATA, "The DataLoader", remedy)
+    yield from _beside_forward(scene, DATA, "The DataLoader", remedy)
 
 
 @rule(
@@ -184,13 +181,13 @@ def optimizer_on_cpu(scene: Scene) -> Iterator[Finding]:
     if any("_fused_" in (kernel.op or "") for kernel in kernels):
         return
     if not split or idle < LEAST_SHARE * split.time_us:
-        yield from _beside_forward(scene, "optimizer-on-cpu", OPTIMIZER, "The optimizer's step", remedy)
+        yield from _beside_forward(scene, OPTIMIZER, "The optimizer's step", remedy)
         return
     text = (
         f"The device is idle for {duration(idle)} while the CPU runs the step of the optimizer, which launches "
         f"{plural(len(kernels), 'kernel')}."
     )
-    yield _finding("optimizer-on-cpu", split, idle, text, remedy, _names(split, OPTIMIZER))
+    yield timed(scene, FORWARD, idle, text, remedy, _names(split, OPTIMIZER), RECOVERABLE)
 
 
 def _optimizer_kernels(scene: Scene) -> list[Activity]:
@@ -204,7 +201,7 @@ def _optimizer_kernels(scene: Scene) -> list[Activity]:
     return [kernel for kernel, at in launched if at is not None and began_inside(at - origin, steps)]
 
 
-def _beside_forward(scene: Scene, name: str, kind: str, subject: str, remedy: str) -> Iterator[Finding]:
+def _beside_forward(scene: Scene, kind: str, subject: str, remedy: str) -> Iterator[Finding]:
     """CPU time of torch's own ranges between the forwards, as far as the device is idle in a step.
 
     The device is idle for at most the time from forward to forward less what all ranges keep it busy, and in the range
@@ -227,9 +224,8 @@ def _beside_forward(scene: Scene, name: str, kind: str, subject: str, remedy: st
         f"{duration(worked)} of device work in {plural(kernels, 'kernel')}. Of a step of {duration(step_us)} the "
         f"device is busy for {duration(busy)}: it waits for the CPU."
     )
-    share = part(idle, step_us)
     evidence = "; ".join(f"{each.name}: CPU {duration(each.cpu_time_us)}" for each in ranges)
-    yield Finding(name, severity(share), idle, share, evidence, remedy, text, of=FORWARD, kind=SPENT)
+    yield timed(scene, FORWARD, idle, text, remedy, evidence, whole_us=step_us)
 
 
 @rule("cpu-op", "ops on the CPU keep the device idle for over 20 % of the forward and over 200 µs each")
@@ -247,7 +243,7 @@ def cpu_op(scene: Scene) -> Iterator[Finding]:
         text = f"{' and '.join(long)} {run} on the CPU for {duration(time_us)} while the device is idle."
         remedy = "Compute it on the device: move the tensor there once, or keep it there."
         evidence = "; ".join(f"{op} {duration(time)}" for op, time in long.items())
-        yield _finding("cpu-op", split, time_us, text, remedy, evidence)
+        yield timed(scene, FORWARD, time_us, text, remedy, evidence, RECOVERABLE)
 
 
 @rule("python-time", "the device waits for Python between ops for over 20 % of the forward")
@@ -259,7 +255,7 @@ def python_time(scene: Scene) -> Iterator[Finding]:
     if split and idle >= 0.2 * split.time_us and idle / launches > 100:
         text = f"The device is idle for {duration(idle)} while Python runs between the ops."
         remedy = "Move the work out of the forward; profile with with_stack=True or py-spy to see which code it is."
-        yield _finding("python-time", split, idle, text, remedy, "no op and no CUDA call is open", kind=SPENT)
+        yield timed(scene, FORWARD, idle, text, remedy, "no op and no CUDA call is open")
 
 
 # --- launches that wait ----------------------------------------------------------------------------------------------
@@ -283,10 +279,9 @@ def full_queue(scene: Scene) -> Iterator[Finding]:
         "the bottleneck, not the launching."
     )
     remedy = "None for the launches: the time is that of the kernels. Make those faster, or fewer."
-    share = part(waited, split.time_us)
     evidence = "; ".join(f"{wait.name} from {wait.op or 'no op'} {duration(wait.time_us)}" for wait in waits[:5])
-    level = "medium" if (share or 0.0) >= MUCH_WAITED else "info"
-    yield Finding("full-queue", level, waited, share, evidence, remedy, text, of=FORWARD, kind=SPENT)
+    level = "medium" if waited >= MUCH_WAITED * split.time_us else "info"
+    yield timed(scene, FORWARD, waited, text, remedy, evidence, level=level)
 
 
 @rule("kernel-loading", "CUDA loads kernels inside a forward, for over 5 % of it")
@@ -308,7 +303,7 @@ def kernel_loading(scene: Scene) -> Iterator[Finding]:
     remedy = "Warm up with all shapes before measuring or serving, or set CUDA_MODULE_LOADING=EAGER."
     level = severity(share) if scene.facts.chosen in often or share < 0.2 else "medium"
     evidence = f"{listed} in {which}; {len(often)} of {plural(len(wholes), 'forward')} load kernels"
-    yield Finding("kernel-loading", level, time_us, share, evidence, remedy, text, of=FORWARD, kind=RECOVERABLE)
+    yield timed(scene, FORWARD, time_us, text, remedy, evidence, RECOVERABLE, whole_us=wholes[worst], level=level)
 
 
 def loading_by_forward(facts: CaseFacts) -> dict[tuple[int, int], dict[str, float]]:
@@ -349,20 +344,6 @@ def wait_remedy(wait: Wait) -> str:
 
 
 # --- parts -----------------------------------------------------------------------------------------------------------
-
-
-def _finding(
-    name: str,
-    split: TimeSplit,
-    time_us: float,
-    text: str,
-    remedy: str,
-    evidence: str,
-    where: tuple[int, ...] = (),
-    kind: str = RECOVERABLE,
-) -> Finding:
-    share = part(time_us, split.time_us)
-    return Finding(name, severity(share), time_us, share, evidence, remedy, text, where, FORWARD, kind)
 
 
 def _by_op(split: TimeSplit | None, kind: str) -> Iterator[tuple[str | None, list[Wait]]]:
