@@ -6,6 +6,7 @@ comparisons and the report work on it. Times are in µs, sizes in bytes. None is
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -291,6 +292,15 @@ class CaseFacts(CaseColumns):
             replace(activity, duration_us=length)
             for activity, length in zip(self.representative.activities, lengths, strict=True)
         )
+
+    def kernels_of(self, *families: str) -> tuple[Activity, ...]:
+        """The kernels among `activities`: of these families, or all."""
+        return tuple(a for a in self.activities if a.category == "kernel" and (not families or a.family in families))
+
+    @cached_property
+    def kernel_names(self) -> Counter[str]:
+        """How often the representative forward runs each kernel, by name."""
+        return Counter(kernel.name for kernel in self.kernels_of())
 
     def cpu_cost(self, match: Callable[[CallTotal], bool], of_total: Callable[[CallTotal], float]) -> float:
         """What ``of_total`` gives for the calls that match, summed over a forward.

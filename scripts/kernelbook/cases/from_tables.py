@@ -63,8 +63,7 @@ def with_counters(case: CaseFacts, profiled: pa.Table) -> CaseFacts:
     if not reports:
         return case
     first = case.chosen[0] if case.chosen and case.chosen[0] in reports else min(reports)
-    kernels = [activity for activity in case.activities if activity.category == "kernel"]
-    return replace(case, counters=tuple(join(case.run, case.case, kernels, reports[first])))
+    return replace(case, counters=tuple(join(case.run, case.case, case.kernels_of(), reports[first])))
 
 
 def call_totals(calls: pa.Table) -> pa.Table:

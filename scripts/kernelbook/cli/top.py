@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from kernelbook.text.meaning import plain
+from kernelbook.text.meaning import object_of, plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -66,23 +66,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _as_json(summaries: Sequence[Summary], by_name: Sequence[TopRow], by_family: Sequence[TopRow]) -> TopJson:
-    return {
-        "schema": SCHEMA,
-        "files": [
-            {
-                "source": each.source,
-                "device": each.device,
-                "rank": each.rank,
-                "kernels": each.totals["kernels"],
-                "device_time_us": each.totals["device_time_us"],
-                "device_busy_us": each.totals["device_busy_us"],
-                "implausible_us": each.totals["implausible_us"],
-            }
-            for each in summaries
-        ],
-        "families": [*by_family],
-        "kernels": [*by_name],
-    }
+    from kernelbook.cli.lines import FileJson
+
+    files = [object_of(FileJson, each, **each.totals) for each in summaries]
+    return {"schema": SCHEMA, "files": files, "families": [*by_family], "kernels": [*by_name]}
 
 
 def _show(

@@ -12,7 +12,7 @@ from kernelbook.diffs.as_json import as_json as diff_json
 from kernelbook.judge.paired import PairedRatio, Precision
 from kernelbook.report import table
 from kernelbook.text import formatting
-from kernelbook.text.meaning import doc, plain
+from kernelbook.text.meaning import doc, object_of, plain
 
 SCHEMA: Literal[1] = 1
 Change = Annotated[str, doc("", *CHANGES)]
@@ -57,27 +57,16 @@ class CompareJson(TypedDict):
 
 def as_json(result: Result) -> dict[str, Any]:
     """The whole result. `diff` is the object of `kernelbook diff --json`."""
-    made: CompareJson = {
-        "schema": SCHEMA,
-        "a": {"text": result.a.text, "kind": result.a.kind, "commit": result.a.commit},
-        "b": {"text": result.b.text, "kind": result.b.kind, "commit": result.b.commit},
-        "precision": result.precision,
-        "fail_on": list(result.fail_on),
-        "seconds": round(result.seconds, 1),
-        "seed": result.seed,
-        "exit_status": result.exit_status,
-        "cases": [
-            {
-                "case": case.case,
-                "verdict": case.verdict,
-                "ratio": case.ratio,
-                "changes": list(case.changes),
-                "reasons": list(case.reasons),
-            }
-            for case in result.cases
-        ],
-        "diff": diff_json(result.diff) if result.diff else None,
-    }
+    made = object_of(
+        CompareJson,
+        result,
+        schema=SCHEMA,
+        a=object_of(SubjectJson, result.a),
+        b=object_of(SubjectJson, result.b),
+        seconds=round(result.seconds, 1),
+        cases=[object_of(CaseJson, case) for case in result.cases],
+        diff=diff_json(result.diff) if result.diff else None,
+    )
     values: dict[str, Any] = plain(made)
     return values
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypedDict
 
-from kernelbook.cases import Activity, CaseFacts
+from kernelbook.cases import CaseFacts
 from kernelbook.diffs.model import Diff
 from kernelbook.judge.alignment import OpStep, Step
 from kernelbook.judge.comparisons import ActivityCounts, Comparison
 from kernelbook.judge.ratios import Ratio
-from kernelbook.text.meaning import doc, plain
+from kernelbook.text.meaning import doc, object_of, plain
 
 SCHEMA: Literal[1] = 1
 
@@ -101,74 +101,42 @@ class DiffJson(TypedDict):
 
 def as_json(diff: Diff) -> dict[str, Any]:
     """The whole diff. Steps of kind `same` are left out; they are counted in `activities`."""
-    made: DiffJson = {
-        "schema": SCHEMA,
-        "a": diff.a,
-        "b": diff.b,
-        "equal": diff.equal,
-        "comparisons": [_comparison(comparison) for comparison in diff.comparisons],
-        "only_a": [_identity(case) for case in diff.only_a],
-        "only_b": [_identity(case) for case in diff.only_b],
-        "skipped": [*diff.skipped],
-    }
+    made = object_of(
+        DiffJson,
+        diff,
+        schema=SCHEMA,
+        comparisons=[_comparison(comparison) for comparison in diff.comparisons],
+        only_a=[_identity(case) for case in diff.only_a],
+        only_b=[_identity(case) for case in diff.only_b],
+    )
     values: dict[str, Any] = plain(made)
     return values
 
 
 def _comparison(comparison: Comparison) -> ComparisonJson:
-    return {
-        "a": _identity(comparison.a),
-        "b": _identity(comparison.b),
-        "refused": comparison.refused,
-        "same_work": comparison.same_work,
-        "activities": None if comparison.same_work is None else comparison.counts,
-        "figures": [
-            {"name": figure.name, "unit": figure.unit, "a": figure.a, "b": figure.b} for figure in comparison.figures
-        ],
-        "steps": [_step(step) for step in comparison.steps if step.kind != "same"],
-        "ops": [*comparison.op_steps],
-        "causes": [
-            {
-                "kind": cause.kind,
-                "idle": cause.idle,
-                "time_a_us": cause.time_a_us,
-                "time_b_us": cause.time_b_us,
-                "delta_us": cause.delta_us,
-            }
-            for cause in comparison.causes
-        ],
-        "rest_us": comparison.rest_us,
-        "ratio": comparison.ratio,
-        "sentences": [*comparison.sentences],
-    }
+    return object_of(
+        ComparisonJson,
+        comparison,
+        a=_identity(comparison.a),
+        b=_identity(comparison.b),
+        activities=None if comparison.same_work is None else comparison.counts,
+        figures=[object_of(FigureJson, figure) for figure in comparison.figures],
+        steps=[_step(step) for step in comparison.steps if step.kind != "same"],
+        ops=comparison.op_steps,
+        causes=[object_of(CauseJson, cause) for cause in comparison.causes],
+    )
 
 
 def _identity(case: CaseFacts) -> CaseJson:
-    return {
-        "run": case.run or None,
-        "case": case.case,
-        "annotation": case.annotation,
-        "status": case.status,
-        "device": case.device,
-    }
+    return object_of(CaseJson, case, run=case.run or None)
 
 
 def _step(step: Step) -> StepJson:
-    return {
-        "kind": step.kind,
-        "a": [_activity(activity) for activity in step.a],
-        "b": [_activity(activity) for activity in step.b],
-        "time_a_us": step.time_a_us if step.a else None,
-        "time_b_us": step.time_b_us if step.b else None,
-        "delta_us": step.delta_us,
-    }
-
-
-def _activity(activity: Activity) -> ActivityJson:
-    return {
-        "category": activity.category,
-        "name": activity.name,
-        "position": activity.position,
-        "op_path": activity.launched_by,
-        "duration_us": activity.duration_us,
-    }
+    return object_of(
+        StepJson,
+        step,
+        a=[object_of(ActivityJson, activity, op_path=activity.launched_by) for activity in step.a],
+        b=[object_of(ActivityJson, activity, op_path=activity.launched_by) for activity in step.b],
+        time_a_us=step.time_a_us if step.a else None,
+        time_b_us=step.time_b_us if step.b else None,
+    )

@@ -197,9 +197,8 @@ def rest_text(rest: float, steps: Sequence[Step]) -> str:
 
 
 def _identity(a: CaseFacts, b: CaseFacts) -> list[str]:
-    mine, theirs = (Counter(k.name for k in f.activities if k.category == "kernel") for f in (a, b))
-    if mine and mine == theirs:
-        return [f"The same {_many(sum(mine.values()), 'kernel')} by name."]
+    if a.kernel_names and a.kernel_names == b.kernel_names:
+        return [f"The same {_many(a.kernel_names.total(), 'kernel')} by name."]
     gemms = [Counter(k.name for k in f.activities if k.family == "GEMM") for f in (a, b)]
     if gemms[0] and gemms[0] == gemms[1]:
         return [f"The same {_many(sum(gemms[0].values()), 'GEMM')} by name."]

@@ -43,7 +43,7 @@ Pair = tuple[str, str]
 def source_ops(facts: CaseFacts) -> dict[int, tuple[str, ...]]:
     """Position -> ops of the kernels of the representative forward that the output code of the case defines."""
     by_kernel = _read(facts.output_code) if facts.output_code else {}
-    return {a.position: by_kernel[a.name] for a in facts.activities if a.category == "kernel" and a.name in by_kernel}
+    return {k.position: by_kernel[k.name] for k in facts.kernels_of() if k.name in by_kernel}
 
 
 def ops_by_kernel(code: str) -> dict[str, tuple[str, ...]]:

@@ -91,7 +91,7 @@ def _quickest(cases: Mapping[str, CaseFacts]) -> list[str]:
 def _ranking(group: Sequence[CaseFacts]) -> str:
     ordered = sorted(group, key=lambda facts: facts.device_time_us or 0.0)
     best, others = ordered[0], ordered[1:]
-    twins = [facts.case for facts in others if _names(facts) == _names(best)]
+    twins = [facts.case for facts in others if _order(facts) == _order(best)]
     rest = [facts for facts in others if facts.case not in twins]
     kernels = "kernel" if best.kernels == 1 else "kernels"
     also = f" ({' and '.join(twins)} {'runs' if len(twins) == 1 else 'run'} the same {kernels})" if twins else ""
@@ -106,8 +106,8 @@ def _time(facts: CaseFacts) -> str:
     return duration(facts.device_time_us)
 
 
-def _names(facts: CaseFacts) -> list[str]:
-    return [activity.name for activity in facts.activities if activity.category == "kernel"]
+def _order(facts: CaseFacts) -> list[str]:
+    return [kernel.name for kernel in facts.kernels_of()]
 
 
 def _waits_for_cpu(facts: CaseFacts, others: Sequence[CaseFacts]) -> str:

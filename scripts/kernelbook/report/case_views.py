@@ -211,7 +211,7 @@ def case_views(edition: Edition) -> tuple[CaseView, ...]:
         if number is None:
             return None
         row = edition.case_runs[number]
-        names = tuple(act.name for act in row.activities if act.category == "kernel")
+        names = tuple(kernel.name for kernel in row.kernels_of())
         same = sequences.setdefault(names, len(sequences)) if row.activities else None
         return CellView(row, run, number, f"case-{cases.of(spec.case)}~{runs.of(run.run)}", same)
 

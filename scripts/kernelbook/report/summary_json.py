@@ -15,7 +15,7 @@ from kernelbook.judge.sdpa_backends import Answer
 from kernelbook.judge.trust import Trust
 from kernelbook.report import first_screen
 from kernelbook.text import formatting
-from kernelbook.text.meaning import doc, plain
+from kernelbook.text.meaning import doc, object_of, plain
 
 SCHEMA: Literal[2] = 2
 
@@ -159,16 +159,12 @@ def summary(edition: Edition, created_utc: str) -> dict[str, Any]:
         "schema": SCHEMA,
         "edition": edition.edition,
         "created_utc": created_utc,
-        "verdict": {
-            "sentence": verdict.sentence,
-            "held": verdict.held,
-            "judged": verdict.judged,
-            "not_applicable": verdict.not_applicable,
-            "reasons": dict(verdict.reasons),
-            "failed_cases": verdict.failed + verdict.lost_cases,
-            "lost_runs": verdict.lost_runs,
-            "cases_failed_in_part": verdict.in_part,
-        },
+        "verdict": object_of(
+            VerdictJson,
+            verdict,
+            failed_cases=verdict.failed + verdict.lost_cases,
+            cases_failed_in_part=verdict.in_part,
+        ),
         "headline": [
             {
                 "run": head.run.run,
@@ -205,35 +201,12 @@ def _escaped(sign: str) -> str:
 
 
 def _case(row: CaseFacts) -> CaseJson:
-    return {
-        "run": row.run,
-        "case": row.case,
-        "workload": row.workload,
-        "variant": row.variant,
-        "mode": row.mode,
-        "dtype": row.dtype,
-        "params": dict(row.params),
-        "warmup": row.warmup,
-        "status": row.status,
-        "reason": row.reason,
-        "processes": len(row.processes),
-        "failed_processes": [
-            {"process": process.process, "status": process.status, "reason": process.reason}
-            for process in row.bad_processes
-        ],
-        "kernels": row.kernels,
-        "memcpys": row.memcpys,
-        "memsets": row.memsets,
-        "launches": row.launches,
-        "cpu_time_us": row.cpu_time_us,
-        "device_time_us": row.device_time_us,
-        "device_busy_us": row.device_busy_us,
-        "forward_time_us": {"median": row.forward_time_us, "p05": row.forward_p05_us, "p95": row.forward_p95_us},
-        "first_call_us": row.first_call_us,
-        "inductor_cache": row.inductor_cache,
-        "peak_memory_bytes": row.peak_memory_bytes,
-        "flops": row.flops,
-        "relative_error": row.relative_error,
-        "kernel_names": [act.name for act in row.activities if act.category == "kernel"],
-        "warnings": [{"code": warned.code, "message": warned.message} for warned in row.notes],
-    }
+    return object_of(
+        CaseJson,
+        row,
+        processes=len(row.processes),
+        failed_processes=[object_of(FailedJson, process) for process in row.bad_processes],
+        forward_time_us={"median": row.forward_time_us, "p05": row.forward_p05_us, "p95": row.forward_p95_us},
+        kernel_names=[kernel.name for kernel in row.kernels_of()],
+        warnings=[object_of(WarningJson, warning) for warning in row.notes],
+    )

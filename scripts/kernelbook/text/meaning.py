@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from msgspec import Meta
+
+T = TypeVar("T")
 
 
 def doc(meaning: str, *values: str | None) -> Meta:
@@ -17,6 +19,12 @@ def doc(meaning: str, *values: str | None) -> Meta:
 def codes(meanings: Mapping[str, str]) -> Meta:
     """Of a text that is one of these codes."""
     return Meta(extra_json_schema={"oneOf": [{"const": code, "description": text} for code, text in meanings.items()]})
+
+
+def object_of(kind: type[T], source: Any, **values: Any) -> T:
+    """An object of a typed dict: of `values`, and for keys that they lack of the attributes of `source`."""
+    made = {key: values[key] if key in values else getattr(source, key) for key in kind.__annotations__}
+    return cast(T, made)
 
 
 def plain(value: Any) -> Any:

@@ -57,16 +57,13 @@ def _all_of(observations: Sequence[Observation]) -> Observation:
     return Observation(held, observed, "; ".join(dict.fromkeys(each.evidence for each in observations)))
 
 
-def _sequence(facts: CaseFacts, family: str | None) -> list[str]:
-    return [a.name for a in facts.activities if a.category == "kernel" and family in (None, a.family)]
-
-
 def _same(value: Any, facts: CaseFacts, run: RunFacts, family: str | None) -> Observation:
     """Confirmed if one of the named cases runs kernels of the same names, equally often.
 
     Broken if none does. Undecided if none does and some could not be compared.
     """
-    mine = [a for a in facts.activities if a.category == "kernel" and family in (None, a.family)]
+    families = (family,) if family else ()
+    mine = facts.kernels_of(*families)
     own = Counter(activity.name for activity in mine)
     if not mine:
         return Observation(None, f"no {family} kernel" if family else "no kernel", "there is nothing to compare here")
@@ -77,7 +74,7 @@ def _same(value: Any, facts: CaseFacts, run: RunFacts, family: str | None) -> Ob
             reasons.append(other.evidence)
             missing = True
             continue
-        theirs = Counter(_sequence(other, family))
+        theirs = Counter(kernel.name for kernel in other.kernels_of(*families))
         if own == theirs:
             return Observation(True, f"the same as {name}", listed(mine))
         only_own, only_other = list((own - theirs).elements()), list((theirs - own).elements())
@@ -99,10 +96,6 @@ def same_kernels_as(value: Any, facts: CaseFacts, run: RunFacts) -> Observation:
 def same_gemms_as(value: Any, facts: CaseFacts, run: RunFacts) -> Observation:
     """By full name and count; order and times may differ."""
     return _same(value, facts, run, "GEMM")
-
-
-def _counts(value: Any, facts: CaseFacts, run: RunFacts, what: str, sign: int) -> Observation:
-    return _all_of([_count(name, facts, run, what, sign) for name in names(value)])
 
 
 def _count(name: str, facts: CaseFacts, run: RunFacts, what: str, sign: int) -> Observation:
@@ -149,11 +142,6 @@ DEVICE_TIME = Quantity("device time", "device_time_us", duration)
 CPU_TIME = Quantity("CPU time", "cpu_time_us", duration, needs_device=False, condition=" under the profiler")
 FORWARD_TIME = Quantity("unprofiled forward time", "forward_time_us", duration, needs_device=False)
 PEAK_MEMORY = Quantity("peak memory", "peak_memory_bytes", mebibytes, is_time=False)
-
-
-def _compared(value: Any, facts: CaseFacts, run: RunFacts, quantity: Quantity, above: bool) -> Observation:
-    factors = {value: 1} if isinstance(value, str) else value
-    return _all_of([_factor(name, factor, facts, run, quantity, above) for name, factor in factors.items()])
 
 
 def _factor(name: str, factor: Any, facts: CaseFacts, run: RunFacts, quantity: Quantity, above: bool) -> Observation:
@@ -227,7 +215,8 @@ def _register_orders() -> None:
         def factor(
             value: Any, facts: CaseFacts, run: RunFacts, quantity: Quantity = quantity, above: bool = above
         ) -> Observation:
-            return _compared(value, facts, run, quantity, above)
+            factors = {value: 1} if isinstance(value, str) else value
+            return _all_of([_factor(name, factor, facts, run, quantity, above) for name, factor in factors.items()])
 
         schema = ordered(FACTOR, quantity.name, above)
         word(name, f"Another case than which {means}, and by which factor.", schema, quantity.needs_device)(factor)
@@ -237,7 +226,7 @@ def _register_orders() -> None:
             def count(
                 value: Any, facts: CaseFacts, run: RunFacts, what: str = what, sign: int = 2 * above - 1
             ) -> Observation:
-                return _counts(value, facts, run, what, sign)
+                return _all_of([_count(name, facts, run, what, sign) for name in names(value)])
 
             name = f"{more}_{what.lower().replace(' ', '_')}_than"
             schema = ordered(NAMES, what, above)

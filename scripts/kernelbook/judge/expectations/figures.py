@@ -111,8 +111,8 @@ def collective_percent(value: Any, facts: CaseFacts, _: RunFacts) -> Observation
     values = [share for share in shares.values() if share is not None]
     if not values:
         return Observation(None, "no device time", "no forward has device time")
-    collectives = [a for a in facts.activities if a.category == "kernel" and a.family == "communication"]
-    return judge_figure(values, value, percent, f"share of collectives ({listed(collectives)})")
+    evidence = f"share of collectives ({listed(facts.kernels_of('communication'))})"
+    return judge_figure(values, value, percent, evidence)
 
 
 def _collective_share(forward: Forward) -> float | None:
@@ -165,10 +165,9 @@ def _of_kernels(
     value: Mapping[str, Any], facts: CaseFacts, figures: Mapping[int, tuple[float, str]], what: str
 ) -> Observation:
     """Judge a figure of the kernels that match each pattern; ``figures``: position -> (figure, text)."""
-    kernels = [a for a in facts.activities if a.category == "kernel"]
     holds, missing, observed, evidence = [], [], [], []
     for pattern, expected in value.items():
-        matched = [kernel for kernel in kernels if fnmatch.fnmatchcase(kernel.name, pattern)]
+        matched = [kernel for kernel in facts.kernels_of() if fnmatch.fnmatchcase(kernel.name, pattern)]
         if not matched:
             missing.append(f"no kernel matches {pattern}")
         for kernel in matched:

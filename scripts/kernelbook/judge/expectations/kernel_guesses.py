@@ -83,7 +83,7 @@ def _tally(counts: Mapping[str, int]) -> str:
 )
 def kernel_families(value: Mapping[str, Any], facts: CaseFacts, _: RunFacts) -> Observation:
     """Confirmed if every listed family has the expected number of kernels; other families are ignored."""
-    kernels = [a for a in facts.activities if a.category == "kernel"]
+    kernels = facts.kernels_of()
     present = dict.fromkeys(kernel.family for kernel in kernels)
     asked = [family for family in present if family in value] or list(present)
     evidence = "; ".join(f"{family}: {listed(k for k in kernels if k.family == family)}" for family in asked)
@@ -102,7 +102,7 @@ def judge_count_map(forwards: Sequence[Mapping[str, int]], value: Mapping[str, A
 @word("tensor_cores", "Whether every GEMM and fused attention kernel runs on tensor cores, by its name.", YES_NO)
 def tensor_cores(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
     """Undecided if a kernel name does not state it."""
-    products = [a for a in facts.activities if a.category == "kernel" and a.family in ("GEMM", "attention")]
+    products = facts.kernels_of("GEMM", "attention")
     if not products:
         return Observation(None, "no GEMM and no attention kernel", "nothing here could run on tensor cores")
     stated = {a.decoded.tensor_cores for a in products}
@@ -136,7 +136,7 @@ def _by_name(stated: set[str], expected: str, evidence: str) -> Observation:
 )
 def gemm_type(value: str, facts: CaseFacts, _: RunFacts) -> Observation:
     """Undecided if a kernel name does not state it."""
-    gemms = [a for a in facts.activities if a.category == "kernel" and a.family == "GEMM"]
+    gemms = facts.kernels_of("GEMM")
     if not gemms:
         return Observation(None, "no GEMM kernel", "nothing here is a matrix product by its name")
     evidence = _stated_by_names(gemms, facts, "element_type")
@@ -147,8 +147,7 @@ def gemm_type(value: str, facts: CaseFacts, _: RunFacts) -> Observation:
 def different_gemms(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
     """Confirmed if the number of distinct names is in the range."""
     counts = [len({a.name for a in forward.of_family("GEMM")}) for forward in facts.forwards]
-    gemms = [a for a in facts.activities if a.category == "kernel" and a.family == "GEMM"]
-    return judge_counts(counts, value, "different GEMM", "different GEMMs", listed(gemms))
+    return judge_counts(counts, value, "different GEMM", "different GEMMs", listed(facts.kernels_of("GEMM")))
 
 
 @word(
@@ -178,7 +177,7 @@ def kernels_in_order(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
     held = agreed(pattern is None for pattern in missing)
     first = next((pattern for pattern in missing if pattern is not None), None)
     observed = "in this order" if first is None else f"{first} not found after what comes before it"
-    evidence = f"{observed}; {listed(a for a in facts.activities if a.category == 'kernel')}"
+    evidence = f"{observed}; {listed(facts.kernels_of())}"
     return Observation(held, FORWARDS_DIFFER if held is None else observed, evidence)
 
 
@@ -208,5 +207,5 @@ def activity_names_absent(value: Any, facts: CaseFacts, run: RunFacts) -> Observ
 @word("launch_api", "The call, or calls, by which every kernel of one forward is launched.", NAMES)
 def launch_api(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
     """Confirmed if no kernel was launched by another call."""
-    apis = Counter(a.launch_api or "unknown" for a in facts.activities if a.category == "kernel")
+    apis = Counter(kernel.launch_api or "unknown" for kernel in facts.kernels_of())
     return Observation(bool(apis) and set(apis) <= set(names(value)), ", ".join(apis) or "none", _tally(apis))

@@ -294,9 +294,7 @@ def cpu_cost(facts: CaseFacts, match: Callable[[CallTotal], bool], self_time: bo
         return total.self_us if self_time else total.cpu_time_us
 
     names = dict.fromkeys(total.name for total in facts.call_totals if match(total))
-    parts = {
-        name: facts.cpu_cost(lambda total, name=name: total.name == name and match(total), time_of) for name in names
-    }
+    parts = {name: facts.cpu_cost(with_name(name, match), time_of) for name in names}
     ordered = dict(sorted(parts.items(), key=lambda item: -item[1]))
     sums = {(forward.process, forward.index): 0.0 for forward in facts.usual_forwards}
     for total in facts.call_totals:
@@ -305,6 +303,11 @@ def cpu_cost(facts: CaseFacts, match: Callable[[CallTotal], bool], self_time: bo
     by_process = process_medians(sums)
     span = span_of(by_process.values())
     return CpuCost(span, by_process, round(count), ordered) if span else None
+
+
+def with_name(name: str, match: Callable[[CallTotal], bool]) -> Callable[[CallTotal], bool]:
+    """The condition, for calls of one name."""
+    return lambda total: total.name == name and match(total)
 
 
 def cpu_paced(facts: CaseFacts) -> bool:

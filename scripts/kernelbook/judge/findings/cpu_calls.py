@@ -10,7 +10,7 @@ from typing import Any
 
 from kernelbook.cases import CallTotal, CaseFacts
 from kernelbook.extraction.measurement import MeasurementError, load_measurement
-from kernelbook.judge.findings.costs import cpu_cost, cpu_note, part
+from kernelbook.judge.findings.costs import cpu_cost, cpu_note, part, with_name
 from kernelbook.judge.findings.rules import CPU, SPENT, Finding, Scene, in_cases, rule, shares, subjects, times
 from kernelbook.text.formatting import duration, plural
 
@@ -70,7 +70,7 @@ def library_call(scene: Scene) -> Iterator[Finding]:
     facts = scene.facts
     launching = {t.name for t in facts.call_totals if t.category == "op" and t.kernels and not t.name.startswith("##")}
     for name in [name for name in dict.fromkeys(op.name for op in facts.ops) if name in launching]:
-        cost = cpu_cost(facts, lambda total, name=name: total.category == "op" and total.name == name)
+        cost = cpu_cost(facts, with_name(name, lambda total: total.category == "op"))
         if cost is None or cost.time_us < max(0.2 * (facts.cpu_time_us or float("inf")), 10.0):
             continue
         calls = f" over {cost.count} calls" if cost.count > 1 else ""

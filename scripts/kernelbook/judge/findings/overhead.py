@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from kernelbook.cases import Activity, CallTotal, CaseFacts, median
+from kernelbook.cases import CallTotal, CaseFacts, median
 from kernelbook.judge.clock import bound_of, bounds_by_process
 from kernelbook.judge.findings import dynamo, products, waits
 from kernelbook.judge.findings.costs import (
@@ -220,8 +219,8 @@ def wrapper_remedy(scene: Scene) -> str:
 
 def _fastest(scene: Scene) -> str:
     """A sentence if the kernels are the fastest of the workload; cases with the same kernels do not count."""
-    own = Counter(kernel.name for kernel in scene.kernels)
-    peers = {peer.case: Counter(k.name for k in _kernels(peer)) for peer in scene.peers()}
+    own = scene.facts.kernel_names
+    peers = {peer.case: peer.kernel_names for peer in scene.peers()}
     rivals = [p for p in scene.peers() if p.device_time_us and peers[p.case] != own]
     mine = device_span(scene.facts)
     if not rivals or mine is None or any(_reaches(rival, mine.high_us) for rival in rivals):
@@ -229,7 +228,7 @@ def _fastest(scene: Scene) -> str:
     second = min(rivals, key=lambda p: p.device_time_us or float("inf"))
     same = [case for case, kernels in peers.items() if kernels == own and case != scene.facts.case]
     also = f" (also in {', '.join(same)})" if same else ""
-    which = f"its kernel{also} is" if sum(own.values()) == 1 else f"its kernels{also} are"
+    which = f"its kernel{also} is" if own.total() == 1 else f"its kernels{also} are"
     gap = (second.device_time_us or 0.0) / (scene.facts.device_time_us or 1.0)
     return (
         f" Yet {which} the fastest of this workload: {gap:.2f}× as fast as {second.case} on the device, "
@@ -250,10 +249,6 @@ def _unprofiled(facts: CaseFacts, second: CaseFacts) -> str:
 def _reaches(rival: CaseFacts, us: float) -> bool:
     span = device_span(rival)
     return span is not None and span.low_us <= us
-
-
-def _kernels(facts: CaseFacts) -> list[Activity]:
-    return [a for a in facts.activities if a.category == "kernel"]
 
 
 # --- torch.compile --------------------------------------------------------------------------------------------------

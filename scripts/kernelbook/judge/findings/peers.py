@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -55,8 +54,7 @@ def unfused_twin(scene: Scene) -> CaseFacts | None:
     twin = scene.eager_twin()
     if twin is None or not twin.on_device or not scene.kernels or scene.facts.mode != "compile":
         return None
-    own = Counter(k.name for k in scene.kernels)
-    return twin if own == Counter(k.name for k in twin.activities if k.category == "kernel") else None
+    return twin if twin.kernel_names == scene.facts.kernel_names else None
 
 
 def loses_for_nothing(scene: Scene) -> bool:
@@ -117,10 +115,7 @@ def _computes_the_same(peer: CaseFacts, facts: CaseFacts) -> bool:
         return False
     if not _near(facts.input_bytes, peer.input_bytes, SAME_INPUT):
         return False
-    if not _near(useful_flops(facts), useful_flops(peer), SAME_FLOPS):
-        return False
-    own, other = (Counter(a.name for a in each.activities if a.category == "kernel") for each in (facts, peer))
-    return own != other
+    return _near(useful_flops(facts), useful_flops(peer), SAME_FLOPS) and facts.kernel_names != peer.kernel_names
 
 
 def _near(mine: float | None, theirs: float | None, tolerance: float) -> bool:

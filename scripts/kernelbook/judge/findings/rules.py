@@ -106,7 +106,7 @@ class Scene:
 
     @property
     def kernels(self) -> tuple[Activity, ...]:
-        return tuple(a for a in self.activities if a.category == "kernel")
+        return self.facts.kernels_of()
 
     @property
     def device_time_us(self) -> float | None:

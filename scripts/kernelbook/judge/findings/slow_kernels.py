@@ -265,7 +265,7 @@ def _best(
     facts: CaseFacts, ceilings: Ceilings, cost: KernelCost, families: Sequence[str], moved: int | None = None
 ) -> KernelCost | None:
     """The kernel of these families nearest to the ceiling, if it is much nearer; ``moved``: bytes that it must have."""
-    kernels = {a.position for a in facts.activities if a.category == "kernel" and a.family in families}
+    kernels = {kernel.position for kernel in facts.kernels_of(*families)}
     others = [
         other
         for other in kernel_costs(facts, ceilings)
