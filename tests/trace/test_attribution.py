@@ -3,6 +3,7 @@
 import pyarrow as pa
 import pytest
 
+from kernelbook.cases import Activity, Call
 from kernelbook.cases.records import meanings
 from kernelbook.trace import rows
 from tests.trace.made_trace import activity, annotation, forward, kernel, launch, memcpy, memset, op, row, warned
@@ -323,8 +324,8 @@ def test_column_types(read):
 def test_the_columns_are_those_that_have_a_meaning(read):
     reading = read(forward(), "step")
     activities, calls = reading.forwards()
-    tables = {
-        rows.ActivityRow: activities, rows.CallRow: calls, rows.RangeRow: reading.ranges,
-        rows.KernelRow: reading.kernels, rows.OpRow: reading.ops,
-    }  # fmt: skip
+    tables = {rows.RangeRow: reading.ranges, rows.KernelRow: reading.kernels, rows.OpRow: reading.ops}
     assert {kind: table.column_names for kind, table in tables.items()} == {kind: [*meanings(kind)] for kind in tables}
+    in_forward = {*meanings(rows.InForward)}
+    assert {*activities.column_names} == {*meanings(Activity)} | in_forward
+    assert {*calls.column_names} == {*meanings(Call)} | in_forward - {"range"}

@@ -24,11 +24,20 @@ from kernelbook.trace.types import TraceWarning
 
 #: Ratio of the 95th to the 5th percentile of forward times above which other work on the machine must have interfered.
 RESTLESS_FROM = 5.0
+Position = Annotated[int, doc("Place in the forward, in order of start, from 0.")]
+#: Of a CPU event.
+Category = Annotated[
+    str,
+    doc(
+        "op, runtime, annotation, or overhead that CUPTI reported (a full launch queue, loading a kernel, a buffer of "
+        "the profiler)."
+    ),
+]
 
 
 @dataclass(frozen=True)
 class Activity:
-    """One kernel, memcpy or memset of a forward; ``position`` counts in start order inside the forward.
+    """One kernel, memcpy or memset of a forward, a row of the table `activities`.
 
     ``start_us`` and ``launch_start_us`` are on the trace's clock, which starts with the earliest event of the file.
     ``tensor_sizes``: elements of the tensors that its op takes, largest first. ``converts``: of a copy that changes the
@@ -37,27 +46,30 @@ class Activity:
     output code; of the representative forward alone.
     """
 
-    position: int
-    category: str
-    name: str
-    start_us: float | None
-    duration_us: float
-    device: int | None = None
-    stream: int | None = None
-    launch_api: str | None = None
-    launch_start_us: float | None = None
-    launch_duration_us: float | None = None
-    launch_delay_us: float | None = None
-    op: str | None = None
-    op_path: tuple[str, ...] = ()
-    grid: tuple[int, ...] | None = None
-    block: tuple[int, ...] | None = None
-    registers_per_thread: int | None = None
-    shared_memory_bytes: int | None = None
-    occupancy_percent: float | None = None
-    bytes: int | None = None
-    graph: bool = False
-    correlation: int | None = None
+    position: Position
+    category: Annotated[str, doc("kernel, memcpy or memset.")]
+    name: Annotated[str, doc("Name as the trace has it.")]
+    start_us: Annotated[float | None, doc("Start, from the earliest event of the file; empty where it is impossible.")]
+    duration_us: Annotated[float, doc("Length.")]
+    device: Annotated[int | None, doc("Number of the device.")] = None
+    stream: Annotated[int | None, doc("Number of the stream.")] = None
+    launch_api: Annotated[str | None, doc("The runtime or driver call that queued it.")] = None
+    launch_start_us: Annotated[float | None, doc("Start of that call.")] = None
+    launch_duration_us: Annotated[float | None, doc("Length of that call.")] = None
+    launch_delay_us: Annotated[
+        float | None,
+        doc("From the start of that call to the start of the activity; empty where one of them is impossible."),
+    ] = None
+    op: Annotated[str | None, doc("The innermost op around the launch.")] = None
+    op_path: Annotated[tuple[str, ...], doc("The ops around the launch, outermost first.")] = ()
+    grid: Annotated[tuple[int, ...] | None, doc("Blocks in x, y and z.")] = None
+    block: Annotated[tuple[int, ...] | None, doc("Threads of a block in x, y and z.")] = None
+    registers_per_thread: Annotated[int | None, doc("Registers a thread.")] = None
+    shared_memory_bytes: Annotated[int | None, doc("Shared memory a block.")] = None
+    occupancy_percent: Annotated[float | None, doc("The profiler's own estimate of achieved occupancy.")] = None
+    bytes: Annotated[int | None, doc("Size of a memcpy or memset.")] = None
+    graph: Annotated[bool, doc("Whether one launch started several activities.")] = False
+    correlation: Annotated[int | None, doc("What joins it to its launch.")] = None
     tensor_sizes: tuple[int, ...] = ()
     converts: str | None = None
     source_ops: tuple[str, ...] = ()
@@ -105,25 +117,32 @@ class Input:
 
 @dataclass(frozen=True)
 class Call:
-    """One CPU event of the representative forward; ``parent`` is a position in the same forward.
+    """One CPU event of the representative forward, a row of the table `calls`.
 
-    ``start_us`` counts from the start of the forward's range, unlike that of an activity. ``thread``: 0 is the
-    forward's own; events of other threads are taken to be the forward's because its range was open around them.
+    ``start_us`` counts from the start of the forward's range, unlike that of an activity. Events of other threads are
+    taken to be the forward's because its range was open around them.
     """
 
-    position: int
-    depth: int
-    parent: int | None
-    category: str
-    name: str
-    start_us: float
-    duration_us: float
-    self_us: float
-    kernels: int | None = None
-    self_device_time_us: float | None = None
-    correlation: int | None = None
-    inputs: tuple[Input, ...] = ()
-    thread: int | None = None
+    position: Position
+    depth: Annotated[int, doc("0 where no other CPU event of the forward is around it on its thread.")]
+    parent: Annotated[int | None, doc("Position of the enclosing call.")]
+    category: Category
+    name: Annotated[str, doc("Name as the trace has it.")]
+    start_us: Annotated[float, doc("Start, from that of the forward's range.")]
+    duration_us: Annotated[float, doc("Length.")]
+    self_us: Annotated[float, doc("Length less child ops, runtime calls and overhead.")]
+    kernels: Annotated[int | None, doc("Kernels that it launched itself, not through a child op.")] = None
+    self_device_time_us: Annotated[float | None, doc("Device time of what it launched itself.")] = None
+    correlation: Annotated[int | None, doc("What joins a launch to its activity.")] = None
+    inputs: Annotated[
+        tuple[Input, ...],
+        doc(
+            "Its inputs, where they were recorded: type as the profiler writes it; shape, empty of a number; strides "
+            "in elements, 0 along a dimension that is broadcast; value of a scalar; tensors, the shapes of a list of "
+            "tensors."
+        ),
+    ] = ()
+    thread: Annotated[int | None, doc("0 for the forward's own thread; other threads count from 1.")] = None
 
 
 @dataclass(frozen=True)
@@ -132,13 +151,7 @@ class CallTotal:
 
     process: int
     index: Annotated[int, doc("Which forward, from 0.")]
-    category: Annotated[
-        str,
-        doc(
-            "op, runtime, annotation, or overhead that CUPTI reported (a full launch queue, loading a kernel, a buffer "
-            "of the profiler)."
-        ),
-    ]
+    category: Category
     name: Annotated[str, doc("Name as the trace has it.")]
     count: Annotated[int, doc("How many of that name.")]
     cpu_time_us: Annotated[float, doc("Their length together; one inside another of its name counts twice.")]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import yaml
 
-from kernelbook.cases import Process
+from kernelbook.cases import Activity, Call, Process
 from kernelbook.cases.facts import CallTotal
 from kernelbook.cases.records import meanings
 from kernelbook.collectives.model import Collective, RankForward
@@ -31,7 +31,7 @@ from kernelbook.plan.plan_texts import plan_json
 from kernelbook.plan.planning import make_plan
 from kernelbook.plan.published import PublishedFigure
 from kernelbook.reference.markdown import table
-from kernelbook.trace.rows import ActivityRow, CallRow, KernelRow, OpRow, RangeRow
+from kernelbook.trace.rows import InForward, KernelRow, OpRow, RangeRow
 
 RUNS = ("h200", "two-h200", "a100-series")
 CASES = ("mlp-eager", "mlp-compile", "attention-inplace-eager", "sdpa-math-eager", "ceiling-*", "ddp-step")
@@ -64,10 +64,10 @@ TABLE_DOCS: Mapping[str, Described] = {
     ),
     "activities": Described(
         "One row a device activity of a forward.",
-        (ActivityRow, OfRepresentative),
+        (Activity, InForward, OfRepresentative),
     ),
     "calls": Described(
-        "One row per CPU event of the representative forward, those of other threads included.", (CallRow,)
+        "One row per CPU event of the representative forward, those of other threads included.", (Call, InForward)
     ),
     "call_totals": Described(
         "One row a name of CPU events in each forward of each process; what a finding says the CPU spends rests on it.",
