@@ -80,7 +80,7 @@ def schema_files() -> dict[str, str]:
 
 
 def json_schema(kind: Any, title: str, description: str) -> Schema:
-    """The schema of values of a typed dict or dataclass, or of one of several, as `text.json_objects.plain` makes them.
+    """The schema of values of a typed dict or dataclass, or of one of several, as `text.meaning.plain` makes them.
 
     Objects have no further keys, and whole numbers count from 0. A field is required unless it has a default; its
     meaning is in its `doc`.

@@ -162,6 +162,7 @@ def summary(edition: Edition, created_utc: str) -> dict[str, Any]:
         "verdict": object_of(
             VerdictJson,
             verdict,
+            reasons=dict(verdict.reasons),
             failed_cases=verdict.failed + verdict.lost_cases,
             cases_failed_in_part=verdict.in_part,
         ),

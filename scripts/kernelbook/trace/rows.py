@@ -57,7 +57,7 @@ class InForward(TypedDict):
 
     index: Annotated[int, doc("Which forward, from 0.")]
     range: Annotated[int | None, doc("Row of the innermost range around the launch.")]
-    inferred: Annotated[bool, doc("Whether it is the forward's by time alone, since another thread launched or ran it.")]
+    inferred: Annotated[bool, doc("Whether it is the forward's by time alone, since another thread did it.")]
 
 
 class OpRow(TypedDict):
