@@ -328,4 +328,4 @@ def test_the_columns_are_those_that_have_a_meaning(read):
     assert {kind: table.column_names for kind, table in tables.items()} == {kind: [*meanings(kind)] for kind in tables}
     in_forward = {*meanings(rows.InForward)}
     assert {*activities.column_names} == {*meanings(Activity)} | in_forward
-    assert {*calls.column_names} == {*meanings(Call)} | in_forward - {"range"}
+    assert {*calls.column_names} == {*meanings(Call)} | in_forward

@@ -62,6 +62,7 @@ class Activity:
     ] = None
     op: Annotated[str | None, doc("The innermost op around the launch.")] = None
     op_path: Annotated[tuple[str, ...], doc("The ops around the launch, outermost first.")] = ()
+    range: Annotated[int | None, doc("Row of the innermost range around the launch.")] = None
     grid: Annotated[tuple[int, ...] | None, doc("Blocks in x, y and z.")] = None
     block: Annotated[tuple[int, ...] | None, doc("Threads of a block in x, y and z.")] = None
     registers_per_thread: Annotated[int | None, doc("Registers a thread.")] = None

@@ -56,7 +56,6 @@ class InForward(TypedDict):
     """The columns of `activities` and `calls` that are no fields of `cases.Activity` and `cases.Call`."""
 
     index: Annotated[int, doc("Which forward, from 0.")]
-    range: Annotated[int | None, doc("Row of the innermost range around the launch.")]
     inferred: Annotated[bool, doc("Whether it is the forward's by time alone, since another thread did it.")]
 
 
