@@ -21,7 +21,7 @@ For people there is `reports/<edition>/summary.md` beside it: the verdict, what 
 at most 10,000 characters, for a comment on a pull request or a chat.
 
 """
-TRACE_INTRO = """# summarize_trace.py --json
+TRACE_INTRO = """# kernelbook summarize --json
 
 One JSON object per line for each trace, with the schema
 [trace.schema.json](../../scripts/kernelbook/trace/trace.schema.json).
@@ -36,7 +36,7 @@ def summary_page() -> str:
 
 
 def trace_page() -> str:
-    """Every key of `summarize_trace.py --json`, and every code of its warnings and notes."""
+    """Every key of `kernelbook summarize --json`, and every code of its warnings and notes."""
     parts = [TRACE_INTRO, _keys("trace/trace")]
     for title, meanings in CODES.items():
         rows = [(f"`{code}`", text) for code, text in meanings.items()]

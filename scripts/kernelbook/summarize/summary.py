@@ -1,4 +1,4 @@
-"""A summary of one trace: the object that `summarize_trace.py --json` prints, and figures per annotation."""
+"""A summary of one trace: the object that `kernelbook summarize --json` prints, and figures per annotation."""
 
 from __future__ import annotations
 
