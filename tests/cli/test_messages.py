@@ -101,7 +101,7 @@ def test_failed_traces_are_listed_with_their_reasons(kernelbook, tmp_path):
 def test_traces_are_read_one_by_one_where_processes_cannot_share_memory(kernelbook, folder, monkeypatch):
     """Without /dev/shm a pool of processes is an OSError."""
 
-    def none(*_):
+    def none(*_, **__):
         raise FileNotFoundError(2, "No such file or directory")
 
     expected = kernelbook("top", folder, "--json")
@@ -167,7 +167,9 @@ def test_a_closed_standard_input_holds_no_name(kernelbook, monkeypatch):
 def test_a_full_disk_is_named_without_a_number(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["kernelbook"])
     command._say(OSError, OSError(28, "No space left on device"), None)
-    assert capsys.readouterr().err.startswith("kernelbook: No space left on device (")
+    assert capsys.readouterr().err.startswith(
+        "kernelbook: No space left on device: make room, or write to another disk ("
+    )
 
 
 def test_names_that_hide_text_are_escaped_in_summary_json(kernelbook, tmp_path):
