@@ -62,6 +62,20 @@ def test_each_path_is_shortened_alone_and_inside_a_sentence(text):
         assert PATHS[text] not in Scrubber().text(around.format(text))
 
 
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        (f"/scratch/{'a' * 60} there", f"<path>/{'a' * 60} there"),
+        (f"/work/b/{'a1' * 60}\t", f"<path>/{'a1' * 60}\t"),
+        ("-" * 200_000, "-" * 200_000),
+        ("--a" * 60_000, "--a" * 60_000),
+    ],
+)
+def test_no_text_takes_for_ever(text, clean):
+    """A pattern that tries each way to divide a name takes 2^60 steps, one that starts anew at each dash 10^10."""
+    assert Scrubber({}).text(text) == clean
+
+
 @pytest.mark.parametrize("text", HARMLESS)
 def test_what_only_looks_alike_stays(text):
     assert Scrubber().text(text) == text

@@ -28,7 +28,8 @@ SYSTEM = {"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "opt",
 #: Folders that hold users' files on some machine. Other top-level folders of this machine are added.
 PEOPLE = {"data", "fsx", "gpfs", "lustre", "media", "mnt", "net", "nfs", "private", "projects", "scratch", "shared"}
 PEOPLE |= {"srv", "storage", "tmp", "var", "work", "workspace"}
-NAME = r"(?:[\w.@+-]|\\u[0-9a-fA-F]{4})+"  # one part of a path; JSON may spell a letter as \u00fc
+ESCAPED = r"\\u[0-9a-fA-F]{4}"  # JSON may spell a letter as \u00fc
+NAME = rf"(?:[\w.@+-]|{ESCAPED})+"  # one part of a path
 START = r"(?<![\w.>/-])(?:(?<=file:)//)?"
 HOME = re.compile(rf"{START}(?:(?:/{NAME})*/(?:home|Users)/{NAME}|[A-Za-z]:\\+Users\\+{NAME}|/root(?![\w.-]*\w))")
 
@@ -49,7 +50,7 @@ class Scrubber:
         self._tops = [f"/{name}/" for name in sorted((PEOPLE | set(os.listdir("/"))) - SYSTEM)]
         tops = "|".join(re.escape(top[1:-1]) for top in self._tops)
         quoted = rf"(?<=[\"'])/(?:{tops})/[^\"'\n\\]*/(?=[^\"'\n/\\])"
-        plain = rf"{START}/(?:{tops})(?:/(?:[%:,=]|{NAME})+)*/(?=[\w.@%+\\-])"
+        plain = rf"{START}/(?:{tops})(?:/(?:[%:,=\w.@+-]|{ESCAPED})+)*/(?=[\w.@%+\\-])"
         self._path = re.compile(f"{quoted}|{plain}")
         self._short_text = lru_cache(maxsize=1 << 16)(self.text)
 
