@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import signal
@@ -53,6 +54,8 @@ def _say(kind: type[BaseException], error: BaseException, trace: TracebackType |
         traceback.print_exception(kind, error, trace)
     if isinstance(error, OSError) and error.strerror is not None:
         fact = f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+        if error.errno == errno.ENOSPC:
+            fact = f"{fact}: make room, or write to another disk"
     elif isinstance(error, ValueError):
         fact = str(error)
     else:

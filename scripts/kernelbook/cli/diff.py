@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the diff; the exit status as in the module's text."""
-    from kernelbook.cli.outputs import output_problem
+    from kernelbook.cli.outputs import output_problem, writing
     from kernelbook.cli.traces import print_error
     from kernelbook.diffs import SideError, diff
     from kernelbook.diffs.as_json import as_json
@@ -67,7 +67,8 @@ def run(args: argparse.Namespace) -> int:
     if args.output:
         from kernelbook.diffs.pages import write
 
-        write(result, args.output)
+        with writing(args.output, "--output"):
+            write(result, args.output)
     if args.json:
         print(json.dumps(as_json(result), allow_nan=False))
     else:

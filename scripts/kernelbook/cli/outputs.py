@@ -1,8 +1,12 @@
-"""What is wrong with a folder that a subcommand is to write, found before it reads anything."""
+"""What is wrong with a folder that a subcommand is to write, before it reads anything and while it writes."""
 
 from __future__ import annotations
 
+import errno
 import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -24,3 +28,15 @@ def output_problem(output: Path, kind: str, mark: str, option: str) -> str | Non
         if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
             return f"{output}: cannot be written, {folder} is read-only for you: {remedy}"
     return None
+
+
+@contextmanager
+def writing(output: Path, option: str) -> Iterator[None]:
+    """Raise a ValueError with the remedy where the disk of `output`, or of temporary files, is full or read-only."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+            raise
+        remedy = f"make room there and in {tempfile.gettempdir()}, or name another folder with {option}"
+        raise ValueError(f"{output}: cannot be written: {error.strerror}: {remedy}") from error

@@ -48,13 +48,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Render the report and print where it is; the exit status as in the module's text."""
+    from kernelbook.cli.outputs import writing
     from kernelbook.cli.traces import print_error
 
     problem = _problem(args.folder, args.output)
     if problem:
         print(f"kernelbook report: {problem}", file=sys.stderr)
         return 2
-    with _status("reading the traces, and rendering the report"):
+    with _status("reading the traces, and rendering the report"), writing(args.output, "-o"):
         render_folders(args.folder, args.output, args.annotation)
     summary = json.loads((args.output / "summary.json").read_text(encoding="utf-8"))
     if args.annotation is not None and not any(_has_forwards(case) for case in summary["cases"]):
@@ -156,7 +157,7 @@ def _problem(folders: Sequence[Path], output: Path) -> str | None:
         if folder.is_file():
             return f"{folder}: is a file: name its folder, or use kernelbook summarize {folder}"
         if not folder.is_dir():
-            return f"{folder}: no such folder"
+            return f"{folder}: {'is no folder' if os.path.lexists(folder) else 'no such folder'}"
         if (why := unreadable_folders(folder).get(folder)) is not None:
             return why
         if not case_files(folder):

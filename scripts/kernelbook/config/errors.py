@@ -142,7 +142,9 @@ def _required(it: _Violation) -> list[str]:
 
 def _one_of(it: _Violation) -> list[str]:
     keys = [option["required"][0] for option in it.demand if option.get("required")]
-    if not keys or not isinstance(it.value, Mapping):
+    if keys and not isinstance(it.value, Mapping):
+        return []  # that it must be a map is a mistake of its own
+    if not keys:
         return [f"{_json(it.value)} fits none or several of the forms it may have"]
     present = [key for key in keys if key in it.value]
     fact = f"has {' and '.join(present)}" if present else "has none of them"

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -51,9 +52,13 @@ def read_side(path: Path, annotation: str | None = None) -> Side:
 
     Raises SideError where there is nothing to compare, TraceError or EditionError where a named file is damaged.
     """
-    if not path.exists():
+    if not os.path.lexists(path):
         raise SideError(f"{path}: does not exist: name a trace, a folder of traces, a case, a run or an edition")
-    side = _side(path, annotation)
+    try:
+        side = _side(path, annotation)
+    except PermissionError as error:
+        remedy = "get the right to read it, or name another"
+        raise SideError(f"{path}: cannot be read: {error.strerror}: {remedy}") from error
     if not side.cases and (path / "summary.json").is_file():
         raise SideError(f"{path}: is a report: name its edition (results/{path.name}) or its traces")
     if not side.cases:
@@ -64,7 +69,7 @@ def read_side(path: Path, annotation: str | None = None) -> Side:
 
 
 def _side(path: Path, annotation: str | None) -> Side:
-    if path.is_file() and path.name not in (MEASUREMENT, EDITION):
+    if not path.is_dir() and path.name not in (MEASUREMENT, EDITION):
         return Side(str(path), tuple(_of_traces("", [[path]], annotation)))
     folder = path.parent if path.is_file() else path
     for edition in (folder, folder / "edition"):
@@ -132,6 +137,11 @@ def _of_folder(folder: Path, annotation: str | None) -> Side:
 
 def _of_traces(job: str, processes: Sequence[Sequence[Path]], annotation: str | None) -> list[CaseFacts]:
     """The ranges of a job as cases. processes: the windows of each. Raises TraceError for a file that is none."""
+    for file in (window for windows in processes for window in windows):
+        try:
+            os.fspath(file).encode()
+        except UnicodeEncodeError as error:
+            raise TraceError(f"{os.fspath(file)!a}: its name is no text: rename the file or folder") from error
     readings = [read_trace(windows[0], annotation, windows[1:]) for windows in processes]
     choices = range_choices(readings[0])
     if not choices:

@@ -71,8 +71,9 @@ def _unused_name(path: Path, used: set[str]) -> str:
 
 
 def _table_name(path: Path) -> str:
-    """The file's name without its ending, as Arrow and CSV accept it: without lone surrogates."""
-    return os.fsencode(without_ending(path.name)).decode("utf-8", "replace") or "trace"
+    """The file's name without its ending, as Arrow and CSV accept it: without lone surrogates, and no `.` or `..`."""
+    name = os.fsencode(without_ending(path.name)).decode("utf-8", "replace")
+    return "trace" if name in ("", ".", "..") else name
 
 
 def run_job(job: FileToRead, annotation: str | None) -> Summary | Failure:
