@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kernelbook.cases import CaseFacts
+from kernelbook.counters.kernel import KernelCounters
 from kernelbook.judge.findings import Finding, find_in_run
 from tests.insight.insight_recorded import facts_of_folder
 from tests.insight.planted import (
@@ -350,6 +352,19 @@ def test_an_index_of_another_type_is_to_be_passed_in_the_type_that_is_taken(
 
     (finding,) = [f for f in findings_of(index) if f.rule == "unwritten-copy"]
     assert finding.remedy == "Pass the tensor in the element type and on the device that the op takes."
+
+
+def test_fuller_waves_state_where_they_were_measured(tmp_path: Path) -> None:
+    """Three products of 0.25 waves each: one product of 0.75 waves takes one wave instead of three."""
+    case = facts(tmp_path, apart)
+    measured = [
+        KernelCounters(run=case.run, case=case.case, status="joined", position=at, waves=0.25) for at in (0, 1, 2)
+    ]
+    for count, words in ((3, ", and fuller waves (measured by Nsight Compute)."), (0, ", and fuller waves."),
+                         (1, ", and fuller waves (in part measured by Nsight Compute).")):  # fmt: skip
+        found = find_in_run({"planted": replace(case, counters=tuple(measured[:count]))})
+        (finding,) = [each for each in found if each.rule == "products-apart"]
+        assert words in finding.text
 
 
 def test_launches_are_not_told_of_where_the_forward_waits(findings_of: Callable[..., list[Finding]]) -> None:

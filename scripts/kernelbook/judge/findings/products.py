@@ -252,7 +252,8 @@ def products_apart(scene: Scene) -> Iterator[Finding]:
         return
     for row in _rows(scene):
         work = [scene.activities[gemm.position] for gemm in row]
-        saved = idle_of_launches(scene, len(row) - 1) + total(work) * _unfilled(scene, row)
+        unfilled, source = _unfilled(scene, row)
+        saved = idle_of_launches(scene, len(row) - 1) + total(work) * unfilled
         if saved < LEAST_SAVED * scene.split.time_us:
             continue
         first, columns = row[0], " + ".join(str(gemm.n) for gemm in row)
@@ -260,7 +261,7 @@ def products_apart(scene: Scene) -> Iterator[Finding]:
         text = (
             f"{plural(len(row), 'product')} of an input of {first.m} × {first.k} in a row, with {columns} columns, "
             f"{duration(total(work))} of device time: one product with {weights} has one launch"
-            f"{', and fuller waves' if _unfilled(scene, row) else ''}."
+            f"{f', and fuller waves{source}' if unfilled else ''}."
         )
         if all(gemm.n == gemm.k for gemm in row[:-1]):
             text += " This holds if they read the same tensor (q, k and v; gate and up), which a trace does not record."
@@ -288,11 +289,18 @@ def _apart(row: list[GemmCost]) -> Iterator[list[GemmCost]]:
         yield row
 
 
-def _unfilled(scene: Scene, row: Sequence[GemmCost]) -> float:
-    """Share of the waves of these products that one product of the same tiles would spare; 0 if it is not known."""
-    waves = [(waves_of(scene, gemm)[0] or 0.0) * max(gemm.tiles_per_block or 1.0, 1.0) for gemm in row]
+def _unfilled(scene: Scene, row: Sequence[GemmCost]) -> tuple[float, str]:
+    """Share of the waves of these products that one product of the same tiles would spare, and the source of the waves.
+
+    The share is 0 if the waves of a product are not known.
+    """
+    counted = [waves_of(scene, gemm) for gemm in row]
+    blocks = [max(gemm.tiles_per_block or 1.0, 1.0) for gemm in row]
+    waves = [(each or 0.0) * tiles for (each, _), tiles in zip(counted, blocks, strict=True)]
     apart = sum(math.ceil(each - 1e-6) for each in waves)
-    return 1 - math.ceil(sum(waves) - 1e-6) / apart if all(waves) else 0.0
+    sources = {source for _, source in counted}
+    source = sources.pop() if len(sources) == 1 else " (in part measured by Nsight Compute)"
+    return (1 - math.ceil(sum(waves) - 1e-6) / apart if all(waves) else 0.0), source
 
 
 # --- products that nothing uses --------------------------------------------------------------------------------------
