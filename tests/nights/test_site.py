@@ -183,6 +183,14 @@ def test_the_first_page_counts_the_cases_that_were_not_measured(site: Path) -> N
     assert "9 of 10 cases measured on 2 runs" in (site / "index.html").read_text()
 
 
+def test_the_first_page_says_what_to_look_at_with_which_versions_and_what_to_do(site: Path) -> None:
+    """A case failed in the last night, and one became slower within the last 14 nights or before."""
+    first = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", (site / "index.html").read_text(encoding="utf-8")))
+    pressing = first.partition("What to look at")[2].partition(" Nights ")[0]
+    assert pressing
+    assert "case-4 on" in pressing.partition("Faster, and earlier")[0]
+
+
 def test_one_night_of_one_case_is_spoken_of_in_the_singular(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Store(tmp_path / "history").add_night(DATES[0], night(DATES[0], ["host"], ["case"], np.random.default_rng(1)))
     site = publish_in(tmp_path)

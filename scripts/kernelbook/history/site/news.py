@@ -1,18 +1,34 @@
-"""Changes as the pages list them: one change of several runs once, its dates in words, and how many still last."""
+"""Changes as the pages list them: one change of several runs once, its dates in words, what to do, what still lasts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import date
 
 import numpy as np
 
+from kernelbook.history.causes import is_version
 from kernelbook.history.night_events import NightEvent
-from kernelbook.history.site.views import Book
+from kernelbook.history.site.views import Book, Night
 from kernelbook.text.formatting import plural
+from kernelbook.text.remedies import fact_and_remedy
 
 #: Changes that were reported in so many of the last nights are counted while they last.
 LATELY = 14
+#: Names of cases that a sentence lists.
+NAMED = 3
+#: Classes of events, the most pressing first; those from `faster` on need no action.
+TONES = ("failure", "slower", "change", "faster", "note")
+#: What to do about a change of time, by how its first cause begins.
+BY_CAUSE = (
+    ("SM clock", "Look at the power limit and the temperature of the GPU: nvidia-smi -q -d PERFORMANCE."),
+    ("other processes", "Keep other programs off the GPU, and measure the night again."),
+    ("only CPU time", "Look at the CPU: its load, its clock, the Python packages. The kernels take as long as before."),
+)
+SAME_CONDITIONS = (
+    "Run the case again. If it stays slow, look at the machine: other programs, power limit, clocks of CPU and memory."
+)
 
 
 def merged(events: Iterable[NightEvent]) -> list[tuple[NightEvent, ...]]:
@@ -42,8 +58,67 @@ def _day(night: str) -> str:
     return f"{day.day} {day:%B %Y}{night[10:]}"
 
 
+def urgent(book: Book, limit: int) -> list[NightEvent]:
+    """Events of the last nights that need action, the worst first: failures, what became slower, what changed."""
+    lately = set(book.history.nights[-LATELY:])
+    pressing = TONES[: TONES.index("faster")]
+    groups = merged(event for event in book.events if event.found in lately and book.tone(event) in pressing)
+    return [event for group in worst_first(book, groups)[:limit] for event in group]
+
+
+def worst_first(book: Book, groups: Iterable[tuple[NightEvent, ...]]) -> list[tuple[NightEvent, ...]]:
+    """By tone; those of one tone in their order."""
+    return sorted(groups, key=lambda group: TONES.index(book.tone(group[0])))
+
+
+def advice(event: NightEvent) -> str:
+    """What to do about an event, in a sentence or two; empty where nothing is to be done."""
+    if event.kind == "failure":
+        return fact_and_remedy(event.text)[1]
+    if event.direction == "faster" or event.kind in ("series", "gap"):
+        return ""
+    if any(is_version(cause) for cause in event.causes):
+        return "Measure the case with both versions, and look through what changed between them."
+    if event.kind in ("kernels", "launches", "ops", "graph_breaks", "recompiles"):
+        return "Compare the reports of the two nights: which ops and kernels ran before, and which run now."
+    if event.kind in ("memory", "relative_error", "warnings"):
+        return "Compare the reports of the two nights."
+    cause = next(iter(event.causes), "")
+    return next((text for beginning, text in BY_CAUSE if cause.startswith(beginning)), SAME_CONDITIONS)
+
+
+@dataclass(frozen=True)
+class Failures:
+    """Cases of a run that failed for one reason; without cases, the whole run."""
+
+    run: str
+    cases: tuple[str, ...]
+    fact: str
+    remedy: str
+
+    @property
+    def subject(self) -> str:
+        """`linear-eager`, `linear-eager and 2 more cases`, or the run."""
+        if not self.cases:
+            return self.run
+        more = f" and {plural(len(self.cases) - 1, 'more case')}" if len(self.cases) > 1 else ""
+        return f"{self.cases[0]}{more}"
+
+
+def failures(night: Night) -> list[Failures]:
+    """What failed in a night; cases of a run that failed for one reason are together."""
+    alike: dict[tuple[str, str, bool], list[str]] = {}
+    for item in night.judged.get("failed", ()):
+        alike.setdefault((item["run"], item["reason"], item["case"] is None), []).append(item["case"])
+    return [
+        Failures(run, () if whole else tuple(cases), *fact_and_remedy(reason))
+        for (run, reason, whole), cases in alike.items()
+    ]
+
+
 def lasting(book: Book) -> str:
-    """`2 changes still last`: changes of time lately reported whose last value is nearer to the new level than the old.
+    """`2 changes still last: linear-eager, mlp-eager`: changes of time lately reported whose last value is nearer to
+    the new level than to the old.
 
     One change on several runs counts once. Empty where there is none.
     """
@@ -63,5 +138,10 @@ def lasting(book: Book) -> str:
         return bool(abs(now - event.after) < abs(now - event.before))
 
     times = [event for event in book.events if event.found in lately and book.is_alert(event)]
-    count = sum(any(lasts(each) for event in group for each in event.each) for group in merged(times))
-    return f"{plural(count, 'change')} still {'lasts' if count == 1 else 'last'}" if count else ""
+    groups = [group for group in merged(times) if any(lasts(each) for event in group for each in event.each)]
+    if not groups:
+        return ""
+    names = list(dict.fromkeys(each.case or each.run or "" for group in groups for each in group[0].each))
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    words = f"{plural(len(groups), 'change')} still {'lasts' if len(groups) == 1 else 'last'}"
+    return f"{words}: {', '.join(names[:NAMED])}{more}"

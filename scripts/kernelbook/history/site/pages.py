@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from kernelbook.charts.lines import number
 from kernelbook.charts.theme import with_theme
 from kernelbook.history.site.feed import atom_feed, latest_json
-from kernelbook.history.site.news import lasting, merged, when
+from kernelbook.history.site.news import advice, failures, lasting, merged, urgent, when, worst_first
 from kernelbook.history.site.trends import SPARK_NIGHTS, Trend, trends
 from kernelbook.history.site.views import Book, Night, signed
 from kernelbook.text.formatting import csv_cell
@@ -56,7 +56,7 @@ def _environment() -> Environment:
         auto_reload=False,
     )
     environment.filters |= {"number": number, "signed": signed}
-    environment.filters |= {"merged": merged, "when": when}
+    environment.filters |= {"merged": merged, "when": when, "advice": advice, "failures": failures}
     environment.filters["unbroken"] = lambda text: text.replace(" %", "\u00a0%")
     return environment
 
@@ -70,20 +70,27 @@ def pages(book: Book, site: Site, reports: Collection[str]) -> Iterator[tuple[st
         shared = {"site": site, "book": book, "rules": book.rules, "reports": reports, "up": up}
         return _environment().get_template(template).render(shared | values)
 
-    recent = [event for group in merged(book.events)[:RECENT] for event in group]
-    yield "index.html", page("index.html", "", nights=nights, recent=recent, lasting=lasting(book))
-    yield from _night_pages(nights, page)
+    pressing = urgent(book, RECENT)
+    others = [event for event in book.events if event not in pressing]
+    recent = [event for group in merged(others)[:RECENT] for event in group]
+    lists = {"pressing": pressing, "recent": recent, "lasting": lasting(book)}
+    yield "index.html", page("index.html", "", nights=nights, **lists)
+    yield from _night_pages(book, nights, page)
     yield from _trend_pages(all_trends, page)
     yield "style.css", with_theme((TEMPLATES / "style.css").read_text(encoding="utf-8"))
     yield "feed.xml", atom_feed(book, site.title, site.published, site.url)
     yield "latest.json", latest_json(nights[0] if nights else None, reports)
     if not nights:
-        yield "latest.html", page("index.html", "", nights=[], recent=[], lasting="")
+        yield "latest.html", page("index.html", "", nights=[], **lists)
 
 
-def _night_pages(nights: Sequence[Night], page: Page) -> Iterator[tuple[str, str]]:
+def _night_pages(book: Book, nights: Sequence[Night], page: Page) -> Iterator[tuple[str, str]]:
     for at, night in enumerate(nights):
-        around = {"older": nights[at + 1] if at + 1 < len(nights) else None, "newer": nights[at - 1] if at else None}
+        around: dict[str, object] = {
+            "older": nights[at + 1] if at + 1 < len(nights) else None,
+            "newer": nights[at - 1] if at else None,
+        }
+        around["events"] = [event for group in worst_first(book, merged(night.events)) for event in group]
         yield night.link, page("night.html", "../../", night=night, **around)
         yield f"nights/{night.edition}/cases.csv", cases_csv(night)
         if at == 0:

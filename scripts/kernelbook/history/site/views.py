@@ -168,6 +168,19 @@ class Book:
                 return trend_link(line, event.case)
         return f"nights/{event.found or event.night}/index.html"
 
+    def versions(self, event: NightEvent) -> str:
+        """`torch 2.14.0, cuda 13.0, driver 590.10`: with what a case ran in the night of its change; else empty."""
+        night = self._order.get(event.night)
+        for series in self.histories.by_subject.get((self._lines.get(event.run or "", ""), event.case or ""), ()):
+            places = [] if night is None else np.flatnonzero(series.nights == night).tolist()
+            if series.run == event.run and places:
+                return ", ".join(run_facts(series, places[0])[1:])
+        return ""
+
+    @cached_property
+    def _order(self) -> dict[str, int]:
+        return {night: at for at, night in enumerate(self.history.nights)}
+
     @cached_property
     def _lines(self) -> dict[str, str]:
         return {series.run: series.line for series in self.histories.series}
