@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 
 import pytest
 
 from kernelbook.cases import Activity
 from kernelbook.edition.model import read_edition
 from kernelbook.report import case_views, guess_strips
+from kernelbook.report.families import family_of
+from kernelbook.report.guess_strips import BrokenCase, Slot
 from kernelbook.report.rendering import render_report
 from tests.report import made_edition
 
@@ -152,8 +155,27 @@ def test_no_guess_that_broke_leaves_nothing_red_above(open_page, tmp_path):
 
 def test_the_twin_names_what_was_more_less_or_other(one_broke):
     written = (one_broke / "report.md").read_text(encoding="utf-8")
-    line = next(line for line in written.splitlines() if line.startswith("- `attention-inplace-eager` on"))
-    assert line == "- `attention-inplace-eager` on h200, 945 µs, 5 kernels + 1 memset: less guessed kernel."
+    line = next(line for line in written.splitlines() if line.startswith("- `attention-inplace-eager`:"))
+    assert line == "- `attention-inplace-eager`: guessed, but not run: 1 kernel."
+
+
+def test_cases_that_differ_alike_from_their_guesses_share_a_line():
+    """A memcpy that was not guessed, a softmax instead of a second product, and twice a product that did not run."""
+    gemm, copy, softmax = ACTIVITIES[0], ACTIVITIES[2], ACTIVITIES[3]
+    family = family_of("kernel", "GEMM")
+    less = Slot("less", family)
+    cases = (
+        BrokenCase("a", (), slots=(less, less)),
+        BrokenCase(
+            "b", (), slots=(Slot("same", family, gemm), Slot("more", None, copy), Slot("other", family, softmax))
+        ),
+        BrokenCase("c", (), slots=(less, less)),
+        BrokenCase("d", ()),
+    )
+    (alike, text), (other, words) = guess_strips.differences(cases)
+    assert (alike, text) == (("a", "c"), "guessed, but not run: 2 GEMM")
+    assert other == ("b",)
+    assert re.fullmatch(r"run, but not guessed: .+ \(.+ µs\); run: .+ \(.+ µs\) instead of GEMM", words)
 
 
 def test_a_case_has_one_card_however_many_of_its_guesses_broke(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from kernelbook.edition.model import Edition, read_edition
 from kernelbook.judge.expectations.vocabulary import BROKEN
 from kernelbook.judge.findings import Finding
-from kernelbook.report import findings_section, first_screen, markdown_page, page
+from kernelbook.report import findings_section, first_screen, markdown_page, openings, page, strips
 from kernelbook.report.first_screen import RunTally
 from tests.report import made_edition
 
@@ -82,8 +83,9 @@ def test_lost_runs_come_first_then_failures_by_reason_broken_guesses_and_costs(t
     assert [(line.subject, line.bad) for line in lines] == [
         ("ngc", True), ("attention-naive-eager", True), ("sdpa-math-eager", True), (LINEAR_CASE, False)
     ]  # fmt: skip
-    assert lines[0].text == "the run was lost: no such image"
-    assert lines[1].text == "and 1 more case: failed on h200: exceeded 300 s"
+    assert lines[0].text == "the run was lost with its 1 case: no such image."
+    assert lines[1].text == "and 1 more case: failed on h200: exceeded 300 s."
+    assert lines[1].remedy.startswith("Raise timeout_s")
     assert lines[2].text == "kernels guessed 20, seen 12 on h200."
     assert len(first_screen.concerns(edition, 2)) == 2
 
@@ -137,7 +139,7 @@ def test_where_most_guesses_were_not_judged_the_sentence_counts_those_that_were(
 
 
 def test_the_first_screen_explains_what_a_guess_is(tmp_path):
-    line = '<a href="#guesses">Guesses</a> are what the configuration expects before a case runs.'
+    line = '<a href="#guesses">Guesses</a> are written down in config.yaml before a case runs'
     assert line in both(made(tmp_path), tmp_path)[0]
     assert line not in both(replace(made(tmp_path), judged=()), tmp_path)[0]
 
@@ -210,10 +212,83 @@ def test_idle_time_stands_beside_a_bar_where_it_is_most_of_the_forward(tmp_path)
     """2.72 µs of work in a forward of 30 µs and of 5 µs: 27.3 µs and 2.28 µs idle, more and less than half."""
     edition = made(tmp_path)
     (row, *_) = edition.case_runs
-    for forward_us, words in ((30.0, "27.3\u00a0µs\u00a0idle"), (5.0, "")):
+    for forward_us, words in ((30.0, "idle for 27.3\u00a0µs of 30.0\u00a0µs unprofiled"), (5.0, "")):
         changed = replace(row, device_busy_us=2.72, forward_time_us=forward_us)
         first, _ = both(replace(edition, case_runs=(changed,)), tmp_path)
         assert (words in first) if words else ("idle" not in first.partition("</figure>")[0])
+
+
+def test_a_bar_is_as_long_as_its_label_says(tmp_path):
+    """Device times of 2.72 µs as the kernel, of 5.44 µs (half of the bar is dashed) and of 1.36 µs (it is said)."""
+    edition = made(tmp_path)
+    (row, *_) = edition.case_runs
+    for device_us, rest, words in ((2.72, 0.0, ""), (5.44, 2.72, ""), (1.36, 0.0, "kernels add up to 2.72 µs")):
+        changed = replace(edition, case_runs=(replace(row, device_time_us=device_us),))
+        (strip,) = strips.strips(changed, row.workload)
+        assert strip.rest_us == pytest.approx(rest)
+        assert strip.total_us == pytest.approx(max(device_us, 2.72))
+        assert strip.segments[0].width == pytest.approx(2.72 / strip.total_us)
+        first = both(changed, tmp_path)[0].partition("</figure>")[0]
+        assert ('class="rest" x="50%" width="50%"' in first) == ("Dashed: what the medians" in first) == bool(rest)
+        assert strip.surplus == words
+        assert words in first
+
+
+def test_a_run_on_a_cpu_has_its_figures_beside_those_of_the_gpu(tmp_path):
+    """The headline's pair on the CPU by forward time, at another size: 400 µs against 100 µs."""
+    gpu = {**made_edition.RUNS[0], "run": "gpu"}
+    edition = read_edition(
+        made_edition.build(tmp_path / "edition", runs=[gpu, {**gpu, "run": "cpu", "device": "Xeon"}])
+    )
+    slow, fast = edition.headline
+    times = {slow: 400.0, fast: 100.0}
+    rows = [
+        replace(row, device_type="cpu", device_time_us=None, kernels=None, forwards=(), chosen=None,
+                params={"batch": "1"}, forward_time_us=times.get(row.case, 7.0))
+        if row.run == "cpu" else row for row in edition.case_runs
+    ]  # fmt: skip
+    edition = replace(edition, case_runs=tuple(rows))
+    (cpu,) = openings.cpu_runs(edition)
+    assert (cpu.run.run, cpu.pair) == ("cpu", (400.0, 100.0))
+    first, twin = both(edition, tmp_path)
+    text = " ".join(re.sub(r"<[^>]+>", "", first).split())
+    names = [edition.label_of(case) for case in (fast, slow)]
+    assert f"On cpu, a CPU: {names[0]} 100 µs, {names[1]} 400 µs of forward time, 4.00×" in text
+    assert "4 cases with other sizes than on the GPU" in text
+    assert "**Xeon** (cpu, a CPU)" in twin
+    assert openings.cpu_runs(replace(edition, case_runs=tuple(row for row in rows if row.run == "cpu"))) == ()
+
+
+def test_the_reason_of_a_lost_run_stands_once(tmp_path):
+    """Four cases of a lost run, beside the same on another; two of those failed for one reason."""
+    edition = read_edition(made_edition.build(tmp_path / "edition", runs=made_edition.RUNS[:1]))
+    gone = replace(edition.runs[0], run="ngc", status="lost", reason="no such image: correct runs.ngc.container")
+    none = {"processes": (), "forwards": (), "chosen": None, "device_time_us": None}
+    lost = [replace(row, run="ngc", status="failed", reason="run ngc was lost: no such image", **none)
+            for row in edition.case_runs]  # fmt: skip
+    failed = [replace(row, status="failed", reason="exceeded 300 s", processes=()) for row in edition.case_runs[:2]]
+    judged = tuple(replace(edition.judged[0], run="ngc", verdict="not applicable", observed="the case failed")
+                   for _ in range(3))  # fmt: skip
+    edition = replace(
+        edition, runs=(*edition.runs, gone), case_runs=(*failed, *edition.case_runs[2:], *lost), judged=judged
+    )
+    line = first_screen.concerns(edition)[0]
+    assert (line.text, line.remedy) == (
+        "the run was lost with its 4 cases: no such image.", "Correct runs.ngc.container."
+    )  # fmt: skip
+    assert first_screen.verdict(edition).why_not == "its run was lost (3)"
+    written = markdown_page.render(edition, CREATED, tmp_path)
+    assert html.unescape(written["report.md"]).count("no such image") == 2  # first list, and what did not run
+    assert html.unescape(written["summary.md"]).count("no such image") == 1
+    assert html.unescape(written["summary.md"]).count("ngc") == 2  # no row of a case: the subject and the remedy
+    (row,) = [line for line in written["report.md"].splitlines() if line.startswith("| h200 |") and "exceeded" in line]
+    assert row.count("attention") == 2
+
+
+def test_reasons_of_guesses_that_were_not_judged_are_plain():
+    reasons = (("processes differ", 2), ("nothing ran on a GPU", 1))
+    verdict = first_screen.Verdict(1, 1, 3, (), reasons)
+    assert verdict.why_not == "the processes of the case disagree (2), nothing ran on a GPU (1)"
 
 
 def test_a_bar_of_one_rank_states_which(tmp_path):

@@ -206,11 +206,11 @@ def _host_bound(typical: Mapping[int, RankForward]) -> Iterator[Remark]:
         return
     worst = max(bound.values(), key=lambda row: row.idle_us / row.span_us)
     share = worst.idle_us / worst.span_us
-    others = f" ({len(bound)} of {len(typical)} ranks are so)" if len(bound) > 1 else ""
+    others = f" ({len(bound)} of {len(typical)} ranks do so)" if len(bound) > 1 else ""
     text = (
-        f"the CPU does not keep up on rank {worst.rank}{others}: its device is idle for {duration(worst.idle_us)} "
-        f"({_percent(share)}) of a forward, and kernels start {duration(worst.launch_delay_us)} after their launch in "
-        "the median."
+        f"under the profiler the device of rank {worst.rank} waits for the CPU for {duration(worst.idle_us)} "
+        f"({_percent(share)}) of a forward{others}; its kernels start {duration(worst.launch_delay_us)} after their "
+        "launch in the median."
     )
     remedy = "Launch fewer kernels (torch.compile, CUDA graphs, fused optimizers), and remove synchronizations."
     yield Remark("host-bound-rank", text, remedy, worst.rank, worst.idle_us, share)
@@ -376,5 +376,5 @@ def _percent(share: float) -> str:
 
 
 def _short(name: str | None) -> str:
-    plain = (name or "").removeprefix("void ")
+    plain = (name or "").removeprefix("void ").replace("(anonymous namespace)::", "")
     return at_border(plain.partition("<")[0].partition("(")[0] or plain, _NAME)

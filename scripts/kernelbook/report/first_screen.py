@@ -11,11 +11,28 @@ from kernelbook.cases import FAILED_PROCESSES, CaseFacts
 from kernelbook.cases.comparability import refusal
 from kernelbook.edition.model import Edition, Run
 from kernelbook.judge.expectations import Judgement
+from kernelbook.judge.expectations.compare import NOTHING
+from kernelbook.judge.expectations.vocabulary import FORWARDS_DIFFER
+from kernelbook.judge.ratios import PROCESSES_DIFFER
 from kernelbook.kernel_names import labels
 from kernelbook.report import findings_section, openings
 from kernelbook.report.phrases import cost, inside
 from kernelbook.text import formatting
+from kernelbook.text.remedies import fact_and_remedy
 
+#: Why a guess was not judged, for reading; other reasons stand as they are.
+WHY_NOT = {
+    PROCESSES_DIFFER: "the processes of the case disagree",
+    FORWARDS_DIFFER: "the forwards of the case disagree",
+    NOTHING: "the case that it is compared with has no figures here",
+    "not measured": "the figure was not measured",
+    "not recorded": "the trace does not record it",
+    "not known": "the trace does not show it",
+    "not comparable": "the two cases were measured under different conditions",
+    "no forward": "the trace has no forward of the case",
+    "unclear": "it is unclear what limits the forward",
+}
+LOST = "its run was lost"
 #: Lines of the first screen.
 CONCERNS = 5
 
@@ -82,8 +99,8 @@ class Verdict:
 
     @property
     def why_not(self) -> str:
-        """Why the others could not be judged: `no device activities (8), forwards differ (2)`."""
-        return ", ".join(f"{reason} ({number})" for reason, number in self.reasons)
+        """Why the others could not be judged: `nothing ran on a GPU (8), the forwards of the case disagree (2)`."""
+        return ", ".join(f"{WHY_NOT.get(reason, reason)} ({number})" for reason, number in self.reasons)
 
 
 @dataclass(frozen=True)
@@ -138,8 +155,8 @@ def verdict(edition: Edition) -> Verdict:
     judged = edition.judged
     held = sum(row.held for row in judged)
     broken = tuple(row for row in judged if row.broken)
-    why = Counter(row.observed for row in judged if not (row.held or row.broken))
     gone = {run.run for run in lost(edition)}
+    why = Counter(LOST if row.run in gone else row.observed for row in judged if not (row.held or row.broken))
     failed = Counter(row.run in gone for row in edition.case_runs if row.status == "failed")
     return Verdict(
         held,
@@ -227,18 +244,22 @@ def concerns_title(edition: Edition) -> str:
 
 def _lost(edition: Edition) -> Iterator[Concern]:
     for run in lost(edition):
-        yield Concern(run.run, f"the run was lost: {run.reason or 'no reason given'}", bad=True, case=False)
+        fact, remedy = fact_and_remedy(run.reason or "no reason given")
+        cases = sum(row.run == run.run for row in edition.case_runs)
+        what = f"the run was lost with its {formatting.plural(cases, 'case')}" if cases else "the run was lost"
+        yield Concern(run.run, f"{what}: {fact}.", remedy, bad=True, case=False)
 
 
 def _failed(edition: Edition) -> Iterator[Concern]:
-    gone = {run.run for run in lost(edition)}
     groups: dict[tuple[str, str], list[Trouble]] = {}
     for row in troubles(edition):
-        if row.bad and row.run not in gone:
+        if row.bad:
             groups.setdefault((row.run, row.reason or "no reason given"), []).append(row)
     for (run, reason), rows in groups.items():
         more = f"and {formatting.plural(len(rows) - 1, 'more case')}: " if len(rows) > 1 else ""
-        yield Concern(rows[0].case, f"{more}{rows[0].status} on {run}: {reason}", bad=True)
+        fact, remedy = fact_and_remedy(reason)
+        remedy = remedy or "The last lines of its output, in the case below, may show why."
+        yield Concern(rows[0].case, f"{more}{rows[0].status} on {run}: {fact.rstrip('.')}.", remedy, bad=True)
 
 
 def _broken(edition: Edition) -> Iterator[Concern]:
@@ -274,7 +295,7 @@ def _costly(edition: Edition, limit: int) -> Iterator[Concern]:
     for finding in findings_section.costliest(findings_section.own_findings(edition), limit):
         words = {"recoverable": "could save ", "spent": "spends "}
         time = "" if finding.time_us is None else words.get(finding.kind, "") + cost(finding)
-        text = re.sub(rf"^{re.escape(finding.case)} ", "it ", finding.text or finding.rule)
+        text = re.sub(rf"^{re.escape(finding.case)} ", "It ", finding.text or finding.rule)
         yield Concern(finding.case, text, finding.remedy, time=time)
 
 
@@ -337,9 +358,11 @@ class Trouble:
 
 
 def troubles(edition: Edition) -> tuple[Trouble, ...]:
-    """Cases that did not run or not in all their processes, each with its reason."""
-    rows = []
+    """Cases that did not run or not in all their processes, each with its reason; without those of lost runs."""
+    rows, gone = [], {run.run for run in lost(edition)}
     for row in edition.case_runs:
+        if row.run in gone:
+            continue
         if row.status != "ok":
             rows.append(Trouble(row.run, row.case, row.status, row.reason, row.status == "failed"))
         elif row.bad_processes:

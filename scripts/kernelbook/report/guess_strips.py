@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 
 from kernelbook.cases import Activity
 from kernelbook.edition.model import Edition
+from kernelbook.kernel_names.labels import activity_label
 from kernelbook.report import strips
 from kernelbook.report.case_views import GuessLine
 from kernelbook.report.families import BY_KEY, Family, family_of
+from kernelbook.text.formatting import duration
 
 #: Kernels without a guessed family are guessed as this.
 ANY = Family("unknown", "kernel", BY_KEY["unknown"].light, BY_KEY["unknown"].dark)
@@ -32,6 +34,11 @@ class Slot:
     seen: Activity | None = None
 
     @property
+    def word(self) -> str:
+        """What differs, for readers; empty where nothing does."""
+        return {"more": "not guessed", "less": "did not run", "other": "ran instead"}.get(self.kind, "")
+
+    @property
     def family(self) -> Family | None:
         """The family of what ran."""
         return family_of(self.seen.category, self.seen.family) if self.seen else None
@@ -50,6 +57,33 @@ class BrokenCase:
     def drawn(self) -> tuple[Slot, ...]:
         """The slots that fit."""
         return self.slots[:PLACES]
+
+    @property
+    def difference(self) -> str:
+        """`guessed, but not run: 2 GEMM; run, but not guessed: Memcpy DtoD (127 µs)`; empty without a difference."""
+        gone = Counter(slot.guessed.label for slot in self.slots if slot.kind == "less" and slot.guessed)
+        parts = (
+            [f"guessed, but not run: {', '.join(f'{count} {label}' for label, count in gone.items())}"] if gone else []
+        )
+        more = [_activity(slot.seen) for slot in self.slots if slot.kind == "more" and slot.seen]
+        parts += [f"run, but not guessed: {', '.join(more)}"] if more else []
+        other = [(slot.seen, slot.guessed) for slot in self.slots if slot.kind == "other"]
+        swapped = [f"{_activity(seen)} instead of {guessed.label}" for seen, guessed in other if seen and guessed]
+        parts += [f"run: {', '.join(swapped)}"] if swapped else []
+        return "; ".join(parts)
+
+
+def _activity(activity: Activity) -> str:
+    return f"{activity_label(activity).short} ({duration(activity.duration_us)})"
+
+
+def differences(broken: Iterable[BrokenCase]) -> tuple[tuple[tuple[str, ...], str], ...]:
+    """(cases, in which kernels they differ from what was guessed); cases that differ alike are together."""
+    alike: dict[str, list[str]] = {}
+    for each in broken:
+        if each.difference:
+            alike.setdefault(each.difference, []).append(each.case)
+    return tuple((tuple(cases), difference) for difference, cases in alike.items())
 
 
 def broken_cases(edition: Edition, lines: Iterable[GuessLine]) -> tuple[BrokenCase, ...]:

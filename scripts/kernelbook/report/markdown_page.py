@@ -39,7 +39,11 @@ def render(edition: Edition, created_utc: str, output: Path) -> dict[str, str]:
         "figures": {work.name: _figures(work, anchors, folder) for work in values["workloads"]},
         "kernels_of": partial(_kernels, edition),
         "render": table.markdown,
-        "case_rows": listings.cases.case_rows(values["workloads"]),
+        "short_rows": [
+            row
+            for row in listings.cases.case_rows(values["workloads"])
+            if not (row.each and row.each.run.status == "lost")
+        ],
     }
     filters: dict[str, Callable[..., Any]] = {"code": formatting.code, "block": formatting.block}
     env = environment(formatting.markdown, autoescape=False, filters=filters)

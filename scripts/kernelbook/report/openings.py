@@ -10,7 +10,7 @@ from kernelbook.cases import CaseFacts, Process
 from kernelbook.cases.comparability import refusal
 from kernelbook.cases.top_kernels import TopRow, top_kernels
 from kernelbook.collectives.likeness import fold
-from kernelbook.edition.model import Edition
+from kernelbook.edition.model import Edition, Run
 from kernelbook.judge.ratios import ABOUT_EQUAL, FASTER, PROCESSES_DIFFER, SLOWER, by_process, vote
 from kernelbook.text.formatting import duration, number_ranges, plural, share
 
@@ -165,23 +165,59 @@ def _capital(text: str) -> str:
 
 
 def cpu_sentence(edition: Edition) -> str:
-    """Whether compiled forwards are faster than eager ones, where everything ran on the CPU; else empty.
-
-    By unprofiled forward times: every pair of processes must agree.
-    """
-    rows = [row for row in edition.case_runs if row.status == "ok" and not _is_published(edition, row)]
+    """Whether compiled forwards are faster than eager ones, where everything ran on the CPU; else empty."""
+    rows = _measured(edition)
     if not rows or any(row.device_type != "cpu" for row in rows):
         return ""
-    verdicts = Counter(_verdicts(rows))
-    if not verdicts:
+    compared = _compiled(rows)
+    if not compared:
         return f"on the CPU: forward times of {plural(len(rows), 'case')}; kernels and device times need a GPU"
+    return f"on the CPU {compared}"
+
+
+@dataclass(frozen=True)
+class CpuRun:
+    """What a run on a CPU shows beside runs on GPUs.
+
+    pair: forward times of the headline's slower and faster case, µs; None if one of them has none.
+    """
+
+    run: Run
+    text: str
+    pair: tuple[float, float] | None
+
+
+def cpu_runs(edition: Edition) -> tuple[CpuRun, ...]:
+    """One for each run whose cases all ran on a CPU, where other runs have device activities."""
+    rows = _measured(edition)
+    made = []
+    for run in edition.runs if any(row.on_device for row in rows) else ():
+        own = [row for row in rows if row.run == run.run]
+        if own and all(row.device_type == "cpu" for row in own):
+            times = {row.case: row.forward_time_us for row in own}
+            slow, fast = (times.get(case) for case in edition.headline or ("", ""))
+            others = {row.case: row.params for row in rows if row.on_device}
+            sizes = sum(row.case in others and others[row.case] != row.params for row in own)
+            parts = [_compiled(own), f"{plural(sizes, 'case')} with other sizes than on the GPU" if sizes else ""]
+            made.append(CpuRun(run, "; ".join(filter(None, parts)), (slow, fast) if slow and fast else None))
+    return tuple(made)
+
+
+def _compiled(rows: list[CaseFacts]) -> str:
+    """How compiled forwards compare with eager ones, by unprofiled forward times; empty without such a pair.
+
+    Every pair of processes must agree.
+    """
+    verdicts = Counter(_verdicts(rows))
     words = {FASTER: "faster", SLOWER: "slower", ABOUT_EQUAL: "about as fast", PROCESSES_DIFFER: "undecided"}
     parts = [f"{words[verdict]} in {verdicts[verdict]}" for verdict in words if verdicts[verdict]]
-    return f"on the CPU compiled forwards, against eager, are {', '.join(parts)} of {plural(verdicts.total(), 'case')}"
+    cases = plural(verdicts.total(), "case")
+    return f"compiled forwards, against eager, are {', '.join(parts)} of {cases}" if parts else ""
 
 
-def _is_published(edition: Edition, row: CaseFacts) -> bool:
-    return any(run.run == row.run and run.kind == "published" for run in edition.runs)
+def _measured(edition: Edition) -> list[CaseFacts]:
+    published = {run.run for run in edition.runs if run.kind == "published"}
+    return [row for row in edition.case_runs if row.status == "ok" and row.run not in published]
 
 
 def _verdicts(rows: list[CaseFacts]) -> Iterator[str]:

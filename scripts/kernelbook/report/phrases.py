@@ -6,7 +6,7 @@ from kernelbook.cases import CaseFacts
 from kernelbook.judge.cost_model.forward import computed_in
 from kernelbook.judge.findings import Finding
 from kernelbook.report.ranges import WholeFile
-from kernelbook.text.formatting import NOT_AVAILABLE, clip, duration, plural
+from kernelbook.text.formatting import NOT_AVAILABLE, clip, duration, plural, size
 
 
 def cost(finding: Finding) -> str:
@@ -20,9 +20,20 @@ def cost(finding: Finding) -> str:
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
 
 
+def parameter(name: str, value: object) -> str:
+    """The value for reading: numbers of bytes with a binary unit, `1 GiB`."""
+    text = str(value)
+    if name.rpartition("_")[2] == "bytes" and text.isdecimal() and int(text) >= 1024:
+        number, unit = size(int(text)).split(" ")
+        return f"{float(number.replace(',', '')):g} {unit}"
+    return text
+
+
 def size_of(row: CaseFacts) -> str:
     """Element type and numeric parameters: `bf16, 8 × 16 × 1024 × 64`; one parameter has its name: `bf16, size 64`."""
-    numbers = [(name, str(value)) for name, value in row.params.items() if str(value).replace(".", "", 1).isdigit()]
+    numbers = [
+        (name, parameter(name, value)) for name, value in row.params.items() if str(value).replace(".", "", 1).isdigit()
+    ]
     one = len(numbers) == 1
     sizes = f"{numbers[0][0]} {numbers[0][1]}" if one else " × ".join(value for _, value in numbers)
     return clip(", ".join(part for part in (DTYPES.get(row.dtype or "", row.dtype), sizes) if part), 60)
@@ -44,6 +55,6 @@ def inside(row: CaseFacts) -> str:
 
 def conditions(row: CaseFacts) -> str:
     """How a case was measured: `bfloat16, batch 8, seq 1024, eager, 3 warm-up calls`."""
-    params = [f"{name} {value}" for name, value in row.params.items()]
+    params = [f"{name} {parameter(name, value)}" for name, value in row.params.items()]
     warmup = "no warm-up" if row.warmup == 0 else row.warmup and plural(row.warmup, "warm-up call")
     return ", ".join(part for part in (row.dtype, *params, row.mode, warmup) if part)

@@ -1,7 +1,8 @@
 """Kernel strips: one forward a row, each device activity a segment, to scale within a workload.
 
-A segment is as long as the median of its activity over all forwards. A row is as long as their sum: the gaps between
-activities are in the lanes alone.
+A segment is as long as the median of its activity over all forwards, without the gaps between them, which are in the
+lanes. A row is as long as the device time of the case. Medians need not add up to it: where the segments are shorter,
+the rest of the row is dashed.
 """
 
 from __future__ import annotations
@@ -26,10 +27,13 @@ LETTER, CAPITAL = 0.009, 1.4
 THIN = 0.004
 #: Idle time beyond this part of an unprofiled forward stands beside its strip, which has no gaps.
 MOSTLY = 0.5
+#: Least part of the device time by which the sum of the segments differs from it, to be drawn or stated.
+REST = 0.01
 NOTE = (
     "Device time of one forward. Each segment is one kernel in order of start, as long as its median over all forwards,"
     " without the gaps between them."
 )
+REST_NOTE = " Dashed: what the medians of its kernels lack to the median of the forward, since their times vary."
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,10 @@ class Segment:
 
 @dataclass(frozen=True)
 class Strip:
-    """One row. `cell`: the number of its case and run in the edition; `part`: its part of the chart's scale."""
+    """One row. `cell`: the number of its case and run in the edition; `part`: its part of the chart's scale.
+
+    total_us: the longer of its device time and the sum of its segments, to which `rest_us` lacks that much.
+    """
 
     row: CaseFacts
     run: Run
@@ -68,11 +75,19 @@ class Strip:
     total_us: float
     part: float
     segments: tuple[Segment, ...]
+    rest_us: float = 0.0
 
     @property
     def time(self) -> str:
         """The device time of the case, as in the tables; the sum of the segments where the case has none."""
         return formatting.duration(self.total_us if self.row.device_time_us is None else self.row.device_time_us)
+
+    @property
+    def surplus(self) -> str:
+        """`kernels add up to 6.20 ms` where their medians do to more than the device time; else empty."""
+        whole = self.row.device_time_us
+        longer = whole is not None and self.total_us > (1 + REST) * whole
+        return f"kernels add up to {formatting.duration(self.total_us)}" if longer else ""
 
     @property
     def caption(self) -> str:
@@ -87,7 +102,16 @@ class Strip:
             '<svg class="strip-bar" tabindex="0" role="group" aria-label="{}. Arrow keys walk through the kernels." '
             'data-cell="{}" data-case="{}">'
         ).format(label, self.cell, formatting.visible(self.row.case))
-        return head + Markup("").join(segment.svg for segment in self.segments) + Markup("</svg>")
+        return head + Markup("").join(segment.svg for segment in self.segments) + self._rest + Markup("</svg>")
+
+    @property
+    def _rest(self) -> Markup:
+        if not self.rest_us:
+            return Markup("")
+        part = self.rest_us / self.total_us
+        return Markup('<rect class="rest" x="{}" width="{}" height="100%"><title>{}</title></rect>').format(
+            percent(1 - part), percent(part), f"{formatting.duration(self.rest_us)}:{REST_NOTE.partition(':')[2]}"
+        )
 
 
 def percent(part: float) -> str:
@@ -97,29 +121,32 @@ def percent(part: float) -> str:
 
 def strips(edition: Edition, workload: str) -> tuple[Strip, ...]:
     """The strips of a workload: cases in config order, runs in edition order; those without activities have none."""
-    drawn = [(row, run, cell, _total(row)) for row, run, cell in edition.rows_of(workload) if row.activities]
-    scale = max((total for *_, total in drawn), default=0.0) or 1.0
-    return tuple(_strip(row, run, cell, total, scale) for row, run, cell, total in drawn)
+    drawn = [(row, run, cell) for row, run, cell in edition.rows_of(workload) if row.activities]
+    scale = max((sum(_lengths(row)) for row, *_ in drawn), default=0.0) or 1.0
+    return tuple(_strip(row, run, cell, scale) for row, run, cell in drawn)
 
 
 def alone(row: CaseFacts, run: Run, cell: int) -> Strip:
     """The strip of one row, over the whole width."""
-    total = _total(row)
-    return _strip(row, run, cell, total, total or 1.0)
+    return _strip(row, run, cell, sum(_lengths(row)) or 1.0)
 
 
-def _total(row: CaseFacts) -> float:
-    return sum(activity.duration_us for activity in row.activities)
+def _lengths(row: CaseFacts) -> tuple[float, float]:
+    """(sum of the segments, what it lacks to the device time), in µs; a lack below `REST` is 0."""
+    total = sum(activity.duration_us for activity in row.activities)
+    rest = (row.device_time_us or 0.0) - total
+    return total, rest if rest > REST * total else 0.0
 
 
-def _strip(row: CaseFacts, run: Run, cell: int, total: float, scale: float) -> Strip:
-    left, segments = 0.0, []
+def _strip(row: CaseFacts, run: Run, cell: int, scale: float) -> Strip:
+    left, segments, rest = 0.0, [], _lengths(row)[1]
+    total = sum(_lengths(row))
     for activity in row.activities:
         width = activity.duration_us / total if total else 0.0
         family = family_of(activity.category, activity.family)
         segments.append(Segment(activity.position, family, left, width, activity.duration_us / scale))
         left += width
-    return Strip(row, run, cell, total, total / scale, tuple(segments))
+    return Strip(row, run, cell, total, total / scale, tuple(segments), rest)
 
 
 def chart(
@@ -145,13 +172,16 @@ def chart(
                 anchor=anchors.get(case, ""),
                 part=strip.total_us / scale,
                 end=strip.time,
-                end_note=" · ".join(part for part in (counts(strip.row), (notes or {}).get(case)) if part),
+                end_note=" · ".join(
+                    part for part in (counts(strip.row), strip.surplus, (notes or {}).get(case)) if part
+                ),
             )
         )
         before = case
     ticks = tuple(Tick(value / scale, formatting.axis(value, scale)) for value in nice_ticks(0, scale))
     keys = tuple(Key(f"f-{family.key}", family.label, family.hatched) for family in legend(rows))
-    return Chart(f"strips-{title}", "strips", f"Kernel strips of {title}", tuple(panels), ticks, keys, NOTE)
+    note = NOTE + (REST_NOTE if any(strip.rest_us for strip in rows) else "")
+    return Chart(f"strips-{title}", "strips", f"Kernel strips of {title}", tuple(panels), ticks, keys, note)
 
 
 def of_run(edition: Edition, run: str, workload: str) -> tuple[Strip, ...]:
@@ -163,15 +193,15 @@ def headline_chart(edition: Edition, drawn: tuple[Strip, ...], title: str, ancho
     """The strips `drawn`, of one workload and run: with rank, long idle time and published time beside them."""
     published = {each.run for each in edition.runs if each.kind == "published"}
     times = {
-        row.case: f"published {exact(row.device_time_us)}"
+        row.case: f"published {exact(row.device_time_us)}".replace(" ", "\u00a0")
         for row in edition.case_runs
         if row.run in published and row.device_time_us is not None
     }
     notes = {}
     for row in (strip.row for strip in drawn):
         rank = row.rank_of(row.chosen[0]) if row.chosen else None
-        parts = ("" if rank is None else f"rank {rank}", _idle(row), times.get(row.case, ""))
-        notes[row.case] = " · ".join(part.replace(" ", "\u00a0") for part in parts if part)  # each on one line
+        parts = ("" if rank is None else f"rank\u00a0{rank}", _idle(row), times.get(row.case, ""))
+        notes[row.case] = " · ".join(part for part in parts if part)
     made = chart(drawn, title, anchors, notes)
     runs = {row.run for row in edition.case_runs if row.activities}
     if made is None or len(runs) < 2:
@@ -182,10 +212,11 @@ def headline_chart(edition: Edition, drawn: tuple[Strip, ...], title: str, ancho
 
 
 def _idle(row: CaseFacts) -> str:
-    """`22.4 ms idle` where the device is idle for most of an unprofiled forward; else empty."""
+    """`idle for 16.3 ms of 23.2 ms unprofiled` where that is most of an unprofiled forward; else empty."""
     whole, busy = row.forward_time_us, row.device_busy_us
     idle = 0.0 if whole is None or busy is None else whole - busy
-    return f"{formatting.duration(idle)} idle" if whole and idle > MOSTLY * whole else ""
+    times = (formatting.duration(time).replace(" ", "\u00a0") for time in (idle, whole))
+    return f"idle for {' of '.join(times)} unprofiled" if whole and idle > MOSTLY * whole else ""
 
 
 def legend(rows: Iterable[Strip]) -> tuple[Family, ...]:

@@ -11,6 +11,7 @@ from kernelbook.cases import CaseFacts
 from kernelbook.charts.drawing import Chart, Key, Label, Panel, Tick, stretched
 from kernelbook.charts.lines import Curve, Scale, bars, from_zero, lines_drawing
 from kernelbook.edition.model import ConfiguredCase, Edition, Run
+from kernelbook.report import phrases
 from kernelbook.text import formatting
 
 NOTE = "{of} over {parameter}: device time solid, unprofiled forward time dashed; below, the kernels of one forward."
@@ -58,7 +59,8 @@ def sweeps(edition: Edition, workload: str) -> tuple[Sweep, ...]:
         swept = (SweptRun(run, tuple(rows.get((run.run, spec.case)) for spec in specs)) for run in edition.runs)
         measured = tuple(run for run in swept if any(run.rows))
         if measured:
-            made.append(Sweep(of, parameter, tuple(str(spec.sweep["value"]) for spec in specs if spec.sweep), measured))
+            values = tuple(phrases.parameter(parameter, spec.sweep["value"]) for spec in specs if spec.sweep)
+            made.append(Sweep(of, parameter, values, measured))
     return tuple(made)
 
 

@@ -65,6 +65,7 @@ def context(edition: Edition, created_utc: str) -> dict[str, Any]:
     arranged = case_views.workloads(edition)
     verdict = first_screen.verdict(edition)
     broken = case_views.guess_lines(verdict.broken)
+    broken_cases = guess_strips.broken_cases(edition, broken)
     folder = openings.folder_of(edition)
     trust = (trust_section.of_traces if folder else trust_section.statements)(edition.trust)
     return {
@@ -76,12 +77,14 @@ def context(edition: Edition, created_utc: str) -> dict[str, Any]:
         "cases": [case for workload in arranged for case in workload.cases],
         "verdict": verdict,
         "broken": broken,
-        "broken_cases": guess_strips.broken_cases(edition, broken),
+        "broken_cases": broken_cases,
         "broken_limit": BROKEN_CARDS,
+        "differences": guess_strips.differences(broken_cases),
         "subject": first_screen.subject(edition, created_utc),
         "has_headline_case": first_screen.has_headline_case(edition),
         "headlines": first_screen.headlines(edition),
         "headline_names": [edition.label_of(case) for case in edition.headline or ()],
+        "cpu_runs": openings.cpu_runs(edition),
         "headline_refusals": first_screen.headline_refusals(edition),
         "slow": edition.headline and edition.headline[0],
         "fast": edition.headline and edition.headline[1],

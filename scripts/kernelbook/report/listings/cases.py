@@ -59,7 +59,11 @@ class CaseRow:
         lead = self.case.lead
         if self.row is None or lead is None or self.row.params == lead.row.params:
             return ""
-        differ = (f"{name} {value}" for name, value in self.row.params.items() if lead.row.params.get(name) != value)
+        differ = (
+            f"{name} {phrases.parameter(name, value)}"
+            for name, value in self.row.params.items()
+            if lead.row.params.get(name) != value
+        )
         return ", ".join(differ)
 
 
@@ -115,7 +119,10 @@ def _line(row: CaseRow, columns: Sequence[TableColumn[CaseRow]], panel: Markup) 
     status, reason = row.each.row.status, row.each.row.reason or "no reason given"
     state = Part(status, "bad" if status == "failed" else "flag")
     front = [column.cell(row) for column in columns[:2] if column.title in ("case", "run")]
-    cells = (*front, cell(state, formatting.clip(reason, 400)))
+    why: str | Part = formatting.clip(reason, 400)
+    if row.each.run.status == "lost":  # its reason is that of the run
+        state, why = Part("lost", "bad"), Part("with its run", "", "", "runs")
+    cells = (*front, cell(state, why))
     return Line(cells, "state", row.each.anchor, across=True, data=data, panel=panel)
 
 

@@ -12,6 +12,7 @@ from kernelbook.report import first_screen, trust_section
 from kernelbook.report.case_views import WorkloadView
 from kernelbook.report.table import (
     Anchors,
+    Cell,
     Line,
     Part,
     Table,
@@ -82,17 +83,20 @@ def trusted(rows: Sequence[Trust], anchors: Anchors) -> Table:
 
 
 def not_measured(edition: Edition, anchors: Anchors) -> Table:
-    """Runs and cases that did not run, with the reason of each."""
-    everything, no_reason = Part("all", "muted"), "no reason given"
-    rows: list[tuple[str, Part, Part, str]] = []
+    """Runs and cases that did not run; cases of a run that share a state and a reason share a row."""
+    everything, no_reason = cell(Part("all", "muted")), "no reason given"
+    rows: list[tuple[str, Cell, Part, str]] = []
     rows += [(run, everything, Part("left out", "flag"), reason) for run, reason in edition.left_out]
     rows += [(run.run, everything, Part("lost", "bad"), run.reason or no_reason) for run in first_screen.lost(edition)]
+    alike: dict[tuple[str, str, str], list[first_screen.Trouble]] = {}
     for row in first_screen.troubles(edition):
-        state = Part(row.status, "bad" if row.bad else "flag")
-        rows.append((row.run, case_link(row.case, anchors), state, row.reason or no_reason))
-    columns: tuple[TableColumn[tuple[str, Part, Part, str]], ...] = (
+        alike.setdefault((row.run, row.status, row.reason or no_reason), []).append(row)
+    for (run, status, reason), each in alike.items():
+        state = Part(status, "bad" if each[0].bad else "flag")
+        rows.append((run, cell(*(case_link(row.case, anchors) for row in each)), state, reason))
+    columns: tuple[TableColumn[tuple[str, Cell, Part, str]], ...] = (
         words("run", lambda row: row[0]),
-        words("case", lambda row: row[1]),
+        TableColumn("cases", lambda row: row[1], css="wide"),
         words("state", lambda row: row[2]),
         words("reason", lambda row: row[3], 600),
     )
