@@ -30,15 +30,16 @@ from kernelbook.history.store import Store
 from kernelbook.report.rendering import render_report
 from render_example import ROOT, collect_example, collect_runs, configuration
 from tests.nights.made_nights import editions, night
+from workloads.harness import failures
 
 CREATED = "2026-11-30T15:00:00Z"
 RECORDED = ROOT / "resources" / "recorded" / "h200-torch2.11"
 DEVICE_EVENTS = {"kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "cuda_runtime", "cuda_driver", "ac2g"}
 VERSIONS = ("2.9.1", "2.10.0", "2.11.0", "2.12.1", "2.13.0", "2.14.0")
 REASONS = (
-    "exceeded 300 s while the first forward was compiled: raise timeout_s",
-    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 40.00 GiB",
-    "ModuleNotFoundError: No module named 'liger_kernel'",
+    failures.from_time_limit(300, "the first forward").reason,
+    failures.from_exception("torch.OutOfMemoryError", "CUDA out of memory. Tried to allocate 40.00 GiB", None).reason,
+    failures.from_exception("ModuleNotFoundError", "No module named 'liger_kernel'", None).reason,
 )
 
 NO_REGISTRY = "FATAL: Unable to handle docker URI: registry answered 503, service unavailable"

@@ -259,6 +259,18 @@ def test_a_run_on_a_cpu_has_its_figures_beside_those_of_the_gpu(tmp_path):
     assert openings.cpu_runs(replace(edition, case_runs=tuple(row for row in rows if row.run == "cpu"))) == ()
 
 
+def test_the_headline_of_many_runs_is_that_of_the_first_and_the_range_of_the_others(tmp_path):
+    """Four runs, the second to fourth of them 2, 3 and 4 times as slow in both cases: the same ratio on each."""
+    runs = [{**made_edition.RUNS[0], "run": f"run-{number}"} for number in range(4)]
+    edition = read_edition(made_edition.build(tmp_path / "edition", runs=runs, factors=(1.0, 2.0, 3.0, 4.0)))
+    for text in both(edition, tmp_path):
+        plain = " ".join(re.sub(r"<[^>]+>|\*", "", text).split())
+        names = [edition.label_of(case) for case in edition.headline]
+        assert f"On 3 other runs {names[0]} takes 2.50× as long as {names[1]}" in plain
+    assert "(run-0)" in both(edition, tmp_path)[1]
+    assert "(run-1)" not in both(edition, tmp_path)[1].partition("##")[0]
+
+
 def test_the_reason_of_a_lost_run_stands_once(tmp_path):
     """Four cases of a lost run, beside the same on another; two of those failed for one reason."""
     edition = read_edition(made_edition.build(tmp_path / "edition", runs=made_edition.RUNS[:1]))

@@ -62,7 +62,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_cost_table_names_what_it_counts_and_its_ceilings(report: Path) -> None:
     text = (report / "details.md").read_text()
     counted = "TFLOP/s, masked half left out | of ceiling | compulsory GB/s | of ceiling | traffic / compulsory"
-    assert f"| run | limited by | {counted} | floor | times floor | beside its fastest peer |" in text
+    assert f"| run | limited by | {counted} | least time | times the least | against its fastest peer |" in text
     assert (
         "| h200 | excess traffic or work (in 2 of 3 processes) | 6.53 | 0.8 % | 25.5 | n/a | 95.2× | n/a | n/a |  |"
         in text

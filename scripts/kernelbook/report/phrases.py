@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kernelbook.cases import CaseFacts
 from kernelbook.judge.cost_model.forward import computed_in
 from kernelbook.judge.findings import Finding
 from kernelbook.report.ranges import WholeFile
-from kernelbook.text.formatting import NOT_AVAILABLE, clip, duration, plural, size
+from kernelbook.text.formatting import NOT_AVAILABLE, clip, duration, plural, ratio, size
 
 
 def cost(finding: Finding) -> str:
@@ -45,6 +47,12 @@ def counts(row: CaseFacts | WholeFile) -> str:
         return NOT_AVAILABLE
     every = ((row.kernels, "kernel"), (row.memcpys, "memcpy"), (row.memsets, "memset"))
     return " + ".join(plural(count, one) for count, one in every if count) or "0 kernels"
+
+
+def ratios(values: Iterable[float]) -> str:
+    """`2.46× to 2.80×`; one ratio where both ends read alike."""
+    ordered = sorted(values)
+    return " to ".join(dict.fromkeys(ratio(value) for value in (ordered[0], ordered[-1])))
 
 
 def inside(row: CaseFacts) -> str:

@@ -41,6 +41,7 @@ FILTERS = {
     "lead": formatting.lead,
     "listed": formatting.listed,
     "inside": phrases.inside,
+    "ratios": phrases.ratios,
 }
 
 
