@@ -94,7 +94,8 @@ def chart(edition: Edition, run: str, anchors: Mapping[tuple[str, str], str]) ->
     parts += [_dot(dot, plane, max(each.cost.time_us for each in dots), anchors) for dot in dots]
     drawing = stretched(parts, f"Roofline of {len(dots)} kernels on {run}", role="group")
     y_ticks = tuple(Tick(_part(power, plane.y, True), _rate(10.0**power)) for power in range(*plane.y))
-    x_ticks = tuple(Tick(_part(power, plane.x), f"{10.0**power:g}") for power in range(plane.x[0], plane.x[1] + 1))
+    powers = range(plane.x[0], plane.x[1] + 1)
+    x_ticks = tuple(Tick(_part(power, plane.x), significant(10.0**power, 1)) for power in powers)
     panel = Panel(drawing, height=340, y_ticks=y_ticks, labels=tuple(_labels(ceilings, plane)))
     return Chart(f"roofline-{run}", "roofline", f"Roofline of {run}, FLOP per byte", (panel,), x_ticks, (), NOTE)
 

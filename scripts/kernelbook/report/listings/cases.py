@@ -160,8 +160,9 @@ def _name(row: CaseRow) -> Cell:
     parts = [Part(row.case.spec.case, href=row.each.anchor if row.each else row.case.anchor)]
     facts = row.each.row if row.each else None
     if facts:
+        order = row.case.lead.row.params if row.case.lead else ()
         full = ", ".join(part for part in (facts.dtype, *(f"{k} {v}" for k, v in facts.params.items())) if part)
-        parts += [Part(size, "size", full)] if (size := phrases.size_of(facts)) else []
+        parts += [Part(size, "size", full)] if (size := phrases.size_of(facts, order)) else []
         parts += [Part(inside.strip(), "size")] if (inside := phrases.inside(facts)) else []
     return cell(*parts)
 
