@@ -7,6 +7,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -108,19 +109,36 @@ def test_a_guess_that_broke_on_several_runs_counts_them(tmp_path):
         edition = read_edition(made_edition.build(tmp_path / f"edition{number}", runs=runs))
         (line,) = (line for line in first_screen.concerns(edition) if line.bad)
         assert line.text == f"kernels guessed 20, seen 12 on {where}."
-        assert line.remedy == "Correct the guess in config.yaml, or see what changed."
+        assert line.remedy == "Correct the guess in config.yaml, or look below at which kernels ran instead."
 
 
 def test_broken_cases_beyond_the_list_are_counted_below_it(tmp_path):
-    """Seven cases with a broken guess each: five lines, and two more."""
+    """Seven cases with another broken guess each: five lines, and two more. Those with the same one share a line."""
     linear = made_edition.CASES[3]
     edition = made(tmp_path, cases=tuple(replace(linear, case=f"case-{number}") for number in range(7)))
     broken = replace(edition.judged[0], verdict=BROKEN)
-    rows = tuple(replace(broken, case=f"case-{number}") for number in range(7))
+    rows = tuple(replace(broken, case=f"case-{number}", expected=str(number + 5)) for number in range(7))
     edition = replace(edition, judged=rows)
     assert first_screen.more_broken(edition) == 2
     assert "2 more in Guesses" in both(edition, tmp_path)[0]
     assert first_screen.more_broken(replace(edition, judged=rows[:5])) == 0
+    alike = replace(edition, judged=tuple(replace(row, expected="5") for row in rows))
+    (line,) = (line for line in first_screen.concerns(alike) if line.bad)
+    assert (line.subject, len(line.others)) == ("case-0", 6)
+    assert line.text.startswith("and 6 more cases: kernels guessed 5, seen")
+    assert first_screen.more_broken(alike) == 0
+
+
+def test_a_summary_too_long_keeps_what_broke_and_each_case_once():
+    """Two cases on three runs, of which the last one's guess broke on the third: four rows, in their order."""
+
+    def row(case: str, bad: bool = False) -> SimpleNamespace:
+        return SimpleNamespace(case=SimpleNamespace(anchor=case), bad=bad)
+
+    rows = [row("a"), row("a"), row("a"), row("b"), row("b"), row("b", bad=True)]
+    assert markdown_page._foremost(rows, 3) == [rows[0], rows[3], rows[5]]
+    assert markdown_page._foremost(rows, 4) == [rows[0], rows[1], rows[3], rows[5]]
+    assert markdown_page._foremost(rows, 9) == rows
 
 
 @pytest.mark.parametrize(

@@ -214,6 +214,7 @@ class Concern:
     """One line of the first screen: a run or case, what is wrong with it, and what to do.
 
     bad: whether something broke, failed or was lost. case: whether the subject is a case. time: `could save 128 µs`.
+    others: further cases of which the same is true.
     """
 
     subject: str
@@ -222,6 +223,7 @@ class Concern:
     bad: bool = False
     case: bool = True
     time: str = ""
+    others: tuple[str, ...] = ()
 
 
 def concerns(edition: Edition, limit: int = CONCERNS) -> tuple[Concern, ...]:
@@ -256,23 +258,33 @@ def _failed(edition: Edition) -> Iterator[Concern]:
         if row.bad:
             groups.setdefault((row.run, row.reason or "no reason given"), []).append(row)
     for (run, reason), rows in groups.items():
-        more = f"and {formatting.plural(len(rows) - 1, 'more case')}: " if len(rows) > 1 else ""
+        first, *others = (row.case for row in rows)
         fact, remedy = fact_and_remedy(reason)
         remedy = remedy or "The last lines of its output, in the case below, may show why."
-        yield Concern(rows[0].case, f"{more}{rows[0].status} on {run}: {fact.rstrip('.')}.", remedy, bad=True)
+        text = f"{_and_more(others)}{rows[0].status} on {run}: {fact.rstrip('.')}."
+        yield Concern(first, text, remedy, bad=True, others=tuple(others))
 
 
 def _broken(edition: Edition) -> Iterator[Concern]:
     groups: dict[str, list[Judgement]] = {}
     for row in verdict(edition).broken:
         groups.setdefault(row.case, []).append(row)
+    alike: dict[str, list[str]] = {}
     for case, rows in groups.items():
         one, others = rows[0], len({row.word for row in rows}) - 1
         runs = [row.run for row in rows if row.word == one.word]
-        more = f" {formatting.plural(others, 'other guess', 'other guesses')} of it broke too." if others else ""
+        more = f" {formatting.plural(others, 'other guess', 'other guesses')} broke too." if others else ""
         text = f"{one.word.replace('_', ' ')} guessed {formatting.clip(one.expected, 40)}, seen"
         text += f" {formatting.clip(one.observed, 40)} on {_on_runs(runs)}.{more}"
-        yield Concern(case, text, "Correct the guess in config.yaml, or see what changed.", bad=True)
+        alike.setdefault(text, []).append(case)
+    for text, (first, *more_cases) in alike.items():
+        remedy = "Correct the guess in config.yaml, or look below at which kernels ran instead."
+        yield Concern(first, f"{_and_more(more_cases)}{text}", remedy, bad=True, others=tuple(more_cases))
+
+
+def _and_more(cases: list[str]) -> str:
+    """`and 2 more cases: `, behind the first."""
+    return f"and {formatting.plural(len(cases), 'more case')}: " if cases else ""
 
 
 def _on_runs(runs: list[str]) -> str:
@@ -287,7 +299,7 @@ def _on_runs(runs: list[str]) -> str:
 
 def more_broken(edition: Edition) -> int:
     """Number of cases with broken guesses that have no line among the concerns."""
-    listed = {concern.subject for concern in concerns(edition) if concern.case}
+    listed = {case for concern in concerns(edition) for case in (concern.subject, *concern.others)}
     return len({row.case for row in verdict(edition).broken} - listed)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -35,15 +35,13 @@ def render(edition: Edition, created_utc: str, output: Path) -> dict[str, str]:
     """
     values = context(edition, created_utc)
     anchors, folder = values["anchors"], output / "figures"
+    case_rows = listings.cases.case_rows(values["workloads"])
     values |= {
         "figures": {work.name: _figures(work, anchors, folder) for work in values["workloads"]},
         "kernels_of": partial(_kernels, edition),
         "render": table.markdown,
-        "short_rows": [
-            row
-            for row in listings.cases.case_rows(values["workloads"])
-            if not (row.each and row.each.run.status == "lost")
-        ],
+        "short_rows": [row for row in case_rows if not (row.each and row.each.run.status == "lost")],
+        "foremost": _foremost,
     }
     filters: dict[str, Callable[..., Any]] = {"code": formatting.code, "block": formatting.block}
     env = environment(formatting.markdown, autoescape=False, filters=filters)
@@ -54,6 +52,19 @@ def render(edition: Edition, created_utc: str, output: Path) -> dict[str, str]:
     tried = (written("summary.md", rows=rows, lines=lines) for rows, lines in SUMMARY_SIZES)
     summary = next(text for text in tried if len(text) <= SUMMARY_LIMIT)
     return {"summary.md": summary} | {name: written(name) for name in ("report.md", "details.md")}
+
+
+def _foremost(rows: Sequence[listings.cases.CaseRow], limit: int) -> list[listings.cases.CaseRow]:
+    """So many rows in their order: those that broke or failed, then each case on its first run, then the others."""
+    seen: set[str] = set()
+
+    def rank(row: listings.cases.CaseRow) -> int:
+        first = row.case.anchor not in seen
+        seen.add(row.case.anchor)
+        return 0 if row.bad else 1 if first else 2
+
+    ranks = [(rank(row), place) for place, row in enumerate(rows)]
+    return [rows[place] for place in sorted(place for _, place in sorted(ranks)[:limit])]
 
 
 def _kernels(edition: Edition, row: CaseFacts) -> table.Table:

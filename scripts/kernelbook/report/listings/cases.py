@@ -39,6 +39,13 @@ class CaseRow:
         return self.each.row if self.each and self.each.row.status == "ok" else None
 
     @property
+    def bad(self) -> bool:
+        """Whether it failed, or a guess about it broke on this run."""
+        run = self.each.run.run if self.each else None
+        broke = any(line.verdict == "broken" and run in line.runs for line in self.case.judged)
+        return broke or bool(self.each and self.each.row.status == "failed")
+
+    @property
     def file(self) -> WholeFile | None:
         """The whole trace, if no range of it is a forward."""
         return self.case.whole(self.each) if self.each and self.row else None
