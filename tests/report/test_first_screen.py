@@ -306,7 +306,7 @@ def test_the_reason_of_a_lost_run_stands_once(tmp_path):
     assert (line.text, line.remedy) == (
         "the run was lost with its 4 cases: no such image.", "Correct runs.ngc.container."
     )  # fmt: skip
-    assert first_screen.verdict(edition).why_not == "its run was lost (3)"
+    assert first_screen.verdict(edition).why_not == "the run was lost (3)"
     written = markdown_page.render(edition, CREATED, tmp_path)
     assert html.unescape(written["report.md"]).count("no such image") == 2  # first list, and what did not run
     assert html.unescape(written["summary.md"]).count("no such image") == 1

@@ -32,7 +32,7 @@ WHY_NOT = {
     "no forward": "the trace has no forward of the case",
     "unclear": "it is unclear what limits the forward",
 }
-LOST = "its run was lost"
+LOST = "the run was lost"
 #: Lines of the first screen.
 CONCERNS = 5
 

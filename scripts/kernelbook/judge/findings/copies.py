@@ -19,7 +19,7 @@ from kernelbook.judge.findings.costs import (
     total,
 )
 from kernelbook.judge.findings.rules import DEVICE, SPENT, Finding, Scene, rule
-from kernelbook.text.formatting import duration, plural
+from kernelbook.text.formatting import duration, plural, size
 
 #: Ops that are explicit copies.
 ASKED_FOR = {"aten::copy_", "aten::clone", "aten::to", "aten::_to_copy", "aten::contiguous", "aten::cat", "aten::stack",
@@ -163,7 +163,8 @@ def workspace_memset(scene: Scene) -> Iterator[Finding]:
         return
     after = (rows[a.position + 1] for a in clears if a.position + 1 < len(rows))
     libraries = ", ".join(sorted({activity.decoded.library for activity in after}))
-    sizes = ", ".join(f"{size} bytes" for size in sorted({a.bytes for a in clears if a.bytes is not None}))
+    counts = sorted({a.bytes for a in clears if a.bytes is not None})
+    sizes = ", ".join(size(count) if count >= 1024 else f"{count} bytes" for count in counts)
     each = "one memset" if len(clears) == 1 else f"{len(clears)} memsets"
     text = (
         f"{libraries} clears a workspace of {sizes or 'unknown size'} before {plural(len(clears), 'kernel')}: {each} "

@@ -15,7 +15,7 @@ from kernelbook.judge.findings.costs import maker, note, part, positions, proces
 from kernelbook.judge.findings.rules import DEVICE, SPENT, Finding, Scene, in_cases, rule
 from kernelbook.judge.occupancy import theoretical_occupancy
 from kernelbook.kernel_names import decode
-from kernelbook.text.formatting import duration
+from kernelbook.text.formatting import duration, size
 
 #: Smaller relative differences of time are not reported.
 LEAST_GAP = 0.05
@@ -165,7 +165,7 @@ def occupancy_gap(scene: Scene) -> Iterator[Finding]:
     libraries = ", ".join(dict.fromkeys(k.decoded.library for k in kernels))
     evidence = "; ".join(
         f"{k.label}: block {' × '.join(map(str, k.block or ()))}, {k.registers_per_thread} registers a thread, "
-        f"{k.shared_memory_bytes} bytes of shared memory a block, launched by {k.launch_api or 'an unknown call'}"
+        f"{size(k.shared_memory_bytes)} of shared memory a block, launched by {k.launch_api or 'an unknown call'}"
         for k in kernels
     )
     yield note(evidence, remedy, text, positions(kernels), theme="", subject=libraries)

@@ -13,7 +13,7 @@ from kernelbook.judge.findings.attention_backends import MATH, fused_backend
 from kernelbook.judge.findings.copies import casts, converts
 from kernelbook.judge.findings.costs import began_inside, part, percent, slow_finding, timed, total
 from kernelbook.judge.findings.rules import DEVICE, RECOVERABLE, Finding, Scene, rule, type_name
-from kernelbook.text.formatting import duration, plural, significant
+from kernelbook.text.formatting import duration, plural, significant, size
 
 #: Families and ops of kernels that read and write whole tensors, which one kernel could do together.
 CHAINED = ("elementwise", "copy/cast", "fill/mask", "reduction", "softmax")
@@ -226,7 +226,7 @@ def slow_pointwise(scene: Scene) -> Iterator[Finding]:
             f"{kernel.label}{scene.computed_ops(kernel)} moves {_moved(moved, counted)} of the memory ceiling."
             f"{swifter}{f' {counted.sentence}' if counted and counted.sentence else ''}"
         )
-        evidence = f"{kernel.label}, {moved.op or 'no op'}: {moved.bytes} bytes in {duration(moved.time_us)}"
+        evidence = f"{kernel.label}, {moved.op or 'no op'}: {size(moved.bytes)} in {duration(moved.time_us)}"
         yield timed(
             scene, DEVICE, saved, text, _remedy(scene, kernel), evidence, RECOVERABLE, (moved.position,),
             level=None if swifter else "low", theme=f"{kernel.name} {moved.bytes}", subject=duration(moved.time_us),

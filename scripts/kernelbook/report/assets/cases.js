@@ -210,7 +210,8 @@ function startCases() {
   if (location.hash.includes("?")) cases.shown = new URLSearchParams(location.hash.replace(/^[^?]*\?/, ""));
   const find = h("input", {
     type: "search",
-    placeholder: "Search cases, kernels, ops, findings",
+    placeholder: "Search cases, kernels, ops",
+    title: "Searches the names of cases, kernels and ops, and the text of findings",
     "aria-label": "Search",
   });
   find.value = chosen("q");

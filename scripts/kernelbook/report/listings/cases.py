@@ -138,7 +138,7 @@ def _of(title: str, get: Callable[[CaseRow], Cell], unit: str | None = None, css
 
 
 def _columns(published: Sequence[str], several: bool) -> tuple[TableColumn[CaseRow], ...]:
-    run: TableColumn[CaseRow] = words("run", lambda row: row.each and row.each.run.run)
+    run: TableColumn[CaseRow] = words("run", lambda row: row.each and row.each.run.run, css="c-run")
     more: tuple[TableColumn[CaseRow], ...] = (
         time("busy", lambda row: row.row.device_busy_us if row.row else None),
         time("CPU time", lambda row: row.row.cpu_time_us if row.row else None),
