@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernelbook.text.formatting import at_border, duration, plural, quantile, significant
+from kernelbook.text.formatting import at_border, duration, plural, quantile, significant, unbroken
 
 
 @pytest.mark.parametrize(
@@ -60,3 +60,10 @@ def test_plural_and_quantile() -> None:
     assert quantile([3.0], 0.95) == 3.0
     assert quantile([4.0, 1.0, 2.0, 3.0], 0.5) == 2.5
     assert quantile([0.0, 10.0], 0.05) == 0.5
+
+
+def test_no_line_breaks_between_a_number_and_its_unit() -> None:
+    text = "by 1.01 ms (71 %) of 3 s, 5 segments, 4 MiB at 12 GB/s, 100 → 119 µs"
+    assert unbroken(text) == (
+        "by 1.01\u00a0ms (71\u00a0%) of 3\u00a0s, 5 segments, 4\u00a0MiB at 12\u00a0GB/s, 100 → 119\u00a0µs"
+    )

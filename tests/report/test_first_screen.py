@@ -311,6 +311,7 @@ def test_the_reason_of_a_lost_run_stands_once(tmp_path):
     assert html.unescape(written["report.md"]).count("no such image") == 2  # first list, and what did not run
     assert html.unescape(written["summary.md"]).count("no such image") == 1
     assert html.unescape(written["summary.md"]).count("ngc") == 2  # no row of a case: the subject and the remedy
+    assert "no such image" not in written["details.md"]
     (row,) = [line for line in written["report.md"].splitlines() if line.startswith("| h200 |") and "exceeded" in line]
     assert row.count("attention") == 2
 

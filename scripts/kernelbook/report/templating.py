@@ -41,6 +41,7 @@ FILTERS = {
     "lead": formatting.lead,
     "listed": formatting.listed,
     "inside": phrases.inside,
+    "unbroken": formatting.unbroken,
     "ratios": phrases.ratios,
 }
 

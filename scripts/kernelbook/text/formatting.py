@@ -239,6 +239,11 @@ def lead(value: object, limit: int = 220) -> str:
     return f"{kept[: ends[-1]]}." if ends and len(kept) > limit else at_border(kept, limit)
 
 
+def unbroken(text: str) -> str:
+    """The text with no line break between a number and its unit."""
+    return re.sub(r"(?<=\d) (?=(?:[µm]?s|%|[KMG]iB|GB/s)(?!\w))", "\u00a0", text)
+
+
 def number(value: float | None) -> str:
     return NOT_AVAILABLE if value is None else significant(value)
 

@@ -19,7 +19,7 @@ from kernelbook.history.site.feed import atom_feed, latest_json
 from kernelbook.history.site.news import advice, failures, lasting, merged, urgent, when, worst_first
 from kernelbook.history.site.trends import SPARK_NIGHTS, Trend, trends
 from kernelbook.history.site.views import Book, Night, signed
-from kernelbook.text.formatting import csv_cell
+from kernelbook.text.formatting import csv_cell, unbroken
 
 TEMPLATES = Path(__file__).parent / "templates"
 RECENT = 12
@@ -57,7 +57,7 @@ def _environment() -> Environment:
     )
     environment.filters |= {"number": number, "signed": signed}
     environment.filters |= {"merged": merged, "when": when, "advice": advice, "failures": failures}
-    environment.filters["unbroken"] = lambda text: text.replace(" %", "\u00a0%")
+    environment.filters["unbroken"] = unbroken
     return environment
 
 

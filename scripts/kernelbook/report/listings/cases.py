@@ -197,11 +197,8 @@ def _device(row: CaseRow) -> Cell:
 def _forward(row: CaseRow) -> Cell:
     if row.row is None or row.row.forward_time_us is None:
         return cell(None)
-    ends = [
-        _unbroken(formatting.duration(time))
-        for time in (row.row.forward_p05_us, row.row.forward_p95_us)
-        if time is not None
-    ]
+    times = (time for time in (row.row.forward_p05_us, row.row.forward_p95_us) if time is not None)
+    ends = [formatting.unbroken(formatting.duration(time)) for time in times]
     spread = (
         Part(f"({' – '.join(dict.fromkeys(ends))})", "size", "5th to 95th percentile of all samples") if ends else None
     )
@@ -211,11 +208,6 @@ def _forward(row: CaseRow) -> Cell:
 def _time(row: CaseRow, us: float | None, *more: Part | None) -> Cell:
     other = Part(formatting.clip(row.other_size, 40), "flag", "Not the size of the first row of this case")
     return cell(formatting.duration(us), *more, other if row.other_size and us is not None else None, value=us)
-
-
-def _unbroken(text: str) -> str:
-    """The text on one line: `88 %`."""
-    return text.replace(" ", "\u00a0")
 
 
 def _first_call(row: CaseRow) -> Cell:
@@ -233,7 +225,7 @@ def _limiter(row: CaseRow) -> Cell:
     part = formatting.share(shares[cost.limiter]) if shares.get(cost.limiter) else ""
     if cost.limiter.startswith("excess traffic") and cost.times_compulsory:
         part = formatting.ratio(cost.times_compulsory)
-    return cell(cost.limited_by, _unbroken(part) or None)
+    return cell(cost.limited_by, formatting.unbroken(part) or None)
 
 
 def _guesses(row: CaseRow) -> Cell:
@@ -253,7 +245,7 @@ def _published(row: CaseRow, runs: Sequence[str]) -> Cell:
             text = "" if each.row.kernels is None else f"{each.row.kernels:,}"
             differ = row.row and row.row.kernels is not None and each.row.kernels not in (None, row.row.kernels)
             parts += [Part(f"{text} ≠" if differ else text, title=each.run.device or "")] if text else []
-            stated = _unbroken(formatting.exact(each.row.device_time_us))
+            stated = formatting.unbroken(formatting.exact(each.row.device_time_us))
             parts += [Part(f"·\u00a0{stated}" if text else stated)] if each.row.device_time_us is not None else []
             parts += [Part(each.run.run, "muted")] if len(runs) > 1 else []
             times.append(each.row.device_time_us)
