@@ -32,7 +32,10 @@ def edition_dir(tmp_path_factory):
 def test_strips_are_drawn_from_medians_and_labelled_with_the_device_time(edition_dir):
     strip = next(each for each in strips.strips(read_edition(edition_dir), "attention") if each.row.case == CASE)
     # by hand: memset 1.12, products 83.4 and 82.1, mul 129.1, softmax 283.6, and masked_fill at its median
-    assert strip.total_us == pytest.approx(1.12 + 83.4 + 82.1 + 129.1 + 283.6 + USUAL)
+    drawn = 1.12 + 83.4 + 82.1 + 129.1 + 283.6 + USUAL
+    assert sum(segment.width for segment in strip.segments) * strip.total_us == pytest.approx(drawn)
+    assert strip.rest_us == pytest.approx(366 - USUAL)  # the device time of the case counts masked_fill as 366 µs
+    assert strip.total_us == pytest.approx(drawn + strip.rest_us)
     assert strip.segments[FILL].width * strip.total_us == pytest.approx(USUAL)
     assert strip.caption == "945 µs, 5 kernels + 1 memset"  # the case's device time, 366 µs of it masked_fill
 

@@ -51,6 +51,10 @@ class Run:
     status: Annotated[str, doc("", "ok", "lost")] = "ok"
     reason: str | None = None
 
+    def took(self, row: CaseFacts) -> bool:
+        """Whether a case was lost with this run, so that its reason is that of the run."""
+        return self.status == "lost" and (row.reason or "").startswith(f"run {self.run} was lost")
+
 
 @dataclass(frozen=True)
 class ConfiguredCase:

@@ -120,7 +120,7 @@ class CaseView:
         """(runs, conditions), one entry for each set of conditions under which the case was measured."""
         runs_by_text: dict[str, list[str]] = {}
         for cell in self.measured:
-            if cell.run.status != "lost" and (text := phrases.conditions(cell.row)):
+            if not cell.run.took(cell.row) and (text := phrases.conditions(cell.row)):
                 runs_by_text.setdefault(text, []).append(cell.run.run)
         return tuple((tuple(runs), text) for text, runs in runs_by_text.items())
 
@@ -133,7 +133,7 @@ class CaseView:
     def unjudged(self) -> tuple[tuple[str, str, str], ...]:
         """(guesses, runs, reason) of guesses that could not be judged, one entry for each reason and set of runs."""
         merged: dict[tuple[tuple[str, ...], str], list[str]] = {}
-        lost = {cell.run.run for cell in self.present if cell.run.status == "lost"}
+        lost = {cell.run.run for cell in self.present if cell.run.took(cell.row)}
         for line in self.guesses:
             if line.verdict not in ("confirmed", "broken"):
                 why = "the run was lost" if lost.issuperset(line.runs) else line.evidence

@@ -254,8 +254,9 @@ def _lost(edition: Edition) -> Iterator[Concern]:
 
 def _failed(edition: Edition) -> Iterator[Concern]:
     groups: dict[tuple[str, str], list[Trouble]] = {}
+    gone = {run.run for run in lost(edition)}
     for row in troubles(edition):
-        if row.bad:
+        if row.bad and row.run not in gone:
             groups.setdefault((row.run, row.reason or "no reason given"), []).append(row)
     for (run, reason), rows in groups.items():
         first, *others = (row.case for row in rows)
@@ -370,10 +371,10 @@ class Trouble:
 
 
 def troubles(edition: Edition) -> tuple[Trouble, ...]:
-    """Cases that did not run or not in all their processes, each with its reason; without those of lost runs."""
-    rows, gone = [], {run.run for run in lost(edition)}
+    """Cases that did not run or not in all their processes, each with its reason; without those lost with their run."""
+    rows, gone = [], {run.run: run for run in lost(edition)}
     for row in edition.case_runs:
-        if row.run in gone:
+        if row.run in gone and gone[row.run].took(row):
             continue
         if row.status != "ok":
             rows.append(Trouble(row.run, row.case, row.status, row.reason, row.status == "failed"))

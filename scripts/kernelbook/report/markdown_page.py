@@ -40,7 +40,7 @@ def render(edition: Edition, created_utc: str, output: Path) -> dict[str, str]:
         "figures": {work.name: _figures(work, anchors, folder) for work in values["workloads"]},
         "kernels_of": partial(_kernels, edition),
         "render": table.markdown,
-        "short_rows": [row for row in case_rows if not (row.each and row.each.run.status == "lost")],
+        "short_rows": [row for row in case_rows if not (row.each and row.each.run.took(row.each.row))],
         "foremost": _foremost,
     }
     filters: dict[str, Callable[..., Any]] = {"code": formatting.code, "block": formatting.block}

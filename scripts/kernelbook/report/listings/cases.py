@@ -127,7 +127,7 @@ def _line(row: CaseRow, columns: Sequence[TableColumn[CaseRow]], panel: Markup) 
     state = Part(status, "bad" if status == "failed" else "flag")
     front = [column.cell(row) for column in columns[:2] if column.title in ("case", "run")]
     why: str | Part = formatting.clip(reason, 400)
-    if row.each.run.status == "lost":  # its reason is that of the run
+    if row.each.run.took(row.each.row):
         state, why = Part("lost", "bad"), Part("with its run", "", "", "runs")
     cells = (*front, cell(state, why))
     return Line(cells, "state", row.each.anchor, across=True, data=data, panel=panel)
