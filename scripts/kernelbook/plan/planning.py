@@ -321,7 +321,7 @@ def _nothing_taken(plan: Plan) -> str | None:
     if plan.config.only_cases:
         remedy = near_miss(plan.config.only_cases[0], names)
         return f"only_cases: the runs that are taken have none of these cases: {remedy}"
-    if not names:
+    if not names and all(run.kind == "recorded" for run in plan.runs):
         return "runs: no case is found: their folders hold no trace (*.json, *.json.gz) and no measurement.json"
     return f"cases: no run takes any: see runs.<name>.cases; {near_miss('', names)}"
 
