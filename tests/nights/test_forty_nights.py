@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import detect_changes
 from kernelbook.history.night_events import NightVerdict
+from kernelbook.history.rules import Rules
 from kernelbook.history.schema import table_of
 from kernelbook.history.store import Store
 from kernelbook.history.verdicts import judge
@@ -23,10 +26,9 @@ SPIKES = {
 }
 
 
-def play(store: Store, dates: list[str], seed: int = 0) -> list[NightVerdict]:
-    rng = np.random.default_rng(seed)
-    said = []
-    for date in dates:
+def play(store: Store) -> list[NightVerdict]:
+    rng = np.random.default_rng(0)
+    for date in DATES:
         if date == MISSING:
             continue
 
@@ -47,16 +49,32 @@ def play(store: Store, dates: list[str], seed: int = 0) -> list[NightVerdict]:
                 for case in CASES
             )
         store.add_night(date, tables)
-        judged, _ = store.read_events()
-        found = judge(store.read(until=date), date, judged, store.names)
-        store.write_events(date, found.as_json("2026-01-01T00:00:00Z"))
-        said.append(found)
-    return said
+    verdicts = list(detect_changes.judge_nights(store, store.nights(), Rules()))
+    for verdict in verdicts:
+        store.write_events(verdict.edition, verdict.as_json("2026-01-01T00:00:00Z"))
+    return verdicts
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory: pytest.TempPathFactory) -> list[NightVerdict]:
-    return play(Store(tmp_path_factory.mktemp("history")), DATES)
+def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, list[NightVerdict]]:
+    store = Store(tmp_path_factory.mktemp("history"))
+    return store, play(store)
+
+
+@pytest.fixture(scope="module")
+def said(played: tuple[Store, list[NightVerdict]]) -> list[NightVerdict]:
+    return played[1]
+
+
+@pytest.fixture
+def until_replaced(played: tuple[Store, list[NightVerdict]], tmp_path: Path) -> Store:
+    """The history as it was after the night in which a kernel was replaced."""
+    shutil.copytree(played[0].folder, tmp_path, dirs_exist_ok=True)
+    store = Store(tmp_path)
+    for date in DATES[34:]:
+        shutil.rmtree(tmp_path / "nights" / date)
+        (store.events_folder / f"{date}.json").unlink()
+    return store
 
 
 def test_each_event_is_found_once_and_nothing_else(said: list[NightVerdict]) -> None:
@@ -112,16 +130,15 @@ def test_spikes_are_suspects_of_their_night_and_no_alert(said: list[NightVerdict
     )  # the step's first nights, before it is a change; 1 % noise reaches 3 % once or twice in 28 nights of 16 cases
 
 
-def test_judging_a_night_again_says_the_same(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    first = play(store, DATES[:34])[-1]
+def test_judging_a_night_again_says_the_same(until_replaced: Store, said: list[NightVerdict]) -> None:
+    store = until_replaced
+    (first,) = (verdict for verdict in said if verdict.edition == REPLACED)
     judged, _ = store.read_events()
-    assert judge(store.read(until=DATES[33]), DATES[33], judged, store.names) == first
+    assert judge(store.read(until=REPLACED), REPLACED, judged, store.names) == first
 
 
-def test_a_night_that_was_never_judged_is_told_by_the_next(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    play(store, DATES[:34])
+def test_a_night_that_was_never_judged_is_told_by_the_next(until_replaced: Store) -> None:
+    store = until_replaced
     (store.events_folder / f"{REPLACED}.json").unlink()
     rng = np.random.default_rng(9)
     store.add_night(DATES[34], night(DATES[34], ["host", "stable"], CASES, rng, change=_after_replacement))

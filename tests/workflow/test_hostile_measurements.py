@@ -40,16 +40,18 @@ def places(value, here=()):
         yield from places(item, (*here, key))
 
 
-def with_value(text, place, hostile):
-    """The JSON text with the value at `place` replaced by another text, whether that is JSON or not."""
-    changed = json.loads(text)
-    parent = changed
-    for key in place[:-1]:
-        parent = parent[key]
-    if not place:
-        return hostile
-    parent[place[-1]] = MARK
-    return json.dumps(changed).replace(f'"{MARK}"', hostile)
+def with_values(text, *hostile):
+    """The JSON text with the value at each place replaced by another text, whether that is JSON or not."""
+    changed = [json.loads(text)]
+    for number, (place, _) in enumerate(hostile):
+        parent, *keys = changed, 0, *place
+        for key in keys[:-1]:
+            parent = parent[key]
+        parent[keys[-1]] = f"{MARK}{number}{MARK}"
+    written = json.dumps(changed[0])
+    for number, (_, value) in enumerate(hostile):
+        written = written.replace(f'"{MARK}{number}{MARK}"', value)
+    return written
 
 
 @pytest.fixture(scope="module")
@@ -63,48 +65,52 @@ def measured(root):
 
 @pytest.fixture(scope="module")
 def accepted(measured, tmp_path_factory):
-    """Every text with one hostile value that can be read all the same; whatever else is raised fails the test."""
+    """Every hostile value, with its place, that can be read all the same; whatever else is raised fails the test."""
     file = tmp_path_factory.mktemp("recorded") / "case/1/measurement.json"
     file.parent.mkdir(parents=True)
     kept = []
-    for place, hostile in itertools.product(places(json.loads(measured)), HOSTILE):
-        text = with_value(measured, place, hostile)
-        file.write_text(text, encoding="utf-8")
+    for each in itertools.product(places(json.loads(measured)), HOSTILE):
+        file.write_text(with_values(measured, each), encoding="utf-8")
         try:
             load_measurement(file)
         except MeasurementError:
             continue
-        kept.append((place, text))
+        kept.append(each)
     return kept
 
 
 def test_no_number_beyond_any_bound_is_accepted(accepted):
     read_fields = {place[0] for place, _ in accepted if place}
     assert "forward_times_us" in read_fields  # a time of 0.5 µs is a time
-    for place, text in accepted:
+    for place, hostile in accepted:
         if place[0] not in UNUSED and place[-1] not in UNUSED:
-            assert "Infinity" not in text
-            assert HUGE not in text
-            assert "1e999" not in text
+            assert "Infinity" not in hostile
+            assert HUGE not in hostile
+            assert "1e999" not in hostile
 
 
 @pytest.mark.slow
-def test_what_is_accepted_can_be_collected_and_rendered(accepted, tmp_path):
-    """Of each place two hostile values at most, all in one edition, with a trace of a forward."""
+def test_what_is_accepted_can_be_collected_and_rendered(measured, accepted, tmp_path):
+    """Of each place two hostile values at most, all in one edition, with a trace of a forward.
+
+    A case has one of each part of measurement.json, since parts are read apart.
+    """
     trace = tmp_path / "trace.json.gz"
     trace.write_bytes(gzip.compress(json.dumps(document([annotation("sdpa_fwd", 1000, 100), *forward()])).encode()))
     cases = []
-    for place, found in itertools.groupby(accepted, key=lambda each: each[0]):
-        for number, (_, text) in enumerate(list(found)[:2]):
-            name = f"c{len(cases)}"
-            file = tmp_path / "recorded" / name / "1" / "measurement.json"
-            file.parent.mkdir(parents=True)
-            file.write_text(text, encoding="utf-8")
-            os.link(trace, file.with_name("trace.json.gz"))
-            spec = {"case": name, "workload": "attention", "variant": "sdpa-auto", "annotation": "sdpa_fwd"}
-            tables = tables_of(Origin("rec", name, 1, {"kind": "recorded"}), spec, file)
-            write_tables(tables, tmp_path / "results/rec" / name / "1")
-            cases.append({**spec, "mode": "eager", "dtype": None, "expect": {}, "note": f"{place} {number}"})
+    chosen = [each for _, found in itertools.groupby(accepted, lambda each: each[0]) for each in list(found)[:2]]
+    parts = [list(found) for _, found in itertools.groupby(chosen, lambda each: each[0][0])]
+    for hostile in itertools.zip_longest(*parts):
+        name = f"c{len(cases)}"
+        file = tmp_path / "recorded" / name / "1" / "measurement.json"
+        file.parent.mkdir(parents=True)
+        file.write_text(with_values(measured, *filter(None, hostile)), encoding="utf-8")
+        os.link(trace, file.with_name("trace.json.gz"))
+        load_measurement(file)
+        spec = {"case": name, "workload": "attention", "variant": "sdpa-auto", "annotation": "sdpa_fwd"}
+        tables = tables_of(Origin("rec", name, 1, {"kind": "recorded"}), spec, file)
+        write_tables(tables, tmp_path / "results/rec" / name / "1")
+        cases.append({**spec, "mode": "eager", "dtype": None, "expect": {}, "note": ""})
     (tmp_path / "results/rec/run.json").write_text('{"status": "ok"}')
     run = {"name": "rec", "kind": "recorded", "description": "", "where": "recorded", "source": "recorded"}
     plan = {"edition": "latest", "runs": [run], "left_out": [], "cases": cases}
