@@ -87,8 +87,6 @@ compare: setup
 	$(PY) scripts/compare.py '$(A)' '$(B)' $(ARGS)
 
 # one worker runs all tests of a file, which share what is expensive to make; files start in the order of tests/conftest.py
-# bytecode is kept, since the tests start some hundred Python processes
-test: export PYTHONDONTWRITEBYTECODE =
 test: setup-dev
 	$(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 

@@ -6,6 +6,7 @@ KERNELBOOK_FUZZ_EXAMPLES=N tries each property on N random examples; without it 
 import importlib.util
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from hypothesis import HealthCheck, settings
 from tests.helpers import ROOT
 from tests.helpers.required import all_required, required_program, skip_or_fail
 
+# bytecode is kept, whatever the environment says: tests start some hundred Python processes
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 FUZZ_EXAMPLES = os.environ.get("KERNELBOOK_FUZZ_EXAMPLES")
 settings.register_profile(
     "house",
@@ -44,9 +48,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put files with slow tests first, so that no worker is left alone with one of them at the end."""
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    """Put files that wait for Slurm first and slow ones next, so that no worker is left alone with one at the end."""
+    slurm, slow = ({item.path for item in items if item.get_closest_marker(mark)} for mark in ("slurm", "slow"))
+    items.sort(key=lambda item: (item.path not in slurm, item.path not in slow))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -131,10 +135,13 @@ def images(apptainer: str) -> Path:
 
 @pytest.fixture(scope="session")
 def slurm() -> str:
-    """Path of sbatch, with a controller that answers and a node that takes jobs; another test may have one on it."""
+    """Path of sbatch, with a controller that answers and a node that takes jobs.
+
+    Tests of other workers may have jobs on it, or have drained it for a while.
+    """
     found = required_program("sbatch")
     asked = ["timeout", "-k", "1", "60", "sinfo", "--noheader", "--format", "%T"]
     states = set(subprocess.run(asked, capture_output=True, text=True, check=False).stdout.split())
-    if not states & {"idle", "mixed", "allocated", "completing"}:
+    if not states & {"idle", "mixed", "allocated", "completing", "draining", "drained"}:
         skip_or_fail("no Slurm with a node that takes jobs answers: .ci/slurm.sh start FOLDER starts one")
     return found

@@ -7,6 +7,12 @@ import pytest
 from tests.helpers import patience
 
 
+@pytest.fixture(autouse=True)
+def _no_work(monkeypatch):
+    """The clocks of these tests go on by themselves."""
+    monkeypatch.setattr(patience, "yardstick", lambda: None)
+
+
 def clock_of(*steps: float):
     """A clock that goes on by these seconds, one a call, again and again."""
     now = itertools.accumulate(itertools.cycle(steps))

@@ -61,6 +61,8 @@ def checkout(root, tmp_path):
     for name in files_of(root):
         (path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(root / name, path / name)
+    for compiled in (root / "scripts").rglob("__pycache__"):
+        shutil.copytree(compiled, path / compiled.relative_to(root))
     stand_ins = tmp_path / "stand-ins"
     stand_ins.mkdir()
     # Apptainer for dry runs on machines without it, and the command that `pip install .` gives

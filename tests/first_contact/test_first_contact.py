@@ -29,7 +29,7 @@ def install(tmp_path):
     for name in PROJECT:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, folder / name)
         else:
             shutil.copy2(source, folder / name)
     return folder

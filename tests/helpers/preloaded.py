@@ -11,6 +11,7 @@ from unittest import mock
 # torch._inductor reads these as it is imported; scripts/workloads/harness/child_environment.py sets them
 SPARING = {"TORCHINDUCTOR_COMPILE_THREADS": "1", "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0"}
 
+sys.dont_write_bytecode = False  # as in tests/conftest.py
 sys.path.append(str(Path(__file__).parents[2] / "scripts"))
 OURS = ("edition.collect", "report.rendering", "extraction.run_tables", "config.loading", "plan.planning")
 for name in (

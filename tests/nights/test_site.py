@@ -54,6 +54,7 @@ def broken_links(site: Path) -> list[str]:
     """Links of all pages that lead nowhere, are absolute, or leave the site."""
     wrong = []
     root = site.resolve()
+    files = {str(path) for path in root.rglob("*") if path.is_file()}
     for page in sorted(root.rglob("*.html")):
         parser = Links()
         parser.feed(page.read_text(encoding="utf-8"))
@@ -61,14 +62,8 @@ def broken_links(site: Path) -> list[str]:
             parts = urlsplit(link)
             if link == "data:,":
                 continue
-            target = (page.parent / unquote(parts.path)).resolve()
-            if (
-                parts.scheme
-                or parts.netloc
-                or link.startswith("/")
-                or not target.is_file()
-                or root not in target.parents
-            ):
+            target = os.path.normpath(page.parent / unquote(parts.path))
+            if parts.scheme or parts.netloc or link.startswith("/") or target not in files:
                 wrong.append(f"{page.relative_to(root)}: {link}")
     return wrong
 
@@ -100,8 +95,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
             bad = row(date, "host", "case-4", 1, status="failed", reason=EVIL)
             tables["host"] = table_of([*tables["host"].to_pylist()[:-5], bad])
         store.add_night(date, tables)
-        if at > 35:
-            assert detect_changes.main(["--history", str(folder / "history")]) == 0
+    assert detect_changes.main(["--history", str(folder / "history"), "--since", DATES[36]]) == 0
     for date in DATES[-5:]:
         report = folder / "reports" / date
         (report / "tables").mkdir(parents=True)
