@@ -177,9 +177,9 @@ def drift_rows(pool: ProcessPoolExecutor, args: argparse.Namespace) -> Iterable[
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--runs", type=int, default=4, help="runs of 20 cases and 120 nights for each noise (default: 4)"
+        "--runs", type=int, default=2, help="runs of 20 cases and 120 nights for each noise (default: 2)"
     )
-    parser.add_argument("--step-runs", type=int, default=30, help="runs for each step (default: 30)")
+    parser.add_argument("--step-runs", type=int, default=20, help="runs for each step (default: 20)")
     parser.add_argument("--seed", type=int, default=20261130)
     parser.add_argument(
         "--rows", default="", metavar="WORD,...", help="kinds of noise with one of these words; `steps`, `drift`"
