@@ -104,6 +104,21 @@ def test_one_night_counts_by_the_milder_of_its_measurements() -> None:
     assert (milder(0.1, 0.05), milder(-0.1, -0.05), milder(0.1, -0.05)) == (0.05, -0.05, 0.0)
 
 
+def test_two_nights_that_were_measured_once_need_more_than_those_measured_twice() -> None:
+    values, again = stepped(60, 2, 0.0, 0.03), np.full(62, np.nan)
+    scale = scale_of(values[:55])  # of the nights before the last seven
+    level = levels.median(values[:60])
+    of_level = scale.variance_of_mean(60)
+    values[60:] = level + 4.1 * math.sqrt(scale.variance_of_mean(2) + of_level)
+    assert find_step(values, 0, min_change=0.03) is None
+    # the second measurement counts for half a night: 2.5 nights in place of 2
+    values[60:] = level + 4.1 * math.sqrt(scale.variance_of_mean(2) * 2 / 2.5 + of_level)
+    again[-1] = values[-1]
+    step = find_step(values, 0, min_change=0.03, confirmed=again)
+    assert step is not None
+    assert (step.nights, step.z) == (2, pytest.approx(4.1))
+
+
 @pytest.mark.parametrize("wobble", [0.0, 0.001])
 def test_three_nights_on_the_next_rung_of_a_coarse_timer_are_no_step(wobble: float) -> None:
     values = noise(63, wobble)

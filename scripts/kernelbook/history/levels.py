@@ -31,8 +31,10 @@ SHORT = 3
 """In a step of so few nights each has a quarter of its shift at least: two spikes do not make a step of three."""
 LASTING = 14
 """Nights of a lasting level: two weeks, so that a weekly rhythm cancels."""
-STEP_Z = 3.95
+STEP_Z = 4.25
 """Standard errors of a step of several nights."""
+STEP_AGAIN_Z = 3.95
+"""The same where a night of the step was measured twice, which lone outliers do not pass."""
 EARLY_Z = 6.0
 """The same where the level before is not a week old: its first nights were chosen for being far away."""
 CONFIRMED_Z = 3.55
@@ -185,8 +187,10 @@ def find_step(
         if nights == 1 and least > 1:
             shift, limit = float(again[-1]) - level, CONFIRMED_Z
         else:
-            shift, limit = float(window_means(values[n - nights :] - level, nights, scale.sigma)[0]), least_z
-            variance *= nights / (nights + CONFIRMATION * int(twice[n - nights :].sum()))
+            again_nights = int(twice[n - nights :].sum())
+            shift = float(window_means(values[n - nights :] - level, nights, scale.sigma)[0])
+            limit = STEP_AGAIN_Z if again_nights else least_z
+            variance *= nights / (nights + CONFIRMATION * again_nights)
         if spike > max(SPIKY_Z * scale.sigma, SPIKY_SHARE * abs(shift)):
             if nights <= least:
                 continue
