@@ -5,7 +5,7 @@ import json
 import jsonschema
 import pytest
 
-from kernelbook.cases.top_kernels import top_kernels
+from kernelbook.kernel_names.top_kernels import top_kernels
 
 
 @pytest.fixture

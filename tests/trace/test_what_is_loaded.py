@@ -1,5 +1,6 @@
 """What commands need not load: each of these takes longer than to read a small trace."""
 
+import os
 import subprocess
 import sys
 
@@ -32,6 +33,21 @@ def test_a_summary_is_made_without_drawing_or_data_frames(root, trace, options, 
     out, modules = loaded(root, ["summarize", *options, trace], names)
     assert "attn_fwd" in out
     assert modules == []
+
+
+@pytest.mark.parametrize("words", [["check"], ["top"], ["top", "--json"], ["summarize"], ["summarize", "--json"]])
+def test_traces_of_one_process_are_read_without_arrow_tables_cases_and_ranks(root, trace, words):
+    names = ("pandas", "pyarrow", "kernelbook.cases", "kernelbook.collectives.rank")
+    assert loaded(root, [*words, trace], names)[1] == []
+
+
+def test_numpy_starts_no_threads_for_a_command(root, trace):
+    """Nothing multiplies matrices, and each thread takes CPU time when NumPy is imported."""
+    code = RUN.format(scripts=str(root / "scripts"), words=["summarize", "--json", trace], names=())
+    alone = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    code += "; import os; print(os.environ['OPENBLAS_NUM_THREADS'], file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=LONG, env=alone)
+    assert done.stderr.split() == ["1"]
 
 
 def test_two_traces_are_compared_without_reading_editions_or_configs(root, trace):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from types import ModuleType
@@ -50,6 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run_command(name: str, words: Sequence[str], prog: str | None = None) -> int:
     """Run the subcommand with the rest of its words. prog: what its help shows as the command."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # else importing NumPy starts a thread a core, and none is used
     module = importlib.import_module(f"{__name__}.{name}")
     status: int = module.run(parser_of(module, prog or f"kernelbook {name}").parse_args(words))
     return status

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypedDict
 
-from kernelbook.cases.top_kernels import TopRow
+from kernelbook.kernel_names.top_kernels import TopRow
 from kernelbook.text.meaning import doc
 from kernelbook.trace.types import Gap, TraceWarning
 

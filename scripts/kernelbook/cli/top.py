@@ -26,8 +26,8 @@ from kernelbook.text.meaning import object_of, plain
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from kernelbook.cases.top_kernels import TopRow
     from kernelbook.cli.lines import TopJson
+    from kernelbook.kernel_names.top_kernels import TopRow
     from kernelbook.summarize.summary import Summary
 
 SCHEMA: Literal[1] = 1
@@ -49,8 +49,8 @@ def _count(text: str) -> int:
 
 def run(args: argparse.Namespace) -> int:
     """Print the tables, or the JSON object."""
-    from kernelbook.cases.top_kernels import top_kernels
     from kernelbook.cli.traces import read_summaries
+    from kernelbook.kernel_names.top_kernels import top_kernels
 
     summaries, status = read_summaries(args.trace)
     if not summaries:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 OTHER = "communication"
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER = "all_reduce", "all_gather", "reduce_scatter"
@@ -45,6 +46,14 @@ _WIDTHS = (
 def is_communication(kernel: str) -> bool:
     """Whether a kernel moves data between GPUs, by its name."""
     return _KERNEL.search(kernel) is not None
+
+
+def has_other_ranks(world_size: int | None, names: Iterable[str]) -> bool:
+    """Whether a trace is of one rank of several: by the ranks of its job or, where these are unknown, by its kernels.
+
+    names: of its kernels, and perhaps of its other events.
+    """
+    return any(map(is_communication, names)) if world_size is None else world_size > 1
 
 
 def operation(torch_name: str | None, kernel: str) -> str:

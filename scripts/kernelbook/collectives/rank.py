@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from kernelbook.collectives.model import Event, RankForward, RankTrace, Work
-from kernelbook.collectives.names import POINT_TO_POINT, element_bytes, is_communication, operation
+from kernelbook.collectives.names import POINT_TO_POINT, element_bytes, has_other_ranks, is_communication, operation
 from kernelbook.trace.columns import median
 from kernelbook.trace.events import Message, integer
 from kernelbook.trace.numbers import MISSING
@@ -78,10 +78,7 @@ _OF_TORCH = re.compile(r"(?:nccl|rccl|xccl|ucc):")
 
 def trace_of_rank(reading: TraceReading, rank: int) -> RankTrace | None:
     """As `rank_trace`; None for a job of one process, and where nothing shows that there are other ranks."""
-    size = world_size(reading)
-    if size == 1 or (size is None and not any(is_communication(name) for name in reading.names)):
-        return None
-    return rank_trace(reading, rank)
+    return rank_trace(reading, rank) if has_other_ranks(reading.world_size, reading.names) else None
 
 
 def encode(trace: RankTrace) -> bytes:
@@ -103,7 +100,7 @@ def rank_trace(reading: TraceReading, rank: int) -> RankTrace:
     return RankTrace(
         rank=rank,
         source=reading.source,
-        world_size=world_size(reading),
+        world_size=reading.world_size,
         device=reading.device,
         truncated=reading.truncated,
         forwards=tuple(_forwards(line, communicates, events, rank)),
@@ -292,13 +289,6 @@ def _shared_stream(line: Timeline, communicates: Flags) -> bool:
     """Whether a stream runs communication and other kernels."""
     compute = ~communicates & ~line.is_copy()
     return not set(line.stream[communicates].tolist()).isdisjoint(line.stream[compute].tolist())
-
-
-def world_size(reading: TraceReading) -> int | None:
-    """Ranks of the job, as the file states it."""
-    value = (reading.distributed or {}).get("world_size")
-    number = integer(value) if isinstance(value, int | str) and not isinstance(value, bool) else None
-    return number if number is not None and number > 0 else None
 
 
 # --- several windows of one process as one ---------------------------------------------------------------------------

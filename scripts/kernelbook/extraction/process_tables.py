@@ -16,7 +16,7 @@ import pyarrow as pa
 from kernelbook.cases import CASE_COLUMNS, Environment, Process, median
 from kernelbook.cases.process import KEYS, Measured
 from kernelbook.cases.records import array_of, schema_of, table_of
-from kernelbook.collectives.rank import encode, trace_of_rank, world_size
+from kernelbook.collectives.rank import encode, trace_of_rank
 from kernelbook.config.defaults import MEASURE_DEFAULTS
 from kernelbook.counters import Profiled
 from kernelbook.extraction.measurement import (
@@ -269,7 +269,7 @@ def _tables(origin: Origin, row: Process, reading: TraceReading | None) -> dict[
             device_properties=next(iter(reading.device_properties), {}),
             device=row.device or reading.device,
             totals=reading.totals,
-            world_size=row.world_size if row.rank is None or row.world_size else world_size(reading),
+            world_size=row.world_size if row.rank is None or row.world_size else reading.world_size,
             warnings=(*_warnings(reading, row.device_type), *row.warnings),
         )
         row = _complete(row, ranges.filter(ranges["forward"]).to_pylist(), int(reading.groups.is_forward.sum()))

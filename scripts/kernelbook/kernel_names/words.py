@@ -8,7 +8,7 @@ it, a product before its epilogue, a norm before the addition in front of it. A 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from kernelbook.kernel_names.model import UNKNOWN
 
@@ -125,14 +125,18 @@ PARSED = tuple(
     (family, what.strip(), _pattern(listed))
     for family, what, listed in re.findall(r"^(\S[^:\n]*):(.*)\n((?: .*\n)+)", RULES, re.MULTILINE)
 )
-#: One expression for all rules, for speed: at each word, the first rule that matches there.
-ANY = re.compile(r"\b(?=" + "|".join(rf"((?:{pattern})\b)" for *_, pattern in PARSED) + ")")
+
+
+@cache
+def _any_rule() -> re.Pattern[str]:
+    """One expression for all rules, for speed: at each word, the first rule that matches there."""
+    return re.compile(r"\b(?=" + "|".join(rf"((?:{pattern})\b)" for *_, pattern in PARSED) + ")")
 
 
 @lru_cache(maxsize=8192)
 def by_words(text: str) -> tuple[str, str]:
     """(family, what) by the words of a name; (``unknown``, "") if no rule matches."""
-    matches = [(match.lastindex, match[match.lastindex]) for match in ANY.finditer(text) if match.lastindex]
+    matches = [(match.lastindex, match[match.lastindex]) for match in _any_rule().finditer(text) if match.lastindex]
     if not matches:
         return UNKNOWN, ""
     rule, matched = min(matches, key=lambda each: each[0])

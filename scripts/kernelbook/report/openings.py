@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from kernelbook.cases import CaseFacts, Process
 from kernelbook.cases.comparability import refusal
-from kernelbook.cases.top_kernels import TopRow, top_kernels
 from kernelbook.collectives.likeness import fold
 from kernelbook.edition.model import Edition, Run
 from kernelbook.judge.ratios import ABOUT_EQUAL, FASTER, PROCESSES_DIFFER, SLOWER, by_process, vote
+from kernelbook.kernel_names.top_kernels import TopRow, top_kernels
 from kernelbook.text.formatting import duration, number_ranges, plural, share
 
 NAMED_FAMILIES = 3

@@ -10,8 +10,9 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from kernelbook.command import TRACEBACK
 from kernelbook.summarize.summary import Summary, read_together, summarize
@@ -24,8 +25,7 @@ _POLL_S = 0.1
 _PATIENCE_S = 2.0
 
 
-@dataclass(frozen=True)
-class FileToRead:
+class FileToRead(msgspec.Struct, frozen=True):
     """A file to read.
 
     optional: it was found in a folder, so it is skipped if it is not a trace. output: folder for its tables.
@@ -41,8 +41,7 @@ class FileToRead:
         return self.output is not None and self.output.name != _table_name(self.path)
 
 
-@dataclass(frozen=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True):
     """Why there is no summary, in one line. skippable: the file was found in a folder and is not a trace."""
 
     message: str

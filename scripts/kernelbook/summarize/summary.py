@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from kernelbook.collectives.names import has_other_ranks
 from kernelbook.trace.annotations import AnnotationSummary
 from kernelbook.trace.ranks import Job
 from kernelbook.trace.reading import TraceReading
@@ -85,8 +88,7 @@ SCHEMA = 1
 _RANGE_COLUMNS = tuple(RangeLine.__annotations__)
 
 
-@dataclass(frozen=True)
-class Summary:
+class Summary(msgspec.Struct, frozen=True):
     """What is printed of one trace. Its size does not grow with the number of events.
 
     distributed: torch's distributedInfo. rank: see `related`.
@@ -126,7 +128,9 @@ class Summary:
         job: JobReport | None = None,
     ) -> Summary:
         """The summary with its rank in its job, and with warnings and notes about it as a part of the job."""
-        return replace(self, rank=rank, warnings=(*self.warnings, *more), notes=(*self.notes, *notes), job=job)
+        return msgspec.structs.replace(
+            self, rank=rank, warnings=(*self.warnings, *more), notes=(*self.notes, *notes), job=job
+        )
 
     def to_json(self) -> str:
         """One line of strict JSON; trace/trace.schema.json describes it."""
@@ -153,8 +157,11 @@ class Summary:
 
 def summarize(reading: TraceReading, notes: Sequence[TraceWarning] = ()) -> Summary:
     """Summarize a reading; `notes` are about its file. With an annotation, only the selected ranges are kept."""
-    from kernelbook.collectives.rank import trace_of_rank
+    rank_trace = None
+    if has_other_ranks(reading.world_size, reading.names):  # most traces need not import what reads ranks
+        from kernelbook.collectives.rank import trace_of_rank
 
+        rank_trace = trace_of_rank(reading, 0)
     frames = reading.frames
     ranges = frames["ranges"]
     rows = {name: frame.to_rows() for name, frame in frames.items() if name != "ranges"}
@@ -176,6 +183,6 @@ def summarize(reading: TraceReading, notes: Sequence[TraceWarning] = ()) -> Summ
         ops=rows["ops"],
         range_kernels=rows.get("range_kernels"),
         range_ops=rows.get("range_ops"),
-        rank_trace=trace_of_rank(reading, 0),
+        rank_trace=rank_trace,
         names=names,
     )

@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kernelbook.cases.top_kernels import TopRow
 from kernelbook.collectives.likeness import WITHIN, fold
 from kernelbook.collectives.model import Collective, RankForward
 from kernelbook.collectives.remarks import JobReport, typical_forward
 from kernelbook.kernel_names.labels import labels
+from kernelbook.kernel_names.top_kernels import TopRow
 from kernelbook.summarize.summary import Summary
 from kernelbook.text.formatting import NOT_AVAILABLE, clip, duration, number_ranges, plural, share, significant, visible
 from kernelbook.trace.annotations import COUNTS, AnnotationSummary

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from kernelbook.trace.attribution import Attribution
@@ -19,8 +19,7 @@ COUNTS = ("kernels", "memcpys", "memsets", "launches")
 MOST_KINDS = 5  # summaries of one family; the last covers all less frequent works
 
 
-@dataclass(frozen=True)
-class AnnotationSummary:
+class AnnotationSummary(msgspec.Struct, frozen=True):
     """The outermost ranges of one family that did the same work. None where the file does not have the figure.
 
     annotation: name of the family. labels: what tells its names apart, if it has several.
@@ -58,8 +57,7 @@ def groups_of(codes: Ints) -> Iterator[tuple[int, Ints]]:
     yield from sorted(zip(values.tolist(), parts, strict=True), key=lambda group: int(group[1][0]))
 
 
-@dataclass(frozen=True)
-class Annotations:
+class Annotations(msgspec.Struct, frozen=True):
     """Everything that the summaries are made of. `incomplete`: per range, see `ranges.incomplete_ranges`."""
 
     columns: Columns

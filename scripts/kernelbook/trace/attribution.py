@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from kernelbook.trace.columns import ANNOTATION, OP, RUNTIME, Columns, CpuRows, DeviceRows, distinct
@@ -26,8 +26,7 @@ _OF_TORCH = re.compile(
 _LAUNCHES = ("launch", "memcpy", "memset")  # part of the name of every vendor's calls that queue work
 
 
-@dataclass(frozen=True)
-class Attribution:
+class Attribution(msgspec.Struct, frozen=True):
     """Links from activities and CPU rows to rows of `forest` and to ranges; NONE where there is no link.
 
     Per activity:

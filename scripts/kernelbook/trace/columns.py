@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+import msgspec
 import numpy as np
 
 from kernelbook.trace.events import Message
@@ -53,8 +53,7 @@ def is_ignored(category: str | None) -> bool:
     return (category or "").lower() in _IGNORED
 
 
-@dataclass
-class CpuRows:
+class CpuRows(msgspec.Struct, dict=True):
     """Ops, annotations and runtime calls, one row each, in file order. Times in ns since `Columns.origin`.
 
     thread: index into `threads`, a sorted list of (pid, tid).
@@ -83,7 +82,7 @@ class CpuRows:
         return np.where(self.kind == RUNTIME, self.number, MISSING)
 
     def take(self, order: Ints | Flags) -> CpuRows:
-        arrays = [getattr(self, name)[order] for name in self.__dataclass_fields__ if name != "threads"]
+        arrays = [getattr(self, name)[order] for name in self.__struct_fields__ if name != "threads"]
         return CpuRows(self.threads, *arrays)
 
     def processes(self) -> tuple[list[int | str], Ints]:
@@ -93,8 +92,7 @@ class CpuRows:
         return list(codes), of_thread[self.thread] if len(of_thread) else self.thread
 
 
-@dataclass
-class DeviceRows:
+class DeviceRows(msgspec.Struct):
     """Device activities, one row each, by start. Times as in CpuRows; MISSING where the file has no valid number.
 
     sizes: grid and block, six numbers per row. occupancy: percent, NaN where missing.
@@ -119,8 +117,7 @@ class DeviceRows:
     message: Ints
 
 
-@dataclass
-class Columns:
+class Columns(msgspec.Struct):
     """All that is kept of a trace.
 
     overhead: what CUPTI reports beside the calls, on no thread of the program: loading a kernel, a full launch queue, a

@@ -8,9 +8,10 @@ import os
 import re
 import struct
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 ENDINGS = (".json.gz", ".json")
 _HEAD_BYTES = 1 << 16  # torch writes the metadata before the events
@@ -18,8 +19,7 @@ BESIDE_TRACE = frozenset({"measurement.json", "case.json", "shapes.json.gz"})  #
 _METADATA = re.compile(r'"(distributedInfo|deviceProperties)"\s*:\s*(?=[\[{])')
 
 
-@dataclass(frozen=True)
-class TraceFile:
+class TraceFile(msgspec.Struct, frozen=True):
     """A trace and its origin.
 
     distributed: torch's distributedInfo. device: name of the first device. content: see `content_of`; of a trace of one

@@ -7,9 +7,9 @@ Importing pyarrow takes longer than reading a small trace. Buffers are handed to
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from kernelbook.trace.numbers import MISSING
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """Numbers or booleans, null where `missing` is true.
 
     names: with it, `values` are indices into these names, and a negative one is null.
@@ -72,8 +71,7 @@ class Column:
         return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(offsets.astype(width)), data])
 
 
-@dataclass(frozen=True)
-class Lists:
+class Lists(msgspec.Struct, frozen=True):
     """Lists of rows of `items`: list i holds `count[i]` of them from `first[i]` on. A negative count: null."""
 
     first: Ints

@@ -6,8 +6,7 @@ late, a device clock that differs from the CPU's. Counts are not affected; sums 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from kernelbook.trace.attribution import Attribution
@@ -22,8 +21,7 @@ OVERRUN_NS = 10**4  # timers tick in µs on some devices, and early versions of 
 _USUAL = 5
 
 
-@dataclass(frozen=True)
-class ImplausibleTimes:
+class ImplausibleTimes(msgspec.Struct, frozen=True):
     """What is wrong with the times of a file.
 
     Per activity:

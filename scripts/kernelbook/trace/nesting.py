@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
 import numpy as np
 
 from kernelbook.trace.columns import RUNTIME, CpuRows, distinct, ordered
@@ -55,8 +55,7 @@ def _summed_up(parent: Ints, by_depth: Sequence[Ints], values: Ints) -> Ints:
     return total
 
 
-@dataclass
-class Forest:
+class Forest(msgspec.Struct, dict=True):
     """CPU rows by (thread, start, outermost first), so that the descendants of a row follow it without a gap.
 
     parent: the innermost row of the same thread that was open when the row began, or NONE. Where rows overlap without

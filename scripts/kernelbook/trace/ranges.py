@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from kernelbook.trace.attribution import Attribution, queues_work
@@ -22,8 +22,7 @@ _NUMBER = re.compile(r"\d+")
 _OF_TORCH = re.compile(r"Optimizer\.\w+#|enumerate\(DataLoader\)#|nccl:|gloo:|mpi:|DistributedDataParallel\.forward")
 
 
-@dataclass(frozen=True)
-class RangeGroups:
+class RangeGroups(msgspec.Struct, frozen=True):
     """Groups of ranges. Arrays and lists have one entry per range unless stated otherwise.
 
     A group holds the ranges that an annotation selects, or else the ranges of one name. Names that differ only in

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import NamedTuple, TypeVar
+
+import msgspec
 
 from kernelbook.trace.events import integer
 from kernelbook.trace.files import TraceFile, without_ending
@@ -30,8 +31,7 @@ _FILE, _FOLDER, _NUMBERED = range(3)
 _Member = TypeVar("_Member")
 
 
-@dataclass
-class Window:
+class Window(msgspec.Struct):
     """A trace, and what its name says about it.
 
     place: index among the files. key: path without the parts that tell processes and windows apart.
@@ -76,8 +76,7 @@ class Window:
         return warnings
 
 
-@dataclass(frozen=True)
-class RankProcess:
+class RankProcess(msgspec.Struct, frozen=True):
     """The windows of one process, in order of time."""
 
     windows: tuple[Window, ...]
@@ -91,8 +90,7 @@ class RankProcess:
         return self.first.rank
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(msgspec.Struct, frozen=True):
     """The processes of one job, in order of rank. `key`: what their paths have in common."""
 
     key: str

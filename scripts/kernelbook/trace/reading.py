@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from kernelbook.trace.annotations import Annotations, AnnotationSummary
@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-@dataclass(frozen=True)
-class TraceReading:
+class TraceReading(msgspec.Struct, frozen=True, dict=True):
     """The content of one trace. Times in tables are float µs since the earliest event; null means not in the file.
 
     source: path of the file, as passed. windows: paths of further files of its process.
@@ -72,12 +71,12 @@ class TraceReading:
     steps: int
     categories: frozenset[str]
     bare_array: bool
-    _columns: Columns = field(repr=False)
-    _attribution: Attribution = field(repr=False)
-    _figures: RangeFigures = field(repr=False)
-    _implausible: ImplausibleTimes = field(repr=False)
-    _readers: Sequence[EventReader] = field(repr=False)
-    _inputs: RecordedInputs = field(repr=False)
+    _columns: Columns
+    _attribution: Attribution
+    _figures: RangeFigures
+    _implausible: ImplausibleTimes
+    _readers: Sequence[EventReader]
+    _inputs: RecordedInputs
 
     def select(self, annotation: str | None) -> TraceReading:
         """The same trace with other ranges selected, without reading its file again."""
@@ -135,6 +134,13 @@ class TraceReading:
     def device_use(self) -> Frame:
         """Every device activity with the columns that show how the device was used; far cheaper than `activities`."""
         return device_table(self._columns, self._attribution)
+
+    @property
+    def world_size(self) -> int | None:
+        """Ranks of the job, as the file states it."""
+        value = (self.distributed or {}).get("world_size")
+        number = integer(value) if isinstance(value, int | str) and not isinstance(value, bool) else None
+        return number if number is not None and number > 0 else None
 
     @property
     def names(self) -> Sequence[str]:

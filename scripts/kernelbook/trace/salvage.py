@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from kernelbook.trace.events import Event, event_from_object
 
@@ -71,8 +72,7 @@ class UnreadableError(ValueError):
         self.in_string = in_string
 
 
-@dataclass
-class Salvage:
+class Salvage(msgspec.Struct):
     """The result of reading a damaged piece.
 
     lost: number of damaged events that were skipped. repaired: number of damaged events that were read.
@@ -81,7 +81,7 @@ class Salvage:
     rest: text at the end of the piece that the next piece may complete. tail: text after the end of the array.
     """
 
-    events: list[Event] = field(default_factory=list)
+    events: list[Event] = []
     lost: int = 0
     repaired: int = 0
     wasted: int = 0

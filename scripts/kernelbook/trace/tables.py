@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
+import msgspec
 import numpy as np
 
 from kernelbook.trace.attribution import Attribution
@@ -66,8 +67,7 @@ def busy_times(start: Ints, end: Ints, device: Ints, group: Ints, count: int) ->
     return total
 
 
-@dataclass(frozen=True)
-class RangeFigures:
+class RangeFigures(msgspec.Struct, frozen=True):
     """Device figures per range, including nested ranges. Times in ns."""
 
     kernels: Ints

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from kernelbook.trace.attribution import Attribution
@@ -16,8 +16,7 @@ from kernelbook.trace.numbers import MISSING
 from kernelbook.trace.types import Flags, Ints
 
 
-@dataclass(frozen=True)
-class Timeline:
+class Timeline(msgspec.Struct, frozen=True):
     """Device activities by start, and the complete forwards. Times in ns on the clock of the file.
 
     Activities with an impossible start are left out.

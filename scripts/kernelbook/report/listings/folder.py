@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from statistics import median
 
-from kernelbook.cases.top_kernels import TopRow
 from kernelbook.kernel_names.labels import kernel_label, labels
+from kernelbook.kernel_names.top_kernels import TopRow
 from kernelbook.report.openings import MOST_FILES, TOP, Folder, TraceRows
 from kernelbook.report.table import Anchors, Part, Table, TableColumn, case_link, figure, share, table, time, words
 
