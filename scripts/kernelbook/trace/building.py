@@ -6,7 +6,7 @@ They are checked and converted once per file, a whole column at a time.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
 from typing import Any
@@ -37,6 +37,8 @@ Kind = tuple[str, int]  # table, and kind of a CPU row or category of an activit
 Types = dict[str, type[np.generic]]
 _STEP = "ProfilerStep#"
 _PAUSE_NS = 10_000  # between two windows of one process: more than any tolerance
+_MANY = 1000  # events of a kind that are worth the time of making columns
+_MOST_BATCHES = 8  # between two times that the events of every kind become columns, so that few are held
 _NO_ARGS = Args()
 # The tables, and the types of their columns besides the times.
 _CPU: Types = {
@@ -50,6 +52,28 @@ _DEVICE: Types = {
 _TABLES = {"cpu": _CPU, "overhead": _CPU, "device": _DEVICE}
 
 
+class Events(dict[str | None, list[Event]]):
+    """Complete events by category. Categories of one kind share a list.
+
+    kinds: the lists by kind. others: those of categories in no table.
+    """
+
+    def __init__(self) -> None:
+        self.kinds: dict[Kind, list[Event]] = {}
+        self.others: dict[str | None, list[Event]] = {}
+
+    def __missing__(self, category: str | None) -> list[Event]:
+        kind, activity = cpu_kind(category), activity_category(category)
+        if kind is not None:
+            events = self.kinds.setdefault(("overhead" if kind == OVERHEAD else "cpu", kind), [])
+        elif activity is not None:
+            events = self.kinds.setdefault(("device", activity), [])
+        else:
+            events = self.others.setdefault(category, [])
+        self[category] = events
+        return events
+
+
 class Codes(dict[Any, int]):
     """Numbers its keys in the order of their first appearance."""
 
@@ -60,6 +84,12 @@ class Codes(dict[Any, int]):
     def of(self, keys: Iterable[Any]) -> Ints:
         return np.array([*map(self.__getitem__, keys)], np.int32)
 
+    def of_pairs(self, first: list[Any], second: list[Any]) -> Ints | int:
+        """Codes of (first, second); one number if all pairs are equal, as those of one thread usually are."""
+        if first.count(first[0]) == second.count(second[0]) == len(first):
+            return self[first[0], second[0]]
+        return self.of(zip(first, second, strict=True))
+
 
 class ColumnBuilder:
     """Builds `Columns` from batches of events."""
@@ -69,8 +99,9 @@ class ColumnBuilder:
         self._threads = Codes()
         self._lanes = Codes()
         self._messages = Codes()
-        self._kinds: dict[str | None, Kind | None] = {}
-        self._unknown: dict[str | None, int] = {}
+        self._events = Events()  # that were added and are not in columns yet
+        self._batches = 0
+        self._others: Counter[str | None] = Counter()  # number of events of each category that is in no table
         self._malformed = 0
         self._ops = 0
         self._parts: dict[str, list[Part]] = {table: [] for table in _TABLES}  # of the current file, one per batch
@@ -80,24 +111,27 @@ class ColumnBuilder:
         self._window_end = 0
 
     def add(self, events: Sequence[Event]) -> None:
-        by_category: defaultdict[str | None, list[Event]] = defaultdict(list)
-        for event in [event for event in events if event.ph == "X"]:
-            by_category[event.cat].append(event)
-        by_kind: defaultdict[Kind, list[list[Event]]] = defaultdict(list)
-        for category, group in by_category.items():
-            kind = self._kind(category)
-            if kind is not None:
-                by_kind[kind].append(group)
-            elif category in self._unknown:
-                self._unknown[category] += len(group)
-        for kind, groups in by_kind.items():
-            table, number = kind
-            rows = groups[0] if len(groups) == 1 else [e for e in events if e.ph == "X" and self._kind(e.cat) == kind]
-            add = self._activities if table == "device" else self._cpu_rows
-            self._parts[table].append(add(number, rows))
+        of_category = self._events
+        for event in events:
+            if event.ph == "X":
+                of_category[event.cat].append(event)
+        self._batches += 1
+        self._convert(_MANY if self._batches % _MOST_BATCHES else 1)
+
+    def _convert(self, least: int) -> None:
+        """Make columns of the events of each kind that has at least so many."""
+        for (table, number), events in self._events.kinds.items():
+            if len(events) >= least:
+                make = self._activities if table == "device" else self._cpu_rows
+                self._parts[table].append(make(number, events))
+                events.clear()
+        for category, events in self._events.others.items():
+            self._others[category] += len(events)
+            events.clear()
 
     def end_window(self) -> None:
         """Start a new file of the same process. Its events follow the earlier ones after a short pause."""
+        self._convert(1)
         tables = {table: self._timed(_joined(parts, _TABLES[table])) for table, parts in self._parts.items()}
         self._parts = {table: [] for table in _TABLES}
         first, last = main_span(np.concatenate([tables["cpu"]["start"], tables["device"]["start"]]))
@@ -111,18 +145,6 @@ class ColumnBuilder:
             table["start"] += shift
             table["end"] += shift
 
-    def _kind(self, category: str | None) -> Kind | None:
-        """The table and the kind of events of a category; None if they are in no table."""
-        if category not in self._kinds:
-            kind, activity = cpu_kind(category), activity_category(category)
-            if kind is not None:
-                self._kinds[category] = ("overhead" if kind == OVERHEAD else "cpu", kind)
-            else:
-                self._kinds[category] = None if activity is None else ("device", activity)
-                if activity is None and not is_ignored(category):
-                    self._unknown[category] = 0
-        return self._kinds[category]
-
     def _cpu_rows(self, kind: int, events: list[Event]) -> Part:
         count = len(events)
         args = [event.args or _NO_ARGS for event in events]
@@ -133,7 +155,7 @@ class ColumnBuilder:
         return {
             "kind": kind,
             "name": self._names.of([event.name or "" for event in events]),
-            "thread": self._threads.of(zip([e.pid for e in events], [e.tid for e in events], strict=True)),
+            "thread": self._threads.of_pairs([event.pid for event in events], [event.tid for event in events]),
             "ts": floats_of([event.ts for event in events]),
             "dur": floats_of([event.dur for event in events]),
             "number": integers_of([a.correlation for a in args] if kind >= RUNTIME else [a.external_id for a in args]),
@@ -158,7 +180,7 @@ class ColumnBuilder:
             "shared_memory": counts_of([a.shared_memory for a in args]),
             "bytes": counts_of([a.bytes for a in args]),
             "occupancy": floats_of([a.occupancy for a in args]),
-            "lane": self._lanes.of(zip([e.pid for e in events], devices, strict=True)),
+            "lane": self._lanes.of_pairs([event.pid for event in events], devices),
             "message": self._message_codes(args),
         }
 
@@ -209,8 +231,8 @@ class ColumnBuilder:
             shifts=np.array(self._shifts),
             messages=list(self._messages),
             malformed=self._malformed,
-            unknown={str(category): count for category, count in self._unknown.items()},
-            categories=frozenset(category for category in self._kinds if category),
+            unknown={str(category): count for category, count in self._others.items() if not is_ignored(category)},
+            categories=frozenset(category for category in self._events if category),
         )
 
     def _device_rows(self, table: Mapping[str, Array]) -> DeviceRows:

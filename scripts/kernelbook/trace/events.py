@@ -132,7 +132,7 @@ class Decoder(NamedTuple):
     events: an array of events. document: an object that holds the last events and the end of the file.
     """
 
-    events: Callable[[bytes | memoryview], Sequence[Event]]
+    events: Callable[[bytes | bytearray], Sequence[Event]]
     document: Callable[[bytes], Document]
 
 

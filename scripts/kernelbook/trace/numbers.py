@@ -62,19 +62,21 @@ def integers_of(values: Sequence[Any]) -> Ints:
 
 def counts_of(values: Sequence[Any]) -> Ints:
     """As `integers_of`, with negative values as MISSING."""
-    counts = integers_of(values)
-    counts[counts < 0] = MISSING
-    return counts
+    return np.maximum(integers_of(values), MISSING)
 
 
 def sizes_of(args: list[Args]) -> Ints:
     """Grid and block, six numbers per row; the three numbers of an invalid one are MISSING."""
-    triples = [size or _NO_SIZE for each in args for size in (each.grid, each.block)]
+    return np.hstack([_triples([each.grid for each in args]), _triples([each.block for each in args])])
+
+
+def _triples(listed: list[list[int] | None]) -> Ints:
+    triples = [size or _NO_SIZE for size in listed]
     if {*map(len, triples)} != {3}:
         triples = [size if len(size) == 3 else _NO_SIZE for size in triples]
     sizes = integers_of([*chain.from_iterable(triples)]).reshape(-1, 3)
     sizes[(sizes < 1).any(axis=1)] = MISSING
-    return sizes.reshape(-1, 6)
+    return sizes
 
 
 def stream_of(tid: int | str | None) -> int | str | None:

@@ -37,7 +37,7 @@ from kernelbook.trace.source import Source
 from kernelbook.trace.types import OtherJsonError, TraceError
 
 BLOCK = 1 << 20
-_PIECE = 1 << 17  # bytes decoded together: their objects fit into the caches of a processor
+_PIECE = 1 << 17  # bytes of usual events decoded together: their objects fit into the caches of a processor
 _MOST_HELD = 8 << 20  # bytes: a longer event, head or tail is not read
 _MOST_WASTED_EACH = 10_000  # characters read without result per event of a long file
 _SMALL = 64 << 10
@@ -87,6 +87,7 @@ class EventReader:
         self.checks = source.checks
         for block in source.blocks():
             yield from self._read(block, final=False)
+            source.block = min(self.block, max(_PIECE, len(self._rest))) if self._inside else self.block
         yield from self._read(b"", final=True)
         self.truncated |= not source.complete
         if not self._phases and (self._elements or (self.bare_array and not self.truncated)):
@@ -156,26 +157,16 @@ class EventReader:
                 piece, self._rest = self._rest, b""
                 yield from self._damaged(piece, final=False)
             return
-        self._rest = bytes(memoryview(text)[comma + 1 :])
-        yield from self._decoded(text, comma)
-
-    def _decoded(self, text: bytearray, end: int) -> Iterator[Sequence[Event]]:
-        """The events between the first byte of the text and the comma at `end`, piece by piece."""
-        start = 0
-        while start < end:
-            border = _BORDER.search(text, start + _PIECE, end)
-            comma = border.start(1) if border else end
-            text[start : start + 1], text[comma : comma + 1] = b"[", b"]"
-            try:
-                events = self._decode.events(memoryview(text)[start : comma + 1])
-            except STRICT_FAILURES:
-                text[comma : comma + 1] = b","
-                yield from self._damaged(bytes(memoryview(text)[start + 1 : end + 1]), final=False)
-                return
-            self._sound = True
-            yield self._count(events)
-            del events  # free them before the next ones are decoded
-            start = comma
+        self._rest = bytes(text[comma + 1 :])
+        text[comma:] = b"]"
+        try:
+            events = self._decode.events(text)
+        except STRICT_FAILURES:
+            yield from self._damaged(bytes(text[1:comma] + b","), final=False)
+            return
+        self._sound = True
+        yield self._count(events)
+        del events  # free them before the next ones are decoded
 
     def _damaged(self, piece: bytes, final: bool) -> Iterator[Sequence[Event]]:
         """Find the small parts that are damaged, and salvage those."""
