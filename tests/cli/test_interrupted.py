@@ -33,7 +33,7 @@ def interrupted(code, *words):
 
 
 @pytest.mark.parametrize(
-    "module", ["kernelbook.cli", "kernelbook.command", "argparse", "kernelbook.cli.top", "pyarrow", "kernelbook.trace"]
+    "module", ["kernelbook.cli", "kernelbook.command", "argparse", "kernelbook.cli.top", "numpy", "kernelbook.trace"]
 )
 def test_ctrl_c_while_a_module_is_imported(folder, module):
     assert interrupted(AT_IMPORT.format(module), "top", folder) == (130, "", SAYS)

@@ -37,6 +37,7 @@ class Attribution(msgspec.Struct, frozen=True):
         inferred: whether that range is on another thread than the launch.
     Per row of `forest`:
         launching: whether it is a call with at least one activity.
+        op_of_row: the innermost op around it; an op belongs to itself.
         range_of_row: as `range_of`; a range belongs to itself.
     Per range:
         ranges: its row; ranges are in order of start.
@@ -52,6 +53,7 @@ class Attribution(msgspec.Struct, frozen=True):
     range_of: Ints
     inferred: Flags
     launching: Flags
+    op_of_row: Ints
     range_of_row: Ints
     ranges: Ints
     enclosing: Ints
@@ -104,6 +106,7 @@ def attribute(columns: Columns, steps: bool = False) -> Attribution:
     forest = nest(columns.cpu)
     rows = forest.rows
     launch, ambiguous, launching = _join_launches(forest, columns.device)
+    op_of_row = forest.innermost(rows.kind == OP)
     is_range = (rows.kind == ANNOTATION) & (steps | ~rows.step)
     ranges = np.flatnonzero(is_range)
     ranges = ranges[np.lexsort((ranges, rows.start[ranges]))]
@@ -122,10 +125,11 @@ def attribute(columns: Columns, steps: bool = False) -> Attribution:
         forest=forest,
         launch=launch,
         ambiguous=ambiguous,
-        op=looked_up(forest.innermost(rows.kind == OP), launch),
+        op=looked_up(op_of_row, launch),
         range_of=looked_up(range_of_row, launch),
         inferred=looked_up(inferred, launch) == 1,
         launching=launching,
+        op_of_row=op_of_row,
         range_of_row=range_of_row,
         ranges=ranges,
         enclosing=enclosing,

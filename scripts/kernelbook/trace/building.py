@@ -33,12 +33,10 @@ from kernelbook.trace.numbers import MISSING, counts_of, floats_of, integers_of,
 from kernelbook.trace.types import Array, Ints
 
 Part = dict[str, Any]  # columns of some rows by name; one value stands for the same value in every row
-Kind = tuple[str, int]  # table, and kind of a CPU row or category of an activity
+Kind = tuple[str, int]  # table, and kind of a CPU row; MISSING for activities
 Types = dict[str, type[np.generic]]
 _STEP = "ProfilerStep#"
 _PAUSE_NS = 10_000  # between two windows of one process: more than any tolerance
-_MANY = 1000  # events of a kind that are worth the time of making columns
-_MOST_BATCHES = 8  # between two times that the events of every kind become columns, so that few are held
 _NO_ARGS = Args()
 # The tables, and the types of their columns besides the times.
 _CPU: Types = {
@@ -53,7 +51,7 @@ _TABLES = {"cpu": _CPU, "overhead": _CPU, "device": _DEVICE}
 
 
 class Events(dict[str | None, list[Event]]):
-    """Complete events by category. Categories of one kind share a list.
+    """Complete events by category. Categories of one kind share a list, and all activities do.
 
     kinds: the lists by kind. others: those of categories in no table.
     """
@@ -63,11 +61,11 @@ class Events(dict[str | None, list[Event]]):
         self.others: dict[str | None, list[Event]] = {}
 
     def __missing__(self, category: str | None) -> list[Event]:
-        kind, activity = cpu_kind(category), activity_category(category)
+        kind = cpu_kind(category)
         if kind is not None:
             events = self.kinds.setdefault(("overhead" if kind == OVERHEAD else "cpu", kind), [])
-        elif activity is not None:
-            events = self.kinds.setdefault(("device", activity), [])
+        elif activity_category(category) is not None:
+            events = self.kinds.setdefault(("device", MISSING), [])
         else:
             events = self.others.setdefault(category, [])
         self[category] = events
@@ -99,8 +97,7 @@ class ColumnBuilder:
         self._threads = Codes()
         self._lanes = Codes()
         self._messages = Codes()
-        self._events = Events()  # that were added and are not in columns yet
-        self._batches = 0
+        self._events = Events()
         self._others: Counter[str | None] = Counter()  # number of events of each category that is in no table
         self._malformed = 0
         self._ops = 0
@@ -115,23 +112,17 @@ class ColumnBuilder:
         for event in events:
             if event.ph == "X":
                 of_category[event.cat].append(event)
-        self._batches += 1
-        self._convert(_MANY if self._batches % _MOST_BATCHES else 1)
-
-    def _convert(self, least: int) -> None:
-        """Make columns of the events of each kind that has at least so many."""
-        for (table, number), events in self._events.kinds.items():
-            if len(events) >= least:
-                make = self._activities if table == "device" else self._cpu_rows
-                self._parts[table].append(make(number, events))
-                events.clear()
-        for category, events in self._events.others.items():
-            self._others[category] += len(events)
-            events.clear()
+        for (table, kind), rows in self._events.kinds.items():
+            if rows:
+                part = self._activities(rows) if table == "device" else self._cpu_rows(kind, rows)
+                self._parts[table].append(part)
+                rows.clear()
+        for category, rows in self._events.others.items():
+            self._others[category] += len(rows)
+            rows.clear()
 
     def end_window(self) -> None:
         """Start a new file of the same process. Its events follow the earlier ones after a short pause."""
-        self._convert(1)
         tables = {table: self._timed(_joined(parts, _TABLES[table])) for table, parts in self._parts.items()}
         self._parts = {table: [] for table in _TABLES}
         first, last = main_span(np.concatenate([tables["cpu"]["start"], tables["device"]["start"]]))
@@ -163,12 +154,12 @@ class ColumnBuilder:
             "message": self._message_codes(args),
         }
 
-    def _activities(self, category: int, events: list[Event]) -> Part:
+    def _activities(self, events: list[Event]) -> Part:
         args = [event.args or _NO_ARGS for event in events]
         devices = [a.device if a.device is not None else e.pid for a, e in zip(args, events, strict=True)]
         streams = [a.stream if a.stream is not None else stream_of(e.tid) for a, e in zip(args, events, strict=True)]
         return {
-            "category": category,
+            "category": np.array([activity_category(event.cat) for event in events], np.int8),
             "name": self._names.of([event.name or "" for event in events]),
             "ts": floats_of([event.ts for event in events]),
             "dur": floats_of([event.dur for event in events]),

@@ -43,6 +43,7 @@ def cpu_kind(category: str | None) -> int | None:
     return _CPU.get(plain.rpartition("_")[2] if plain.endswith(("_runtime", "_driver")) else plain)
 
 
+@lru_cache
 def activity_category(category: str | None) -> int | None:
     """KERNEL, MEMCPY or MEMSET, or None for any other category."""
     return _DEVICE.get((category or "").lower())

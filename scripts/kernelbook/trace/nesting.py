@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 import msgspec
@@ -34,23 +34,27 @@ def depths(parent: Ints) -> Ints:
     return depth
 
 
-def summed_up(parent: Ints, values: Ints) -> Ints:
-    """Per item the sum of `values` over itself and its descendants."""
-    return _summed_up(parent, _by_depth(parent), values)
+def _followed(following: Ints) -> Ints:
+    """Per item the end of the chain that begins with it. following: the next item, of the last one itself."""
+    further = np.empty_like(following)
+    while not np.array_equal(following, np.take(following, following, out=further, mode="clip")):
+        following, further = further, following
+    return following
 
 
-def _by_depth(parent: Ints) -> list[Ints]:
-    """The items with each number of ancestors, the deepest first; without those that have none."""
+def by_depth(parent: Ints) -> list[Ints]:
+    """The items with each number of ancestors, those with none first."""
     depth = depths(parent)
     count = np.bincount(depth)
     # NumPy sorts numbers of 16 bits much faster.
     order = np.argsort(depth.astype(np.int16) if len(count) < 1 << 15 else depth, kind="stable")
-    return np.split(order, np.cumsum(count)[:-1])[:0:-1]
+    return np.split(order, np.cumsum(count)[:-1])
 
 
-def _summed_up(parent: Ints, by_depth: Sequence[Ints], values: Ints) -> Ints:
+def summed_up(parent: Ints, values: Ints) -> Ints:
+    """Per item the sum of `values` over itself and its descendants."""
     total: Ints = values.astype(np.int64)
-    for level in by_depth:
+    for level in by_depth(parent)[:0:-1]:
         np.add.at(total, parent[level], total[level])
     return total
 
@@ -76,8 +80,12 @@ class Forest(msgspec.Struct, dict=True):
         return inside[~contains(self.rows, self.parent[inside], inside)]
 
     @cached_property
-    def _levels(self) -> list[Ints]:
-        return _by_depth(self.parent)
+    def _last(self) -> Ints:
+        """Per row its last descendant, or the row itself."""
+        last = np.arange(len(self.parent))
+        inside = np.flatnonzero(self.parent != NONE)
+        last[self.parent[inside]] = inside  # the last child of a row replaces the others
+        return _followed(last)
 
     @cached_property
     def holder(self) -> Ints:
@@ -122,7 +130,8 @@ class Forest(msgspec.Struct, dict=True):
 
     def summed(self, values: Ints) -> Ints:
         """Per row the sum of `values` over itself and the descendants that began while it was open."""
-        total = _summed_up(self.parent, self._levels, values)
+        sums = np.concatenate(([0], np.cumsum(values)))
+        total: Ints = sums[self._last + 1] - sums[:-1]
         for row, ancestor in self._closed_ancestors(np.flatnonzero(values)):
             np.subtract.at(total, ancestor, values[row])
         return total
@@ -130,10 +139,7 @@ class Forest(msgspec.Struct, dict=True):
     def _nearest(self, marked: Flags) -> Ints:
         """Per row the nearest marked row among itself and its ancestors, whether still open or not."""
         rows = np.arange(len(self.parent))
-        nearest: Ints = np.where(marked | (self.parent == NONE), rows, self.parent)
-        further = rows
-        while not np.array_equal(nearest, np.take(nearest, nearest, out=further, mode="clip")):
-            nearest, further = further, nearest
+        nearest = _followed(np.where(marked | (self.parent == NONE), rows, self.parent))
         nearest[~marked[nearest]] = NONE
         return nearest
 
@@ -181,9 +187,9 @@ def _parents(rows: CpuRows) -> Ints:
     """
     count = len(rows.start)
     candidate = np.arange(-1, count - 1)
-    pending = np.arange(count)
     if count == 0:
         return candidate
+    pending = np.flatnonzero(rows.start[1:] + TOLERANCE_NS >= rows.end[:-1]) + 1  # before the others, a row is open
     candidate[np.flatnonzero(np.diff(rows.thread, prepend=rows.thread[0] - 1))] = NONE
     while (pending := pending[candidate[pending] != NONE]).size:
         pending = pending[~is_open(rows, candidate[pending], pending)]

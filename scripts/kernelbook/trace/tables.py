@@ -12,7 +12,7 @@ from kernelbook.trace.attribution import Attribution
 from kernelbook.trace.columns import CATEGORY_NAMES, KERNEL, MEMCPY, MEMSET, OP, Columns, distinct
 from kernelbook.trace.frame import Column, Frame, Lists, listed, microseconds, texts, whole
 from kernelbook.trace.implausible import ImplausibleTimes
-from kernelbook.trace.nesting import NONE, Forest, looked_up
+from kernelbook.trace.nesting import NONE, Forest, by_depth, looked_up
 from kernelbook.trace.numbers import MISSING
 from kernelbook.trace.ranges import RangeGroups
 from kernelbook.trace.types import Flags, Ints, Totals
@@ -308,24 +308,24 @@ def _in_graph(attribution: Attribution) -> Flags:
 def _op_paths(columns: Columns, attribution: Attribution) -> Lists:
     """Per activity the ops around its launch, outermost first; null without any."""
     rows, parent = attribution.forest.rows, attribution.forest.parent
-    around = looked_up(attribution.forest.innermost(rows.kind == OP), parent)
+    around = looked_up(attribution.op_of_row, parent)
     inner = distinct(attribution.op[attribution.op != NONE])
     every = [inner]
     while (inner := distinct(around[inner][around[inner] != NONE])).size:
         every.append(inner)
     ops = distinct(np.concatenate(every))  # an op comes after those around it
-    paths: dict[tuple[int, int], int] = {}
-    path_of, names_of = {NONE: NONE}, list[list[int]]()
-    for op, outer, name in zip(ops.tolist(), around[ops].tolist(), rows.name[ops].tolist(), strict=True):
-        key = (path_of[outer], name)
-        if key not in paths:
-            paths[key] = len(paths)
-            names_of.append([*(names_of[key[0]] if outer != NONE else ()), name])
-        path_of[op] = paths[key]
-    path = np.array([*map(path_of.__getitem__, attribution.op.tolist())], dtype=np.int64)
-    return listed(names_of, lambda codes: Column(np.array(codes, dtype=np.int64), names=columns.names)).take_or_null(
-        path
-    )
+    outer = np.where(around[ops] == NONE, NONE, np.searchsorted(ops, around[ops]))
+    path, paths = np.full(len(ops), NONE), list[list[int]]()
+    for level in by_depth(outer):
+        keys = looked_up(path, outer[level]) * len(columns.names) + rows.name[ops[level]]
+        keys, of_key = np.unique(keys, return_inverse=True)
+        path[level] = len(paths) + of_key
+        for key in keys.tolist():
+            above, name = divmod(key, len(columns.names))
+            paths.append([*(paths[above] if above != NONE else ()), name])
+    of_activity = looked_up(path, np.where(attribution.op == NONE, NONE, np.searchsorted(ops, attribution.op)))
+    names = listed(paths, lambda codes: Column(np.array(codes, dtype=np.int64), names=columns.names))
+    return names.take_or_null(of_activity)
 
 
 def _triples(values: Ints) -> Lists:
