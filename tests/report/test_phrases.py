@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import pytest
+
 from kernelbook.cases import CaseFacts
 from kernelbook.report import phrases
+from kernelbook.report.listings.cases import CaseRow
 
 
 def case(**params: str) -> CaseFacts:
-    return CaseFacts("r", "c", dtype="bfloat16", params=params)
+    return CaseFacts("r", "c", dtype="bfloat16", params=params, status="ok")
 
 
 def test_bytes_have_a_binary_unit_where_people_read_them():
@@ -29,3 +34,18 @@ def test_sizes_of_one_case_are_in_one_order():
 def test_ratios_that_read_alike_are_one():
     assert phrases.ratios([2.8, 2.46, 2.5]) == "2.46× to 2.80×"
     assert phrases.ratios([2.501, 2.499]) == "2.50×"
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"batch": "8", "seq": "1024", "causal": "yes"}, ""),
+        ({"batch": "1", "seq": "1024", "causal": "yes"}, "batch 1"),
+        ({"seq": "128", "batch": "1", "causal": "yes"}, "1 × 128"),
+        ({"batch": "8", "seq": "1024", "causal": "no", "mask": "tril"}, "causal no, mask tril"),
+    ],
+)
+def test_another_size_is_named_in_few_words(params, words):
+    lead = SimpleNamespace(row=case(batch="8", seq="1024", causal="yes"))
+    row = CaseRow(None, SimpleNamespace(lead=lead), SimpleNamespace(row=case(**params)), True)
+    assert row.other_size == words

@@ -32,16 +32,20 @@ def parameter(name: str, value: object) -> str:
 
 
 def size_of(row: CaseFacts, order: Iterable[str] = ()) -> str:
-    """Element type and numeric parameters: `bf16, 8 × 16 × 1024 × 64`; one parameter has its name: `bf16, size 64`.
+    """Element type and numeric parameters: `bf16, 8 × 16 × 1024 × 64`; one parameter has its name: `bf16, size 64`."""
+    parts = (DTYPES.get(row.dtype or "", row.dtype), sizes_of(row, order))
+    return clip(", ".join(part for part in parts if part), 60)
+
+
+def sizes_of(row: CaseFacts, order: Iterable[str] = ()) -> str:
+    """The numeric parameters: `8 × 16 × 1024 × 64`; one has its name: `size 64`.
 
     order: names of parameters that come first; a case that failed has them in another order than one that ran.
     """
     names = [name for name in dict.fromkeys((*order, *row.params)) if name in row.params]
     values = ((name, row.params[name]) for name in names)
     numbers = [(name, parameter(name, value)) for name, value in values if str(value).replace(".", "", 1).isdigit()]
-    one = len(numbers) == 1
-    sizes = f"{numbers[0][0]} {numbers[0][1]}" if one else " × ".join(value for _, value in numbers)
-    return clip(", ".join(part for part in (DTYPES.get(row.dtype or "", row.dtype), sizes) if part), 60)
+    return " ".join(numbers[0]) if len(numbers) == 1 else " × ".join(value for _, value in numbers)
 
 
 def counts(row: CaseFacts | WholeFile) -> str:

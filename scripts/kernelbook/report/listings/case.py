@@ -88,7 +88,7 @@ def against_floor(case: CaseView) -> Table:
         figure("traffic / compulsory", lambda cost: cost.times_compulsory, formatting.ratio),
         time("least time", lambda cost: cost.floor_us),
         figure("times the least", lambda cost: cost.times_floor, formatting.ratio),
-        words("against its fastest peer", lambda cost: cost.trade_off or "", 300),
+        words("against its fastest peer", lambda cost: cost.trade_off or "", 300, "wide"),
     )
     return table(f"floor-{case.spec.case}", "Against the least time that the ceilings allow", columns, case.costs)
 
@@ -96,7 +96,7 @@ def against_floor(case: CaseView) -> Table:
 _PRODUCT: tuple[TableColumn[GemmCost], ...] = (
     words("run", lambda product: product.run),
     figure("#", lambda product: product.position),
-    words("kernel", lambda product: Part(formatting.clip(product.label, 64), "code")),
+    words("kernel", lambda product: Part(formatting.clip(product.label, 64), "code"), css="wide"),
     words(
         "m × n × k",
         lambda p: f"{p.batch} · {p.m} × {p.n} × {p.k}" if p.batch > 1 else f"{p.m} × {p.n} × {p.k}",

@@ -62,16 +62,15 @@ class CaseRow:
 
     @property
     def other_size(self) -> str:
-        """The parameters that differ from those of the first row of the case: `size 256`."""
+        """What differs from the first row of the case: `size 256`; where several sizes do, all: `1 × 2 × 128 × 64`."""
         lead = self.case.lead
         if self.row is None or lead is None or self.row.params == lead.row.params:
             return ""
-        differ = (
-            f"{name} {phrases.parameter(name, value)}"
-            for name, value in self.row.params.items()
-            if lead.row.params.get(name) != value
-        )
-        return ", ".join(differ)
+        sizes = phrases.sizes_of(self.row, lead.row.params)
+        differ = [(name, value) for name, value in self.row.params.items() if lead.row.params.get(name) != value]
+        if len(differ) > 1 and sizes != phrases.sizes_of(lead.row):
+            return sizes
+        return ", ".join(f"{name} {phrases.parameter(name, value)}" for name, value in differ)
 
 
 def case_rows(workloads: Iterable[WorkloadView]) -> tuple[CaseRow, ...]:
@@ -244,9 +243,11 @@ def _published(row: CaseRow, runs: Sequence[str]) -> Cell:
         if each.run.run in runs and each is not row.each:
             text = "" if each.row.kernels is None else f"{each.row.kernels:,}"
             differ = row.row and row.row.kernels is not None and each.row.kernels not in (None, row.row.kernels)
-            parts += [Part(f"{text} ≠" if differ else text, title=each.run.device or "")] if text else []
-            stated = formatting.unbroken(formatting.exact(each.row.device_time_us))
-            parts += [Part(f"·\u00a0{stated}" if text else stated)] if each.row.device_time_us is not None else []
+            timed = each.row.device_time_us is not None
+            text += "\u00a0≠" if differ else ""
+            text += "\u00a0·" if text and timed else ""
+            parts += [Part(text, title=each.run.device or "")] if text else []
+            parts += [Part(formatting.unbroken(formatting.exact(each.row.device_time_us)))] if timed else []
             parts += [Part(each.run.run, "muted")] if len(runs) > 1 else []
             times.append(each.row.device_time_us)
     return cell(*parts, value=next((each for each in times if each is not None), None)) if parts else Cell(())
