@@ -22,11 +22,12 @@ PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 NOT_REACHED := make: the packages of requirements.txt could not be found: is there a network? Behind a proxy set https_proxy; \
 from a mirror set PIP_INDEX_URL=URL; from a folder of wheels set PIP_FIND_LINKS=FOLDER and PIP_NO_INDEX=1
 
-# the installed command, of the code in this checkout
+# the installed command, of the code in this checkout; -P: modules of the folder that it is started in do not count
 define COMMAND
 #!/bin/sh
 here=$$(dirname -- "$$(readlink -f -- "$$0")")
-PYTHONPATH="$$here/../../scripts$${PYTHONPATH:+:$$PYTHONPATH}" exec "$$here/python" -m kernelbook "$$@"
+export PYTHONPATH="$$here/../../scripts$${PYTHONPATH:+:$$PYTHONPATH}"
+exec "$$here/python" -P -c "import sys; sys.argv[0] = 'kernelbook'; from kernelbook.__main__ import entry; sys.exit(entry())" "$$@"
 endef
 export COMMAND
 

@@ -111,6 +111,7 @@ def test_make_setup_gives_the_command_of_this_checkout(install):
     for name in (".workflow", ".torch"):
         (install / "stand-in" / name).touch()
     assert run(["make", "--no-print-directory", "setup", "VENV=stand-in"], install) == ""
+    (install.parent / "argparse.py").write_text("raise SystemExit('a module of the user')\n")
     assert run([str(programs / "kernelbook"), "name", "Memset"], install.parent).strip() == "memset."
     failed = run([str(programs / "kernelbook"), "report", "absent"], install.parent, status=2)
     assert failed.strip() == "kernelbook report: absent: no such folder"
