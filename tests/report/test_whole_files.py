@@ -47,8 +47,8 @@ def own(tmp_path_factory):
 
 def test_the_twin_has_the_whole_file_of_a_trace_without_forwards(own):
     twin = html.unescape((own / "report.md").read_text(encoding="utf-8"))
-    assert "| h200 | 8,772 (+ 12 memcpys + 1 memset) | 604 ms whole file | n/a |" in twin
-    assert "| `bare-cpu` bf16, 8 × 1024 | h200 | n/a | n/a |" in twin
+    assert "| h200 | 8,772 (+ 12 memcpys + 1 memset) | 604 ms whole file |\n" in twin
+    assert "| `bare-cpu` bf16, 8 × 1024 | h200 | n/a | n/a |\n" in twin
 
 
 @pytest.mark.browser

@@ -321,7 +321,7 @@ def _longest(edition: Edition, limit: int = 3) -> list[Concern]:
     for activity, row in longest[:limit]:
         label = labels.activity_label(activity)
         what = f"{label.short}: {label.what}" if label.what else label.short
-        text = f"its longest is {what}, launched by {formatting.clip(activity.op or 'an unknown op', 60)}."
+        text = f"Its longest is {what}, launched by {formatting.clip(activity.op or 'an unknown op', 60)}."
         made.append(Concern(row.case, text, time=formatting.duration(activity.duration_us)))
     return made
 

@@ -89,24 +89,31 @@ def table(rows: Sequence[CaseRow], runs: Iterable[Run], panels: Mapping[str, Mar
     published = [run.run for run in runs if run.kind == "published"]
     several = len({row.each.run.run for row in rows if row.each}) > 1
     columns = _columns(published, several)
-    if all(row.row is None or row.row.bare for row in rows):
-        columns = tuple(_without_measurement(column, several) for column in columns)
+    if _only_traces(rows):
+        limited = any(row.cost and row.cost.limiter != "unknown" for row in rows)
+        columns = tuple(_without_measurement(column, several, limited) for column in columns)
     lines = tuple(_line(row, columns, (panels or {}).get(row.case.anchor, Markup(""))) for row in rows)
     return Table("cases", "Cases", columns, lines, "cases", titled=False, box="cases-box")
 
 
-def _without_measurement(column: TableColumn[CaseRow], several: bool) -> TableColumn[CaseRow]:
+def _only_traces(rows: Sequence[CaseRow]) -> bool:
+    return all(row.row is None or row.row.bare for row in rows)
+
+
+def _without_measurement(column: TableColumn[CaseRow], several: bool, limited: bool) -> TableColumn[CaseRow]:
     """The column as a table of nothing but traces has it: hidden if only a measurement could fill it.
 
-    A ratio to a baseline is for cases of one name on several runs: other traces need not do the same work.
+    A ratio to a baseline is for cases of one name on several runs: other traces need not do the same work. limited:
+    whether it is known of any trace what limits it, which takes recorded shapes.
     """
-    hidden = column.title in MEASURED or (column.title == "to baseline" and not several)
+    empty = {"to baseline": not several, "limited by": not limited}
+    hidden = column.title in MEASURED or empty.get(column.title, False)
     return replace(column, optional=True, page_only=True) if hidden else column
 
 
 def short(rows: Sequence[CaseRow]) -> Table:
     """The few columns of these rows that fit a comment."""
-    kept = ("case", "run", "kernels", "device", "forward", "guesses")
+    kept = {"case", "run", "kernels", "device", "forward", "guesses"} - ({*MEASURED} if _only_traces(rows) else set())
     several = len({row.each.run.run for row in rows if row.each}) > 1
     columns = tuple(column for column in _columns((), several) if column.title in kept)
     return Table("short", "Cases", columns, tuple(_line(row, columns, Markup("")) for row in rows))
