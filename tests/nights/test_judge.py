@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,6 +53,21 @@ def nights(tmp_path: Path) -> Nights:
     return Nights(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def twenty(tmp_path_factory: pytest.TempPathFactory) -> Nights:
+    made = Nights(tmp_path_factory.mktemp("twenty"))
+    made.play(20)
+    return made
+
+
+@pytest.fixture
+def steady(twenty: Nights, tmp_path: Path) -> Nights:
+    """Twenty nights in which nothing changed."""
+    made = Nights(shutil.copytree(twenty.store.folder, tmp_path, dirs_exist_ok=True))
+    made.rng, made.dates = copy.deepcopy(twenty.rng), iter(editions(400)[20:])
+    return made
+
+
 def events(judgements: list[NightVerdict]) -> list[NightEvent]:
     return [event for judgement in judgements for event in judgement.events]
 
@@ -80,9 +97,8 @@ def test_warnings_that_come_and_go_with_noise_are_no_change(nights: Nights) -> N
     assert events([*nights.play(2), *nights.play(1, warnings=passing), *nights.play(2)]) == []
 
 
-def test_a_gpu_that_others_used_is_the_cause(nights: Nights) -> None:
-    nights.play(20)
-    (event,) = events(nights.play(5, factor=1.2, warnings=["shared_gpu"]))
+def test_a_gpu_that_others_used_is_the_cause(steady: Nights) -> None:
+    (event,) = events(steady.play(5, factor=1.2, warnings=["shared_gpu"]))
     assert (event.kind, event.causes) == ("time", ("other processes used the GPU",))
 
 
@@ -96,66 +112,58 @@ def test_one_process_that_ran_something_else_is_no_change(nights: Nights) -> Non
     assert nights.judge(date).events == ()
 
 
-def test_a_new_build_that_is_slower_is_told_with_the_build(nights: Nights) -> None:
-    nights.play(20)
+def test_a_new_build_that_is_slower_is_told_with_the_build(steady: Nights) -> None:
     news = {"torch": "2.14.0.dev20260121", "image_digest": "sha256:" + "b" * 64}
-    found = events(nights.play(6, factor=1.06, **news))
+    found = events(steady.play(6, factor=1.06, **news))
     (event,) = found
     assert (event.kind, event.direction, event.night) == ("time", "slower", "2026-01-21")
     assert event.causes[:2] == ("torch 2.13.0 → 2.14.0.dev20260121", "image aaaaaaaaaaaa → bbbbbbbbbbbb")
 
 
-def test_a_build_that_changed_the_night_after_is_named_as_such(nights: Nights) -> None:
-    nights.play(20)
-    found = events([*nights.play(1, factor=1.06), *nights.play(5, factor=1.06, torch="2.14.0")])
+def test_a_build_that_changed_the_night_after_is_named_as_such(steady: Nights) -> None:
+    found = events([*steady.play(1, factor=1.06), *steady.play(5, factor=1.06, torch="2.14.0")])
     assert [event.causes for event in found] == [("torch 2.13.0 → 2.14.0 (the night after)",)]
 
 
-def test_an_improvement_is_news_too(nights: Nights) -> None:
-    nights.play(20)
-    judgements = nights.play(6, factor=0.9)
+def test_an_improvement_is_news_too(steady: Nights) -> None:
+    judgements = steady.play(6, factor=0.9)
     (event,) = events(judgements)
     assert (event.kind, event.direction) == ("time", "faster")
     assert event.change == pytest.approx(-0.1, abs=0.01)
     assert [judgement.exit_status for judgement in judgements].count(3) == 1
 
 
-def test_lower_clocks_are_the_cause(nights: Nights) -> None:
-    nights.play(20)
-    (event,) = events(nights.play(6, factor=1.1, sm_clock_mhz=1800.0))
+def test_lower_clocks_are_the_cause(steady: Nights) -> None:
+    (event,) = events(steady.play(6, factor=1.1, sm_clock_mhz=1800.0))
     assert event.causes == ("SM clock lower by 9.1 %",)  # 1800 / 1980
 
 
-def test_only_cpu_time_changed(nights: Nights, tmp_path: Path) -> None:
-    nights.play(20)
+def test_only_cpu_time_changed(steady: Nights, tmp_path: Path) -> None:
     found = []
     for _ in range(5):
-        date = next(nights.dates)
+        date = next(steady.dates)
         rows = [row(date, "host", "case", process, forward_time_us=110.0 + process / 10) for process in range(1, 6)]
-        nights.store.add_night(date, {"host": table_of(rows)})
-        found += nights.judge(date).events
+        steady.store.add_night(date, {"host": table_of(rows)})
+        found += steady.judge(date).events
     (event,) = found
     assert event.metric == "forward_time_us"
     assert event.causes == ("only CPU time changed: the device time is the same",)
 
 
-def test_a_replaced_kernel_that_is_slower_is_one_change_not_two(nights: Nights) -> None:
-    nights.play(20)
-    (event,) = events(nights.play(10, factor=1.08, kernels=[GEMM_2, ADD]))
+def test_a_replaced_kernel_that_is_slower_is_one_change_not_two(steady: Nights) -> None:
+    (event,) = events(steady.play(10, factor=1.08, kernels=[GEMM_2, ADD]))
     assert event.kind == "kernels"
     assert event.change == pytest.approx(0.08, abs=0.02)
     assert "forward time +" in event.text
 
 
-def test_a_slowdown_the_night_after_a_harmless_kernel_change_is_told(nights: Nights) -> None:
-    nights.play(20)
-    found = events([*nights.play(1, kernels=[GEMM_2, ADD]), *nights.play(8, factor=1.15, kernels=[GEMM_2, ADD])])
+def test_a_slowdown_the_night_after_a_harmless_kernel_change_is_told(steady: Nights) -> None:
+    found = events([*steady.play(1, kernels=[GEMM_2, ADD]), *steady.play(8, factor=1.15, kernels=[GEMM_2, ADD])])
     assert [event.kind for event in found] == ["kernels", "time"]
 
 
-def test_two_steps_a_week_apart_are_two_changes(nights: Nights) -> None:
-    nights.play(20)
-    found = events([*nights.play(7, factor=1.06), *nights.play(8, factor=1.12)])
+def test_two_steps_a_week_apart_are_two_changes(steady: Nights) -> None:
+    found = events([*steady.play(7, factor=1.06), *steady.play(8, factor=1.12)])
     assert [(event.kind, event.night) for event in found] == [("time", "2026-01-21"), ("time", "2026-01-28")]
 
 
@@ -170,9 +178,8 @@ def test_a_time_that_goes_back_and_forth_is_a_suspect_the_third_time(nights: Nig
     assert event.direction == "slower"
 
 
-def test_a_worse_step_right_after_the_first_is_told_too(nights: Nights) -> None:
-    nights.play(20)
-    found = events([*nights.play(3, factor=1.06), *nights.play(8, factor=1.3)])
+def test_a_worse_step_right_after_the_first_is_told_too(steady: Nights) -> None:
+    found = events([*steady.play(3, factor=1.06), *steady.play(8, factor=1.3)])
     assert [(event.kind, event.direction) for event in found] == [("time", "slower")] * 2
     assert found[1].after == pytest.approx(130, rel=0.02)
 
@@ -206,13 +213,12 @@ def test_back_and_forth_alerts_twice_and_is_a_suspect_then(nights: Nights) -> No
     assert [judgement.exit_status for judgement in judgements] == [3, 3, 0, 0, 0, 0]
 
 
-def test_a_single_slow_night_is_a_suspect_and_never_an_alert(nights: Nights) -> None:
-    nights.play(20)
-    (slow,) = nights.play(1, factor=1.12)
+def test_a_single_slow_night_is_a_suspect_and_never_an_alert(steady: Nights) -> None:
+    (slow,) = steady.play(1, factor=1.12)
     assert slow.events == ()
     assert slow.exit_status == 0
     assert slow.suspects[0].change == pytest.approx(0.12, abs=0.02)
-    assert events(nights.play(6)) == []
+    assert events(steady.play(6)) == []
 
 
 def test_another_gpu_is_a_series_of_its_own_and_coming_back_is_no_news(nights: Nights) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -60,6 +62,21 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def thirty(tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    made = Machine(tmp_path_factory.mktemp("thirty"))
+    made.play(30)
+    return made
+
+
+@pytest.fixture
+def steady(thirty: Machine, tmp_path: Path) -> Machine:
+    """Thirty nights in which nothing changed."""
+    made = Machine(shutil.copytree(thirty.store.folder, tmp_path, dirs_exist_ok=True))
+    made.rng, made.dates = copy.deepcopy(thirty.rng), iter(editions(400)[30:])
+    return made
 
 
 def only(case: str, **columns: object) -> Change:
@@ -144,31 +161,27 @@ def test_sixty_changes_of_one_torch_update_are_one_event_with_a_list(machine: Ma
     assert event_of(json.loads(json.dumps(event.as_json()))) == event
 
 
-def test_a_second_measurement_that_agrees_makes_a_change_the_same_night(machine: Machine) -> None:
-    machine.play(30)
-    (event,) = machine.play(1, only("case-4", factor=1.1), again={"case-4": 110.0})
-    assert (event.kind, event.case, event.night) == ("time", "case-4", machine.verdicts[-1].edition)
-    assert machine.verdicts[-1].suspects == ()
+def test_a_second_measurement_that_agrees_makes_a_change_the_same_night(steady: Machine) -> None:
+    (event,) = steady.play(1, only("case-4", factor=1.1), again={"case-4": 110.0})
+    assert (event.kind, event.case, event.night) == ("time", "case-4", steady.verdicts[-1].edition)
+    assert steady.verdicts[-1].suspects == ()
 
 
-def test_a_second_measurement_that_disagrees_clears_the_suspect(machine: Machine) -> None:
-    machine.play(30)
-    assert machine.play(1, only("case-4", factor=1.1), again={"case-4": 100.0}) == []
-    assert machine.verdicts[-1].suspects == ()
-    assert machine.play(3) == []
+def test_a_second_measurement_that_disagrees_clears_the_suspect(steady: Machine) -> None:
+    assert steady.play(1, only("case-4", factor=1.1), again={"case-4": 100.0}) == []
+    assert steady.verdicts[-1].suspects == ()
+    assert steady.play(3) == []
 
 
-def test_a_second_measurement_is_read_of_suspects_only(machine: Machine) -> None:
-    machine.play(30)
-    assert machine.play(1, again=dict.fromkeys(CASES, 500.0)) == []
+def test_a_second_measurement_is_read_of_suspects_only(steady: Machine) -> None:
+    assert steady.play(1, again=dict.fromkeys(CASES, 500.0)) == []
 
 
-def test_what_is_measured_again_is_what_stands_out(machine: Machine) -> None:
-    machine.play(30)
-    machine.play(1, only("case-4", factor=1.1))
-    assert detect_changes.to_confirm(machine.verdicts[-1]) == [{"run": "host", "case": "case-4"}]
-    machine.play(2, only("case-4", factor=1.1))
-    assert detect_changes.to_confirm(machine.verdicts[-1]) == []  # reported, so no suspect any more
+def test_what_is_measured_again_is_what_stands_out(steady: Machine) -> None:
+    steady.play(1, only("case-4", factor=1.1))
+    assert detect_changes.to_confirm(steady.verdicts[-1]) == [{"run": "host", "case": "case-4"}]
+    steady.play(2, only("case-4", factor=1.1))
+    assert detect_changes.to_confirm(steady.verdicts[-1]) == []  # reported, so no suspect any more
 
 
 @pytest.mark.parametrize(
