@@ -5,6 +5,7 @@ KERNELBOOK_FUZZ_EXAMPLES=N tries each property on N random examples; without it 
 
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -19,6 +20,9 @@ from tests.helpers.required import all_required, required_program, skip_or_fail
 # bytecode is kept, whatever the environment says: tests start some hundred Python processes
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# a shell lets jobs in its background ignore Ctrl-C, and so would each process that a test starts and stops by it
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 FUZZ_EXAMPLES = os.environ.get("KERNELBOOK_FUZZ_EXAMPLES")
 settings.register_profile(
     "house",
