@@ -6,8 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from kernelbook.cases.facts import Input
-from kernelbook.trace.inputs import parse_inputs
+from kernelbook.trace.inputs import Input, parse_inputs
 
 
 def inputs(
@@ -16,4 +15,4 @@ def inputs(
     """The inputs of an op with these recorded values. every: the type of all of them."""
     kinds = [every] * len(shapes) if every else kinds
     texts = tuple(json.dumps(part).encode() for part in (shapes, kinds, values, strides))
-    return tuple(Input(**each._asdict()) for each in parse_inputs(texts))
+    return tuple(parse_inputs(texts))

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from kernelbook.cases import Activity, Call, CaseFacts, Forward
-from kernelbook.cases.facts import Input
 from kernelbook.judge.cost_model import Ceilings, KernelCost, ceilings_of, gemm_costs, kernel_costs
 from kernelbook.judge.cost_model.shapes import launched
 from kernelbook.judge.cost_model.traffic import Traffic, traffic_of
+from kernelbook.trace.inputs import Input
 from tests.insight.insight_recorded import Facts
 from tests.insight.made_inputs import inputs as recorded_inputs
 

@@ -6,8 +6,7 @@ import pyarrow as pa
 import pytest
 
 from kernelbook.cases import case_facts
-from kernelbook.cases.facts import Input
-from kernelbook.trace.inputs import parse_inputs
+from kernelbook.trace.inputs import Input, parse_inputs
 
 
 @pytest.mark.parametrize(
@@ -23,7 +22,7 @@ from kernelbook.trace.inputs import parse_inputs
     ],
 )  # fmt: skip
 def test_inputs_are_read_from_what_the_profiler_writes(texts, inputs):
-    assert parse_inputs(texts) == inputs
+    assert parse_inputs(texts) == [Input(*each) for each in inputs]
 
 
 def test_tables_that_hold_text_are_still_read():

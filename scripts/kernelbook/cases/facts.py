@@ -20,6 +20,7 @@ from kernelbook.counters import JOINED, KernelCounters
 from kernelbook.kernel_names import KernelName, decode_activity
 from kernelbook.kernel_names.text import function_name
 from kernelbook.text.meaning import doc
+from kernelbook.trace.inputs import Input
 from kernelbook.trace.types import TraceWarning
 
 #: Ratio of the 95th to the 5th percentile of forward times above which other work on the machine must have interfered.
@@ -94,26 +95,6 @@ class Activity:
     def launched_by(self) -> str | None:
         """`op_path` in one line; None without ops."""
         return " > ".join(self.op_path) or None
-
-
-@dataclass(frozen=True)
-class Input:
-    """One input of an op, where the trace was recorded with shapes.
-
-    ``type``: as the profiler writes it. ``shape``: () of a number, None if unknown. ``strides`` in elements: 0 along a
-    dimension that is broadcast. ``value``: of a scalar. ``tensors``: of a list of tensors, the shape of each.
-    """
-
-    type: str | None = None
-    shape: tuple[int, ...] | None = None
-    strides: tuple[int, ...] | None = None
-    value: str | None = None
-    tensors: tuple[tuple[int, ...], ...] | None = None
-
-    @property
-    def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """The shapes of its tensors; none of a number."""
-        return self.tensors or ((self.shape,) if self.shape else ())
 
 
 @dataclass(frozen=True)

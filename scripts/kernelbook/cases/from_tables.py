@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ SUMS = (("depth", "count"), ("duration_us", "sum"), ("self_us", "sum"), ("kernel
 PARTS = ("ranges", "activities", "call_totals")
 PROCESS = ("run", "case", "process", "rank")
 INPUT_TEXTS = ("input_shapes", "input_types", "concrete_inputs", "input_strides")  # of older tables
+_POSITION = attrgetter("position")
 
 
 def case_facts(tables: Mapping[str, pa.Table]) -> dict[Key, CaseFacts]:
@@ -44,7 +46,7 @@ def case_facts(tables: Mapping[str, pa.Table]) -> dict[Key, CaseFacts]:
     cases = {key: _with_forwards(case, *(groups[name].get(key, []) for name in PARTS)) for key, case in merged.items()}
     chosen = {(*owner, place[1]) for owner in kept if (place := cases[owner[:2]].chosen) and place[0] == owner[2]}
     for key, rows in _by_case(tables.get("calls"), (*PROCESS, "index"), chosen).items():
-        cases[key] = replace(cases[key], calls=_calls(rows))
+        cases[key] = replace(cases[key], calls=tuple(sorted(map(_call, rows), key=_POSITION)))
     for row in records_of(KernelCounters, tables.get("counters", pa.table({}))):
         key = row.run, row.case
         cases[key] = replace(cases[key], counters=(*cases[key].counters, row))
@@ -159,7 +161,7 @@ def _forwards(ranges: Sequence[Row], rows: Sequence[Row]) -> tuple[Forward, ...]
         activities.setdefault((row["process"], row["index"]), []).append(_activity(row))
     forwards = [record_of(Forward, {**row, "activities": None}) for row in ranges if row.get("forward")]
     return tuple(
-        replace(forward, activities=tuple(sorted(activities.get((forward.process, forward.index), []), key=_position)))
+        replace(forward, activities=tuple(sorted(activities.get((forward.process, forward.index), []), key=_POSITION)))
         for forward in sorted(forwards, key=lambda forward: (forward.process, forward.index))
     )
 
@@ -189,15 +191,6 @@ def _other_ranges(rows: Sequence[Row]) -> tuple[OtherRange, ...]:
     return tuple(sorted(made, key=lambda each: -each.cpu_time_us * each.per_forward))
 
 
-def _position(row: Activity | Call) -> int:
-    return row.position
-
-
-def _calls(rows: Iterable[Row]) -> tuple[Call, ...]:
-    """Rows of the table ``calls`` of one forward, in the order of their positions."""
-    return tuple(sorted(map(_call, rows), key=_position))
-
-
 def _activity(row: Row) -> Activity:
     """A row of the table ``activities``; until 0.1 its ops were one text."""
     path = row.get("op_path")
@@ -207,5 +200,5 @@ def _activity(row: Row) -> Activity:
 def _call(row: Row) -> Call:
     """A row of the table ``calls``; until 0.1 its inputs were JSON texts."""
     if any(texts := tuple((row.get(name) or "").encode() for name in INPUT_TEXTS)):
-        row = {**row, "inputs": [each._asdict() for each in parse_inputs(texts)]}
+        row = {**row, "inputs": [asdict(each) for each in parse_inputs(texts)]}
     return record_of(Call, row)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from kernelbook.plan.planning import Plan, printable
 from kernelbook.text.credentials import without_secrets
+from kernelbook.text.meaning import plain
 
 
 def plan_json(plan: Plan) -> str:
@@ -25,8 +25,8 @@ def plan_json(plan: Plan) -> str:
             "schema": 1,
             "edition": config.edition,
             "report": dict(config.report),
-            "runs": [_fields(run) | {"source": sources.get(run.name)} for run in plan.runs],
-            "left_out": [_fields(run) for run in plan.left_out],
+            "runs": [plain(run) | {"source": sources.get(run.name)} for run in plan.runs],
+            "left_out": [plain(run) for run in plan.left_out],
             "rows": list(plan.rows()),
             "cases": [
                 {**case.measurement, **{name: getattr(case, name) for name in ("label", "note", "expect", "sweep")}}
@@ -76,8 +76,3 @@ def digest(text: str) -> str:
 def _by_reason(reasons: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:
     for reason in dict.fromkeys(reasons.values()):
         yield reason, [printable(name) for name, why in reasons.items() if why == reason]
-
-
-def _fields(spec: Any) -> dict[str, Any]:
-    """A frozen dataclass as a plain dict of JSON values."""
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(spec).items()}

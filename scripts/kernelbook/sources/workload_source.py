@@ -86,7 +86,6 @@ def _existing(files: Iterable[Path]) -> tuple[Path, ...]:
 # defined while a module runs, decorated functions, `**kwargs`, variants that are computed.
 
 
-NOT_WORKLOADS = ("__init__", "sdpa_backends")
 DYNAMIC = frozenset({"globals", "locals", "vars", "exec", "eval", "setattr"})
 NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 CONDITIONAL = (ast.If, ast.For, ast.While, ast.Try, ast.With, ast.Match, ast.IfExp, ast.BoolOp, ast.comprehension)
@@ -146,7 +145,7 @@ def _missing(workload: str, kind: str, root: Path, scripts: Path, in_container: 
     if kind == "built-in":
         if workload.endswith(".py"):
             return f"names no function: write {workload}:FUNCTION"
-        workloads = [path.stem for path in scripts.glob("workloads/*.py") if path.stem not in NOT_WORKLOADS]
+        workloads = [path.stem for path in scripts.glob("workloads/*.py") if path.stem != "__init__"]
         remedy = f"{near_miss(workload, workloads)} A file of yours: path/to/file.py:function"
         return f"there is no workload {workload!r}: {remedy}"
     if not name:

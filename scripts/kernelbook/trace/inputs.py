@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -22,14 +23,24 @@ Shape = tuple[int, ...]
 Texts = tuple[bytes, ...]  # JSON of the dimensions, types, values and strides of one op's inputs
 
 
-class Input(NamedTuple):
-    """One input of an op. shape: () of a number, None if unknown. tensors: of a list of tensors, the shape of each."""
+@dataclass(frozen=True)
+class Input:
+    """One input of an op, where the trace was recorded with shapes.
 
-    type: str | None
-    shape: Shape | None
-    strides: Shape | None
-    value: str | None
-    tensors: tuple[Shape, ...] | None
+    ``type``: as the profiler writes it. ``shape``: () of a number, None if unknown. ``strides`` in elements: 0 along a
+    dimension that is broadcast. ``value``: of a scalar. ``tensors``: of a list of tensors, the shape of each.
+    """
+
+    type: str | None = None
+    shape: Shape | None = None
+    strides: Shape | None = None
+    value: str | None = None
+    tensors: tuple[Shape, ...] | None = None
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """The shapes of its tensors; none of a number."""
+        return self.tensors or ((self.shape,) if self.shape else ())
 
 
 def parse_inputs(texts: Texts) -> list[Input]:

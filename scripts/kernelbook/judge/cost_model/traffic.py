@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelbook.cases import Call, CaseFacts
-from kernelbook.cases.facts import Input
 from kernelbook.judge.cost_model.shapes import ELEMENT_BYTES, Operand, concrete, launched, operands
 from kernelbook.kernel_names.model import UNKNOWN, element
+from kernelbook.trace.inputs import Input
 
 Operands = Sequence[Operand | None]
 FLOATS = frozenset({"c10::BFloat16", "c10::Half", "float", "double"})

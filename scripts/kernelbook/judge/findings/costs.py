@@ -105,17 +105,8 @@ def device_span(facts: CaseFacts) -> TimeRange | None:
 
 def idle_span(facts: CaseFacts) -> TimeRange | None:
     """Unprofiled forward time minus device busy time, over the merged processes."""
-    return span_of(idle_by_process(facts).values())
-
-
-def idle_by_process(facts: CaseFacts) -> dict[int, float]:
-    """Process -> unprofiled forward time minus device busy time, for merged processes with both."""
-    idle = {}
-    for process in facts.processes:
-        whole, busy = process.forward_time_us, process.device_busy_us
-        if process.merged and whole is not None and busy is not None:
-            idle[process.process] = max(whole - busy, 0.0)
-    return idle
+    times = ((process.forward_time_us, process.device_busy_us) for process in facts.processes if process.merged)
+    return span_of(max(whole - busy, 0.0) for whole, busy in times if whole is not None and busy is not None)
 
 
 def process_medians(figures: Mapping[tuple[int, int], float]) -> dict[int, float]:
