@@ -12,7 +12,7 @@ from kernelbook.collectives.matching import MOST_APART, Clocks, Disorder, GroupD
 from kernelbook.collectives.model import Collective, Event, RankForward, RankTrace
 from kernelbook.collectives.names import JOINT, SEND_RECV, bus_factor
 from kernelbook.devices import link_rate
-from kernelbook.text.formatting import duration, plural
+from kernelbook.text.formatting import duration, percent, plural
 from kernelbook.trace.ranks import missing_ranks
 from kernelbook.trace.types import TraceWarning
 
@@ -92,7 +92,7 @@ def _refusal(ranks: Sequence[RankTrace], clocks: Clocks) -> str | None:
     if not clocks.aligned:
         return "some ranks share no collective with the others: their clocks cannot be compared"
     if clocks.overlap < 1 - MOST_APART:
-        share = f"{1 - clocks.overlap:.0%}".replace("%", " %")
+        share = percent(1 - clocks.overlap)
         apart = f"in {share} of the collectives the ranks do not overlap in time"
         return f"{apart}: these are traces of different steps or of different jobs, or their times are wrong"
     return None

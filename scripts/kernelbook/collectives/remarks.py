@@ -11,7 +11,7 @@ from kernelbook.collectives.causes import CPU, DEVICE, Straggler, further_kernel
 from kernelbook.collectives.job import JobReading, read_job
 from kernelbook.collectives.model import Collective, RankForward, RankTrace
 from kernelbook.collectives.names import ALIKE
-from kernelbook.text.formatting import at_border, duration, plural, significant
+from kernelbook.text.formatting import at_border, duration, percent, plural, significant
 
 LEAST_SHARE = 0.1  # of a forward, for exposed communication and bubbles
 HOST_IDLE, HOST_DELAY_US = 0.2, 100.0
@@ -126,7 +126,7 @@ def _straggler(job: JobReading, typical: Mapping[int, RankForward]) -> Iterator[
         f"by {duration(straggler.late_us)} in the median, because {_cause(straggler)}"
     )
     if waiter is not None:
-        text += f"; rank {waiter} spends {_percent(shares[waiter])} of its device time waiting"
+        text += f"; rank {waiter} spends {percent(shares[waiter])} of its device time waiting"
     forward = typical.get(waiter) if waiter is not None else None
     waited = forward.waiting_us if forward else None
     share = waited / forward.span_us if forward and waited and forward.span_us else None
@@ -168,7 +168,7 @@ def _exposed(job: JobReading, typical: Mapping[int, RankForward]) -> Iterator[Re
     waits = f"; {duration(row.waiting_us)} of its communication is waiting for other ranks" if row.waiting_us else ""
     text = (
         f"communication without compute beside it takes {duration(row.exposed_us)} of {duration(row.span_us)} "
-        f"({_percent(share)}) on rank {row.rank}{among}; {duration(row.hidden_us)} is hidden"
+        f"({percent(share)}) on rank {row.rank}{among}; {duration(row.hidden_us)} is hidden"
     )
     remedy = (
         "Start communication earlier or make it smaller: overlap it with backward (DDP buckets, FSDP prefetch), "
@@ -186,7 +186,7 @@ def _rates(job: JobReading) -> Iterator[Remark]:
         ((row.operation, row.bytes, row.link_gb_s) for row in rated), key=lambda row: row[1] or 0
     )
     rate = median(row.bus_gb_s or 0.0 for row in rated if (row.operation, row.bytes) == (operation, size))
-    of_link = f", {_percent(rate / link)} of the {significant(link)} GB/s of NVLink in one direction" if link else ""
+    of_link = f", {percent(rate / link)} of the {significant(link)} GB/s of NVLink in one direction" if link else ""
     what = f"{_described(operation.replace('_', '-'), size)} at {significant(rate)} GB/s of bus bandwidth{of_link}"
     remedy = "Compare it with all_reduce_perf of nccl-tests, or its like for the operation, on the same GPUs."
     yield Remark("bus-bandwidth", f"the forwards run collectives and nothing else: {what}.", remedy)
@@ -209,7 +209,7 @@ def _host_bound(typical: Mapping[int, RankForward]) -> Iterator[Remark]:
     others = f" ({len(bound)} of {len(typical)} ranks do so)" if len(bound) > 1 else ""
     text = (
         f"under the profiler the device of rank {worst.rank} waits for the CPU for {duration(worst.idle_us)} "
-        f"({_percent(share)}) of a forward{others}; its kernels start {duration(worst.launch_delay_us)} after their "
+        f"({percent(share)}) of a forward{others}; its kernels start {duration(worst.launch_delay_us)} after their "
         "launch in the median."
     )
     remedy = "Launch fewer kernels (torch.compile, CUDA graphs, fused optimizers), and remove synchronizations."
@@ -224,7 +224,7 @@ def _bubbles(typical: Mapping[int, RankForward]) -> Iterator[Remark]:
     share = (worst.bubble_us or 0.0) / worst.span_us
     if share >= LEAST_SHARE:
         text = (
-            f"rank {worst.rank} has a pipeline bubble of {duration(worst.bubble_us)} ({_percent(share)}) in a forward: "
+            f"rank {worst.rank} has a pipeline bubble of {duration(worst.bubble_us)} ({percent(share)}) in a forward: "
             "it is idle, or only sends and receives."
         )
         remedy = "Use more microbatches, an interleaved or zero-bubble schedule, or stages with equal work."
@@ -286,7 +286,7 @@ def _unequal_work(
     if further.name is not None and own and further.most_us >= EXTRA_WORK / 2 * own and further.most_us < late:
         text = (
             f"{what} ({_short(further.name)}), of at most {duration(further.most_us)} in its file: only "
-            f"{_percent(further.most_us / late)} of the time by which it is late."
+            f"{percent(further.most_us / late)} of the time by which it is late."
         )
         yield Remark("unequal-work", text, remedy, rank)
         return
@@ -339,7 +339,7 @@ def _serialised(job: JobReading, shared: Sequence[int]) -> Iterator[Remark]:
     share = queued[rank] / whole.span_us
     text = (
         f"collectives{across} are queued behind one another on one stream of rank {rank}: they were launched "
-        f"{duration(queued[rank])} ({_percent(share)} of the time) before the transfers ahead of them ended."
+        f"{duration(queued[rank])} ({percent(share)} of the time) before the transfers ahead of them ended."
     )
     remedy = "Use one process group a stream for what is independent, or fewer and larger collectives."
     yield Remark("collectives-serialised", text, remedy, rank, None, share)
@@ -369,10 +369,6 @@ def _size(count: int) -> str:
         if count >= size:
             return f"{significant(count / size)} {unit}"
     return f"{count} bytes"
-
-
-def _percent(share: float) -> str:
-    return f"{share:.0%}".replace("%", " %")
 
 
 def _short(name: str | None) -> str:

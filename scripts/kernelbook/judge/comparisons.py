@@ -20,7 +20,7 @@ from kernelbook.judge.ratios import ABOUT_EQUAL, PROCESSES_DIFFER, Ratio, by_pro
 from kernelbook.judge.side_by_side import CauseChange, FigureChange, cause_changes, figure_changes
 from kernelbook.judge.time_split import TimeSplit
 from kernelbook.kernel_names import UNKNOWN, same_type
-from kernelbook.text.formatting import at_border, duration, plural
+from kernelbook.text.formatting import at_border, duration, percent, plural, tally
 
 MOST_STEPS = 6
 #: Differences of device time below this, in µs, are not reported.
@@ -227,7 +227,7 @@ def step_text(step: Step, whole_us: float | None) -> str:
     """``Removed: Memcpy DtoD, 127.6 µs, 11.9 %.``; empty for a step of kind same."""
     if step.kind == "same":
         return ""
-    share = f", {abs(step.delta_us) / whole_us:.1%}".replace("%", " %") if whole_us else ""
+    share = f", {percent(abs(step.delta_us) / whole_us, 1)}" if whole_us else ""
     mine, theirs = both_sides(step)
     if step.kind in ("removed", "added"):
         return f"{step.kind.capitalize()}: {mine or theirs}, {duration(abs(step.delta_us))}{share}."
@@ -241,7 +241,7 @@ def step_text(step: Step, whole_us: float | None) -> str:
 
 def both_sides(step: Step) -> tuple[str, str]:
     """The activities before and after: ``("gelu, mul", "triton_poi_fused_gelu_mul_0")``."""
-    return _labels(step.words_a or _briefs(step.a)), _labels(step.words_b or _briefs(step.b))
+    return tally(step.words_a or _briefs(step.a)), tally(step.words_b or _briefs(step.b))
 
 
 def whole_into_parts(step: Step) -> str:
@@ -268,11 +268,6 @@ def _activities(activities: Sequence[Activity]) -> str:
     others = Counter(activity.category for activity in activities if activity.category != "kernel")
     parts = [_number(kernels, "kernel"), *(_number(n, category) for category, n in others.items())]
     return " and ".join(parts[0 if kernels else 1 :])
-
-
-def _labels(words: Sequence[str]) -> str:
-    """``2 × fill, tril``: each label once with its count, in order of first occurrence."""
-    return ", ".join(word if count == 1 else f"{count} × {word}" for word, count in Counter(words).items())
 
 
 def _briefs(activities: Sequence[Activity], casts: Mapping[int, tuple[str, str]] | None = None) -> tuple[str, ...]:

@@ -77,6 +77,23 @@ def number_ranges(numbers: Iterable[int], most: int = 8) -> str:
     return ", ".join(parts) if len(parts) <= most else f"{', '.join(parts[:most])} ... ({len(ordered)} in all)"
 
 
+def percent(share: float, places: int = 0) -> str:
+    """``12 %``, by default without decimals."""
+    return f"{share * 100:.{places}f} %"
+
+
+def ends(texts: Sequence[str]) -> str:
+    """The first and the last of some texts in order: ``0.74 µs to 2.34 µs``; one of them where they are equal."""
+    return " to ".join(dict.fromkeys((*texts[:1], *texts[-1:])))
+
+
+def tally(names: Iterable[str], limit: int | None = None, more: str = "more", others: str | None = None) -> str:
+    """Each name once with its count: ``2 × fill, tril and 3 more``, of as many names as the limit allows."""
+    parts = [name if count == 1 else f"{count} × {name}" for name, count in Counter(names).items()]
+    left = len(parts) - limit if limit is not None else 0
+    return ", ".join(parts[:limit]) + (f" and {plural(left, more, others or more)}" if left > 0 else "")
+
+
 def at_border(name: str, limit: int) -> str:
     """Shorten a name to `limit` characters, after a whole word if that keeps at least half of them."""
     if len(name) <= limit:

@@ -32,7 +32,7 @@ from kernelbook.judge.occupancy import theoretical_occupancy
 from kernelbook.judge.ratios import PROCESSES_DIFFER, by_process
 from kernelbook.judge.time_line import SYNCHRONIZATION, kind_of_name
 from kernelbook.judge.time_split import time_split
-from kernelbook.text.formatting import duration, plural, significant
+from kernelbook.text.formatting import duration, ends, plural, significant
 
 #: Memcpys from the host to the device, as CUPTI and roctracer name them.
 TO_DEVICE = re.compile(r"HtoD|HostToDevice")
@@ -49,8 +49,7 @@ def judge_figure(values: Sequence[float], expected: Any, text: Callable[[float],
     """
     holds = [span(expected).holds(value) for value in values]
     held, observed = agreed(holds), text(median(values))
-    ends = " to ".join(dict.fromkeys((text(min(values)), text(max(values)))))
-    over = f"{ends} over {plural(len(values), 'process', 'processes')}"
+    over = f"{ends((text(min(values)), text(max(values))))} over {plural(len(values), 'process', 'processes')}"
     if held is None:
         split = f"in the range in {sum(holds)} of {len(holds)} processes"
         return Observation(None, PROCESSES_DIFFER, f"{evidence}: {over}; {split}")
@@ -254,7 +253,7 @@ def collectives(value: Mapping[str, Any], facts: CaseFacts, _: RunFacts) -> Obse
         return NO_RANKS
     holds = all(span(expected).holds(count[name]) for name, expected in value.items() for count in counts)
     names = dict.fromkeys([*value, *(name for count in counts for name in count)])
-    observed = ", ".join(f"{name}: {_ends([count[name] for count in counts])}" for name in names)
+    observed = ", ".join(f"{name}: {ends([*map(str, sorted(count[name] for count in counts))])}" for name in names)
     return Observation(holds, observed, f"in each of {len(counts)} forwards of all ranks")
 
 
@@ -265,10 +264,6 @@ def _counts(job: JobReading) -> Iterator[Counter[str]]:
             yield Counter(
                 each.operation for each in job.collectives if (each.rank, each.index) == (row.rank, row.index)
             )
-
-
-def _ends(counts: list[int]) -> str:
-    return " to ".join(dict.fromkeys((str(min(counts)), str(max(counts)))))
 
 
 @word(
@@ -311,8 +306,8 @@ def _of_slowest(value: Any, facts: CaseFacts, what: str, figure: Callable[[RankF
             over += figures.values()
     if not values:
         return NO_RANKS
-    ends = " to ".join(dict.fromkeys((percent(min(over)), percent(max(over)))))
-    return judge_figure(values, value, percent, f"{what}, slowest rank ({ends} over the ranks)")
+    spread = ends([*map(percent, sorted(over))])
+    return judge_figure(values, value, percent, f"{what}, slowest rank ({spread} over the ranks)")
 
 
 @word(

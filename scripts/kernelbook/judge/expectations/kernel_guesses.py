@@ -24,15 +24,12 @@ from kernelbook.judge.expectations.vocabulary import (
     word,
 )
 from kernelbook.kernel_names import FAMILIES, built_for
-from kernelbook.text.formatting import plural
+from kernelbook.text.formatting import plural, tally
 
 
 def listed(activities: Iterable[Activity], limit: int = 12) -> str:
     """Labels with their counts, in order of first occurrence."""
-    counts = Counter(activity.label for activity in activities)
-    parts = [label if count == 1 else f"{count} × {label}" for label, count in counts.items()]
-    more = f" and {len(parts) - limit} more" if len(parts) > limit else ""
-    return ", ".join(parts[:limit]) + more or "none"
+    return tally((activity.label for activity in activities), limit) or "none"
 
 
 def judge_counts(counts: Sequence[int], expected: Any, one: str, many: str, evidence: str) -> Observation:

@@ -10,7 +10,7 @@ from typing import Any
 from kernelbook.cases import Call, CaseFacts
 from kernelbook.judge.expectations.kernel_guesses import judge_count_map
 from kernelbook.judge.expectations.vocabulary import NAMES, Observation, RunFacts, counts_of, names, op_notes, word
-from kernelbook.text.formatting import plural
+from kernelbook.text.formatting import plural, tally
 from kernelbook.text.suggestions import closest
 
 MOST_LISTED = 12
@@ -23,10 +23,7 @@ def list_ops(calls: Sequence[Call], facts: CaseFacts, limit: int = MOST_LISTED) 
     """
     if not calls:
         return f"none of {plural(len(facts.ops), 'op')}"
-    counts = Counter(call.name for call in calls)
-    parts = [name if count == 1 else f"{count} × {name}" for name, count in counts.items()]
-    more = f" and {plural(len(parts) - limit, 'other', 'others')}" if len(parts) > limit else ""
-    return ", ".join(parts[:limit]) + more
+    return tally((call.name for call in calls), limit, "other", "others")
 
 
 def nearest(pattern: str, facts: CaseFacts) -> str:

@@ -18,7 +18,7 @@ from kernelbook.judge.findings.costs import (
 )
 from kernelbook.judge.findings.peers import BACKENDS, FLEX, attention_way, faster_peer
 from kernelbook.judge.findings.rules import DEVICE, RECOVERABLE, SPENT, Finding, Scene, rule, type_name
-from kernelbook.text.formatting import duration, plural, significant
+from kernelbook.text.formatting import duration, plural, significant, tally
 
 MASK_OPS = {"aten::ones", "aten::full", "aten::tril", "aten::triu", "aten::scalar_tensor", "aten::where"}
 SAFE = "aten::_safe_softmax"
@@ -194,7 +194,7 @@ def mask_rebuilt(scene: Scene) -> Iterator[Finding]:
 def _counted(builds: Sequence[Activity]) -> str:
     """The op of each kernel: ``ones, tril, 2 × scalar_tensor, where``."""
     names = [next(op for op in reversed(k.op_path) if op in MASK_OPS).removeprefix("aten::") for k in builds]
-    return ", ".join(f"{names.count(n)} × {n}" if names.count(n) > 1 else n for n in dict.fromkeys(names))
+    return tally(names)
 
 
 @rule("safe-softmax", "safe softmax (aten::_safe_softmax) runs kernels besides softmax")

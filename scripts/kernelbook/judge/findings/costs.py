@@ -20,7 +20,7 @@ from kernelbook.judge.time_line import (
     SYNCHRONIZATION,
 )
 from kernelbook.kernel_names import UNKNOWN
-from kernelbook.text.formatting import duration
+from kernelbook.text.formatting import duration, ends
 
 #: Work below this share of the device time is not reported.
 LEAST_WORK = 0.05
@@ -42,11 +42,6 @@ def severity(share: float | None) -> str:
 def part(time_us: float | None, whole_us: float | None) -> float | None:
     """The share; None if either time is missing."""
     return time_us / whole_us if time_us is not None and whole_us else None
-
-
-def percent(share: float) -> str:
-    """``12 %``"""
-    return f"{share:.0%}".replace("%", " %")
 
 
 # --- over processes --------------------------------------------------------------------------------------------------
@@ -73,7 +68,7 @@ class TimeRange:
     @property
     def ends(self) -> str:
         """The least and the largest time: ``64.1 µs to 68.9 µs``; a single figure if they are equal."""
-        return " to ".join(dict.fromkeys((duration(self.low_us), duration(self.high_us))))
+        return ends((duration(self.low_us), duration(self.high_us)))
 
     @property
     def over(self) -> str:

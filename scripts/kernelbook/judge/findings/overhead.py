@@ -19,7 +19,6 @@ from kernelbook.judge.findings.costs import (
     idle_span,
     note,
     part,
-    percent,
     process_medians,
     severity,
     timed,
@@ -27,7 +26,7 @@ from kernelbook.judge.findings.costs import (
 from kernelbook.judge.findings.peers import loses_for_nothing, loss_to_eager, unfused_twin
 from kernelbook.judge.findings.rules import FORWARD, RECOVERABLE, SEVERITIES, Finding, Scene, rule
 from kernelbook.judge.time_line import OPTIMIZER, OVERHEAD
-from kernelbook.text.formatting import duration, plural
+from kernelbook.text.formatting import duration, percent, plural
 
 #: Parts of a forward's CPU time.
 WRAPPER, OUTPUT_CODE = "torch.compile's wrapper", "Inductor's output code"

@@ -14,7 +14,6 @@ from kernelbook.judge.cost_model.shapes import ELEMENT_BYTES, operands
 from kernelbook.judge.cost_model.traffic import FACTORS, sizes
 from kernelbook.judge.findings.costs import (
     idle_of_launches,
-    percent,
     positions,
     slow_finding,
     timed,
@@ -23,7 +22,7 @@ from kernelbook.judge.findings.costs import (
 from kernelbook.judge.findings.device_fit import tile_of, waves_of
 from kernelbook.judge.findings.rules import FORWARD, RECOVERABLE, Finding, Scene, rule, type_name
 from kernelbook.kernel_names.products import SPLIT_K
-from kernelbook.text.formatting import duration, plural, significant
+from kernelbook.text.formatting import duration, percent, plural, significant
 
 #: Padded sizes are multiples of this many elements, whole tiles of most kernels.
 PAD_TO = 64

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelbook.cases import Activity, CaseFacts, Forward
-from kernelbook.judge.findings.costs import note, percent
+from kernelbook.judge.findings.costs import note
 from kernelbook.judge.findings.rules import Finding, Scene, rule
 from kernelbook.judge.findings.waits import loading_by_forward
-from kernelbook.text.formatting import duration, plural
+from kernelbook.text.formatting import duration, ends, percent, plural
 
 #: Ratio of device times, first forward to the others, above which the device was slow too.
 SLOW_DEVICE = 1.1
@@ -63,8 +63,11 @@ def slow_first(scene: Scene) -> Iterator[Finding]:
         yield note(warning.message, remedy, text + because)
         return
     text = f"{FIRST} takes longer on the CPU"
-    ends = " to ".join(dict.fromkeys(f"{ratio:.2f}" for ratio in (min(ratios), max(ratios)))) if ratios else ""
-    text += f"; its device time is {ends}× that of the others." if ends else "."
+    text += (
+        f"; its device time is {ends([f'{each:.2f}' for each in sorted(ratios)])}× that of the others."
+        if ratios
+        else "."
+    )
     yield note(warning.message, remedy, text + because, theme="")
 
 

@@ -13,7 +13,7 @@ from kernelbook.judge.cost_model import Ceilings, ceilings_of, kernel_costs
 from kernelbook.judge.inductor_code import source_ops
 from kernelbook.judge.time_split import TimeSplit, time_split
 from kernelbook.kernel_names.model import UNKNOWN, element
-from kernelbook.text.formatting import duration
+from kernelbook.text.formatting import duration, ends, percent
 from kernelbook.text.meaning import doc
 
 SEVERITIES = ("high", "medium", "low", "info")
@@ -251,16 +251,12 @@ def in_cases(group: Sequence[Finding]) -> str:
 
 def times(group: Sequence[Finding]) -> str:
     """Range of the times: ``0.74 µs to 2.34 µs``."""
-    return _ends([duration(time) for time in sorted(f.time_us for f in group if f.time_us is not None)])
+    return ends([duration(time) for time in sorted(f.time_us for f in group if f.time_us is not None)])
 
 
 def shares(group: Sequence[Finding]) -> str:
     """Range of the shares: ``5 % to 13 %``."""
-    return _ends([f"{share * 100:.0f} %" for share in sorted(f.share for f in group if f.share is not None)])
-
-
-def _ends(texts: Sequence[str]) -> str:
-    return " to ".join(dict.fromkeys((*texts[:1], *texts[-1:])))
+    return ends([percent(share) for share in sorted(f.share for f in group if f.share is not None)])
 
 
 def subjects(group: Iterable[Finding]) -> str:

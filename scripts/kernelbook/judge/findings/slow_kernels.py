@@ -11,9 +11,9 @@ from kernelbook.judge.cost_model.roof import time_at
 from kernelbook.judge.cost_model.shapes import Operand, operands
 from kernelbook.judge.findings.attention_backends import MATH, fused_backend
 from kernelbook.judge.findings.copies import casts, converts
-from kernelbook.judge.findings.costs import began_inside, part, percent, slow_finding, timed, total
+from kernelbook.judge.findings.costs import began_inside, part, slow_finding, timed, total
 from kernelbook.judge.findings.rules import DEVICE, RECOVERABLE, Finding, Scene, rule, type_name
-from kernelbook.text.formatting import duration, plural, significant, size
+from kernelbook.text.formatting import duration, percent, plural, significant, size
 
 #: Families and ops of kernels that read and write whole tensors, which one kernel could do together.
 CHAINED = ("elementwise", "copy/cast", "fill/mask", "reduction", "softmax")

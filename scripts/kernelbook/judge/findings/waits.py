@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from kernelbook.cases import Activity, CaseFacts, median
-from kernelbook.judge.findings.costs import began_inside, part, percent, positions, severity, timed
+from kernelbook.judge.findings.costs import began_inside, part, positions, severity, timed
 from kernelbook.judge.findings.rules import FORWARD, RECOVERABLE, Finding, Scene, rule
 from kernelbook.judge.time_line import (
     ALLOCATION,
@@ -34,7 +34,7 @@ from kernelbook.judge.time_line import (
     range_kind,
 )
 from kernelbook.judge.time_split import Cause, TimeSplit
-from kernelbook.text.formatting import duration, plural, significant
+from kernelbook.text.formatting import duration, percent, plural, significant
 
 #: Causes below this share of the forward are not reported, unless a wait itself is longer.
 LEAST_SHARE = 0.05
