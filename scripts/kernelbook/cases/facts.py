@@ -83,7 +83,6 @@ class Activity:
 
     @property
     def family(self) -> str:
-        """The family of the name: GEMM, attention ..."""
         return self.decoded.family
 
     @property
@@ -219,7 +218,6 @@ class CaseFacts(CaseColumns):
 
     @property
     def bad_processes(self) -> tuple[Process, ...]:
-        """Processes that failed or were unsupported."""
         return tuple(process for process in self.processes if process.status != "ok")
 
     @property
@@ -319,7 +317,6 @@ class CaseFacts(CaseColumns):
         return {key: median_of_processes(values) or 0.0 for key, values in by_op.items()}
 
     def note(self, code: str) -> TraceWarning | None:
-        """The warning of that code, if there was one."""
         return next((note for note in self.notes if note.code == code), None)
 
 

@@ -91,7 +91,6 @@ class Clocks:
 
     @property
     def readings(self) -> tuple[GpuReading, ...]:
-        """The readings that exist, in order."""
         return tuple(reading for reading in (self.before, self.after) if reading)
 
     @property
@@ -107,7 +106,6 @@ class Clocks:
 
     @property
     def throttled(self) -> bool | None:
-        """Whether one of the readings shows a throttled GPU."""
         answers = [reading.throttled for reading in self.readings if reading.throttled is not None]
         return any(answers) if answers else None
 

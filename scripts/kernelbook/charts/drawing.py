@@ -111,7 +111,6 @@ def dots(points: Iterable[tuple[float, float]]) -> str:
 
 
 def box(left: float, right: float, top: float, bottom: float) -> str:
-    """The shape of a rectangle."""
     return f"M{left:.4g} {top:g}H{right:.4g}V{bottom:g}H{left:.4g}z"
 
 

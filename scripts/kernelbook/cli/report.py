@@ -147,7 +147,6 @@ def case_files(folder: Path) -> Mapping[str, Sequence[Path]]:
 
 
 def _problem(folders: Sequence[Path], output: Path) -> str | None:
-    """What is wrong with the arguments."""
     from kernelbook.cli.outputs import output_problem
     from kernelbook.trace.files import unreadable_folders
 

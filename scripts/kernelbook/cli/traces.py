@@ -52,7 +52,6 @@ def read_summaries(
 
 
 def _print_failures(failures: Sequence[Failure]) -> None:
-    """A line for each bad file."""
     for failure in failures:
         if not failure.skippable:
             print_error(failure.message)

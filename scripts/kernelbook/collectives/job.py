@@ -78,7 +78,6 @@ def read_job(traces: Sequence[RankTrace]) -> JobReading:
 
 
 def _refusal(ranks: Sequence[RankTrace], clocks: Clocks) -> str | None:
-    """Why nothing can be stated across ranks."""
     if len(ranks) < 2:
         return "only one rank has a trace here: who came last, and who waited, needs the traces of the other ranks"
     if not any(rank.events for rank in ranks):

@@ -125,7 +125,6 @@ def communication(line: Timeline) -> Flags:
 
 
 def _events(line: Timeline, communicates: Flags, groups: Mapping[str, tuple[int, ...]]) -> list[Event]:
-    """The communication kernels in order of start."""
     streams: dict[int, int] = {}
     events = []
     for row in np.flatnonzero(communicates).tolist():

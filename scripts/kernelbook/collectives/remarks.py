@@ -56,7 +56,6 @@ class JobReport:
 
     @property
     def further(self) -> tuple[Remark, ...]:
-        """The remarks that the lead does not give."""
         return self.remarks if self.job.refused and not self._leads_in_spite else self.remarks[1:]
 
     @property

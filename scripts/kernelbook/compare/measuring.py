@@ -173,7 +173,6 @@ class Turns:
     ended: dict[str, Measured] = field(default_factory=dict)
 
     def ratio(self, precision: Precision) -> PairedRatio | None:
-        """The ratio of the rounds so far."""
         return paired_ratio(self.medians["A"], self.medians["B"], precision.confidence)
 
     def done(self, precision: Precision) -> bool:

@@ -72,7 +72,6 @@ def as_json(result: Result) -> dict[str, Any]:
 
 
 def verdicts(result: Result) -> table.Table:
-    """A row for each case."""
     columns: list[table.TableColumn[CaseResult]] = [
         table.words("case", lambda case: case.case),
         table.words("B against A", lambda case: case.verdict),
@@ -109,7 +108,6 @@ def markdown(result: Result) -> str:
 
 
 def text(result: Result) -> str:
-    """The verdicts, a line for each case."""
     lines = [f"{each.side}  {each.kind} {each.text}" for each in (result.a, result.b)]
     lines += [f"{case.case}: {case.text}" for case in result.cases]
     for comparison in result.diff.comparisons if result.diff else ():

@@ -210,7 +210,6 @@ def is_taken(case: CaseSpec, patterns: Sequence[str]) -> bool:
 
 
 def matches(name: str, patterns: Sequence[str]) -> bool:
-    """Whether the name matches one of the globs."""
     return any(isinstance(pattern, str) and fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 

@@ -25,7 +25,6 @@ LOG = ".log"  # ending of the files next to those folders in logs/
 
 
 def is_usable(name: str) -> bool:
-    """Whether the name of a folder can be the name of a case."""
     return NAME.fullmatch(name) is not None and name not in RESERVED_CASES and not any(_unfit("case", name))
 
 
@@ -177,7 +176,6 @@ def compared_cases(expect: Mapping[str, Any]) -> list[str]:
 
 
 def sweep_name(case: str, parameter: str, value: Any) -> str:
-    """The name of the case for one value of a sweep."""
     return case + "-" + re.sub(r"[^a-z0-9.]+", "-", f"{parameter}-{value}".lower()).strip("-")
 
 

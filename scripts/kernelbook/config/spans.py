@@ -20,7 +20,6 @@ class Span:
     high: float | None
 
     def holds(self, value: float) -> bool:
-        """Whether the value is inside."""
         return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
 
     @property

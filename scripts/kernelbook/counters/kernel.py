@@ -124,7 +124,6 @@ class KernelCounters(Figures):
 
     @property
     def bytes_ratio(self) -> float | None:
-        """Modelled bytes over measured ones."""
         return self.modelled_bytes / self.dram_bytes if self.modelled_bytes and self.dram_bytes else None
 
 

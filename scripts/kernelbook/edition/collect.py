@@ -157,7 +157,6 @@ def _counted(cases: Mapping[Key, CaseFacts], profiled: pa.Table) -> dict[Key, Ca
 
 
 def _insight(plan: Mapping[str, Any], cases: Mapping[tuple[str, str], CaseFacts]) -> Insight:
-    """Guesses, findings, comparisons and costs of the edition."""
     return judge_edition(
         cases,
         {case["case"]: case["expect"] for case in plan["cases"]},

@@ -120,7 +120,6 @@ class Edition:
 
     @property
     def counters(self) -> tuple[KernelCounters, ...]:
-        """What Nsight Compute measured, of all cases."""
         return tuple(row for case in self.case_runs for row in case.counters)
 
     def ceiling_cases(self) -> frozenset[str]:
@@ -197,7 +196,6 @@ def _wishes(report: Row) -> dict[str, Any]:
 
 
 def _rows(kind: type[T], tables: Mapping[str, pa.Table], name: str, scope: str | None = None) -> tuple[T, ...]:
-    """The rows of a table, or those of one scope."""
     table = tables[name]
     if scope is not None and table.num_rows:
         table = table.filter(pc.equal(table["scope"], scope))

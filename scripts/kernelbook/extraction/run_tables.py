@@ -105,7 +105,6 @@ class Task:
 
     @property
     def folder(self) -> Path:
-        """Where the tables are written."""
         folder = self.reading.folder
         return folder if self.rank is None else folder.with_name(f".{folder.name}-rank-{self.rank}")
 
@@ -119,7 +118,6 @@ class Task:
         return replace(self.reading.origin, rank=self.rank)
 
     def tables(self) -> dict[str, pa.Table]:
-        """The tables of the process or rank."""
         files, spec = self.reading.files, self.reading.spec
         first = files[0] if files else None
         if self.rank is not None and first is not None:

@@ -47,7 +47,6 @@ class Step:
 
     @property
     def delta_us(self) -> float:
-        """Time of b minus time of a."""
         return self.time_b_us - self.time_a_us
 
 
@@ -189,7 +188,6 @@ def _fused(activities: Sequence[Activity]) -> bool:
 
 
 def _mirrored(step: Step) -> Step:
-    """The step with the sides swapped."""
     kinds = {"added": "removed", "removed": "added", "fused": "split"}
     kind = _same_or_changed(step.b[0], step.a[0]) if step.kind in ("same", "changed") else step.kind
     return Step(kinds.get(kind, kind), step.b, step.a)

@@ -60,7 +60,6 @@ class Comparison:
 
     @property
     def counts(self) -> ActivityCounts:
-        """How many activities are the same, more, less or other."""
         return activity_counts(self.steps)
 
     @property
@@ -72,7 +71,6 @@ class Comparison:
 
     @property
     def figures(self) -> tuple[FigureChange, ...]:
-        """The figures of both, side by side."""
         return figure_changes(self.a, self.b)
 
     @property
@@ -85,7 +83,6 @@ class Comparison:
 
 
 def activity_counts(steps: Sequence[Step]) -> ActivityCounts:
-    """The counts of an alignment."""
     kinds: Counter[str] = Counter()
     for step in steps:
         kinds[step.kind] += max(len(step.a), len(step.b)) if step.kind in ("added", "removed") else 1
@@ -185,7 +182,6 @@ def _device_ratio(a: CaseFacts, b: CaseFacts, ratio: float | None) -> str:
 
 
 def _longer_us(a: CaseFacts, b: CaseFacts) -> float:
-    """Device time of b minus that of a."""
     return (b.device_time_us or 0.0) - (a.device_time_us or 0.0)
 
 

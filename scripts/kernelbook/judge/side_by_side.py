@@ -38,7 +38,6 @@ class FigureChange:
 
     @property
     def unit(self) -> str:
-        """µs, bytes, count, or nothing."""
         return FIGURES.get(self.name, NUMBER)
 
     @property
@@ -53,11 +52,9 @@ class FigureChange:
 
     @property
     def differs(self) -> bool:
-        """Whether both sides have the figure and it is not the same."""
         return self.a is not None and self.b is not None and self.a != self.b
 
     def texts(self) -> tuple[str, str]:
-        """The figure of a and of b, with its unit."""
         return self._text(self.a), self._text(self.b)
 
     def _text(self, value: float | None) -> str:
@@ -87,7 +84,6 @@ class CauseChange:
 
     @property
     def delta_us(self) -> float:
-        """Time of b minus time of a."""
         return self.time_b_us - self.time_a_us
 
 

@@ -123,7 +123,6 @@ class TimeLine:
         self.launch_threads = {c.correlation: c.thread or 0 for c in facts.calls if c.correlation is not None}
 
     def parts(self) -> Iterator[Stretch]:
-        """The whole time line, in order."""
         lead = _Lead(call for call in self.calls if call_kind(call) == SYNCHRONIZATION)
         cursor = 0.0
         for placed in self.placed:

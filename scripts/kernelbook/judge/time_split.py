@@ -44,7 +44,6 @@ class Cause:
 
     @property
     def idle(self) -> bool:
-        """Whether the device is idle meanwhile."""
         return self.kind in IDLE_KINDS
 
 
@@ -65,11 +64,9 @@ class TimeSplit:
 
     @property
     def idle_us(self) -> float:
-        """Time in which the device is idle."""
         return sum(cause.time_us for cause in self.causes if cause.idle)
 
     def of_kind(self, *kinds: str) -> float:
-        """Time of these kinds together."""
         return sum(cause.time_us for cause in self.causes if cause.kind in kinds)
 
 

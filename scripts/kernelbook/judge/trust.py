@@ -207,7 +207,6 @@ def trust_table(facts: Mapping[Key, CaseFacts], clocks: Mapping[Key, Clock]) -> 
 
 
 def trust_of(facts: CaseFacts, clock: Clock) -> Trust:
-    """The reliability of one case, from its facts and its clock."""
     merged = [process for process in facts.processes if process.merged]
     good = [process for process in facts.processes if process.status == "ok"]
     clocks = [process.clocks for process in merged if process.clocks]

@@ -36,7 +36,6 @@ name. If the name occurs nowhere in the run, the judgement suggests a similar na
 
 
 def config_page(schemas: Path) -> str:
-    """Every key of config.yaml, section by section."""
     whole = Resolver(schemas, config_schema(schemas))
     top = [key for key, value in whole.root["properties"].items() if not _is_section(whole.follow(value))]
     parts = [INTRO, "## Top level\n\n", _keys(whole, "", {key: whole.root["properties"][key] for key in top})]
@@ -51,7 +50,6 @@ def config_page(schemas: Path) -> str:
 
 
 def guesses_page(schemas: Path) -> str:
-    """Every word of `expect:`."""
     schema = expect_schema()
     whole = Resolver(schemas, schema)
     words = schema["properties"].items()
@@ -111,7 +109,6 @@ def _about(schema: Schema) -> str:
 
 
 def _kind(schema: Schema) -> str:
-    """The valid values in words."""
     if "must" in schema:
         return str(schema["must"])
     if "const" in schema:

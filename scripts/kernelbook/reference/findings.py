@@ -21,7 +21,6 @@ highest cost, has that case's time, and lists all cases in `cases`.
 
 
 def findings_page() -> str:
-    """Every rule, by name."""
     rows = [
         (f"`{rule.name}`", rule.condition[:1].upper() + rule.condition[1:] + ".") for _, rule in sorted(rules().items())
     ]

@@ -53,7 +53,6 @@ def _gaps(summary: Summary) -> Iterator[Gap]:
 
 
 def _of_job(job: JobReading) -> Iterator[Gap]:
-    """What the ranks that are here cannot tell about the job."""
     remedy = "record all ranks in the same steps, and name their traces together"
     if job.refused:
         yield Gap("waiting for other ranks", job.refused, remedy)

@@ -182,7 +182,6 @@ def code(value: object, limit: int = 96) -> Markdown:
 
 
 def block(lines: Iterable[str]) -> Markdown:
-    """Preformatted lines."""
     return Markdown("\n".join(["<pre>", *(_inert(visible(line)) for line in lines), "</pre>"]))
 
 

@@ -57,12 +57,10 @@ class Ceiling:
 
 
 def ceilings_of(cases: Mapping[str, CaseFacts], elsewhere: Iterable[Ceiling] = ()) -> Ceilings:
-    """The rates of `run_ceilings`."""
     return rates_of(run_ceilings(cases, elsewhere))
 
 
 def rates_of(ceilings: Sequence[Ceiling]) -> Ceilings:
-    """The rates of the ceilings of one run."""
     compute = {each.compute_type: each.per_s for each in ceilings if each.compute_type}
     memory = next((each.per_s for each in ceilings if each.quantity == MEMORY), None)
     cache = next((each for each in ceilings if each.quantity == L2), None)

@@ -204,7 +204,6 @@ def synchronizations(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
 
 @word("copies_to_device", "How many memcpys of one forward go from the host to the device.", COUNT)
 def copies_to_device(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
-    """Confirmed if their number is in the range."""
     counts = [sum(_to_device(a.category, a.name) for a in forward.activities) for forward in facts.forwards]
     copies = [a for a in facts.activities if _to_device(a.category, a.name)]
     evidence = "; ".join(f"{name} in {op or 'no op'}" for name, op in dict.fromkeys((a.name, a.op) for a in copies))
@@ -293,7 +292,6 @@ def _exposed(row: RankForward) -> float | None:
 
 
 def _of_slowest(value: Any, facts: CaseFacts, what: str, figure: Callable[[RankForward], float | None]) -> Observation:
-    """Judge a figure of the slowest rank of each job."""
     values: list[float] = []
     over: list[float] = []
     for report in facts.jobs:

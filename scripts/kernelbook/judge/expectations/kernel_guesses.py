@@ -63,7 +63,6 @@ for _category, _plural in (("kernel", "kernels"), ("memcpy", "memcpys"), ("memse
 
 @word("launches", "How many runtime or driver calls of one forward started something on the device.", COUNT)
 def launches(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
-    """Confirmed if the number of launches is in the range."""
     apis = Counter(activity.launch_api or "unknown" for activity in facts.activities)
     counts = [facts.launches or 0 if f.launches is None else f.launches for f in facts.forwards]
     return judge_counts(counts, value, "launch", "launches", _tally(apis))
@@ -142,7 +141,6 @@ def gemm_type(value: str, facts: CaseFacts, _: RunFacts) -> Observation:
 
 @word("different_gemms", "How many different GEMM kernels (by name) one forward uses.", COUNT)
 def different_gemms(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
-    """Confirmed if the number of distinct names is in the range."""
     counts = [len({a.name for a in forward.of_family("GEMM")}) for forward in facts.forwards]
     return judge_counts(counts, value, "different GEMM", "different GEMMs", listed(facts.kernels_of("GEMM")))
 
@@ -153,7 +151,6 @@ def different_gemms(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
     NAMES,
 )
 def activity_names(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
-    """Confirmed if every pattern matches an activity."""
     matches = {p: [a for a in facts.activities if fnmatch.fnmatchcase(a.name, p)] for p in names(value)}
     missing = [p for p, matched in matches.items() if not matched]
     observed = f"nothing matches {', '.join(missing)}" if missing else "all match"
@@ -203,6 +200,5 @@ def activity_names_absent(value: Any, facts: CaseFacts, run: RunFacts) -> Observ
 
 @word("launch_api", "The call, or calls, by which every kernel of one forward is launched.", NAMES)
 def launch_api(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
-    """Confirmed if no kernel was launched by another call."""
     apis = Counter(kernel.launch_api or "unknown" for kernel in facts.kernels_of())
     return Observation(bool(apis) and set(apis) <= set(names(value)), ", ".join(apis) or "none", _tally(apis))

@@ -44,13 +44,11 @@ def call_numbers(facts: CaseFacts, category: str = "op") -> list[Counter[str]]:
 
 
 def matching(calls: Sequence[Call], pattern: str) -> list[Call]:
-    """The calls whose name matches the pattern (* and ?)."""
     return [call for call in calls if fnmatch.fnmatchcase(call.name, pattern)]
 
 
 @word("ops_present", "Ops (or patterns) that one forward calls, each at least once.", NAMES, needs_device=False)
 def ops_present(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
-    """Confirmed if each op is called."""
     matches = {pattern: matching(facts.ops, pattern) for pattern in names(value)}
     missing = [pattern for pattern, calls in matches.items() if not calls]
     observed = f"missing: {', '.join(missing)}" if missing else "all there"
@@ -82,7 +80,6 @@ def ops_absent(value: Any, facts: CaseFacts, run: RunFacts) -> Observation:
     needs_device=False,
 )
 def ops_in_order(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
-    """Confirmed if the ops occur in this order."""
     at = 0
     matched: list[str] = []
     for step in names(value):
@@ -143,7 +140,6 @@ def op_counts(value: Mapping[str, Any], facts: CaseFacts, run: RunFacts) -> Obse
 
 @word("ops_without_kernels", "Ops (or patterns) that are called and start nothing on the device.", NAMES)
 def ops_without_kernels(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
-    """Confirmed if each op is called and launches no activity."""
     matches = {p: matching(facts.ops, p) for p in names(value)}
     missing = [p for p, calls in matches.items() if not calls]
     called = {call.name for calls in matches.values() for call in calls}

@@ -38,7 +38,6 @@ class Judgement:
 
     @property
     def broken(self) -> bool:
-        """Whether the guess was wrong."""
         return self.verdict == BROKEN
 
     @property
@@ -112,7 +111,6 @@ def vocabulary() -> Mapping[str, Word]:
 
 
 def unknown_word(name: str, where: str) -> str:
-    """The error for an unknown word."""
     return f"{where}: unknown word {name!r}: {near_miss(name, [*_WORDS, *DEVICE_KEYS])}"
 
 
@@ -196,12 +194,10 @@ def ordered(schema: Mapping[str, Any], quantity: str, above: bool) -> dict[str, 
 
 
 def names(value: Any) -> tuple[str, ...]:
-    """One name or several."""
     return (value,) if isinstance(value, str) else tuple(value)
 
 
 def value_text(value: Any) -> str:
-    """A configured value as text."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):

@@ -82,7 +82,6 @@ def fp32_gemm(scene: Scene) -> Iterator[Finding]:
 
 
 def _remedy(scene: Scene) -> str:
-    """Moves the products to tensor cores."""
     if runs_math(scene):
         return (
             f"Keep math in 16 bits ({SIXTEEN_BITS}), so that its products run on tensor cores; or "
@@ -199,7 +198,6 @@ def _counted(builds: Sequence[Activity]) -> str:
 
 @rule("safe-softmax", "safe softmax (aten::_safe_softmax) runs kernels besides softmax")
 def safe_softmax(scene: Scene) -> Iterator[Finding]:
-    """The extra kernels for rows that are fully masked."""
     extra = [k for k in scene.kernels if SAFE in k.op_path and k.family != "softmax"]
     text = (
         f"Safe softmax runs {plural(len(extra), 'kernel')} besides softmax, to give zeros where a row is fully masked: "

@@ -97,7 +97,6 @@ def _asking(activity: Activity) -> str | None:
 
 @rule("unwritten-copy", "a device-to-device copy inside an op that is not a copy")
 def unwritten_copy(scene: Scene) -> Iterator[Finding]:
-    """One finding for each op that copies."""
     for op in dict.fromkeys(_asking(a) for a in unwritten(scene)):
         copies = [a for a in unwritten(scene) if _asking(a) == op]
         moved = sum(a.bytes or 0 for a in copies)

@@ -119,7 +119,6 @@ def began_inside(start_us: float, ranges: Iterable[Call]) -> bool:
 
 
 def total(activities: Iterable[Activity]) -> float:
-    """Summed duration."""
     return sum(a.duration_us for a in activities)
 
 
@@ -310,7 +309,6 @@ def cpu_note(
     subject: str = "",
     level: str = "info",
 ) -> Finding:
-    """A finding about CPU time."""
     span = spent.span.low_us, spent.span.high_us
     return timed(
         scene, CPU, spent.time_us, text, remedy, spent.evidence, level=level, span=span, theme=theme, subject=subject
@@ -325,10 +323,8 @@ def note(
     theme: str | None = None,
     subject: str = "",
 ) -> Finding:
-    """A finding without a time."""
     return Finding("", "info", None, None, evidence, remedy, text, where, theme=theme, subject=subject)
 
 
 def short(name: str) -> str:
-    """A call's name, shortened."""
     return name if len(name) <= 48 else name[:45] + "..."

@@ -34,7 +34,6 @@ class Loss:
 
     @property
     def time_us(self) -> float:
-        """Difference of the medians."""
         return self.mine.time_us - self.eager.time_us
 
 
@@ -80,12 +79,10 @@ class Faster:
 
     @property
     def saved_us(self) -> float:
-        """Difference of device times."""
         return self.own_us - self.peer_us
 
     @property
     def ratio(self) -> float:
-        """Device time of the case over that of the peer."""
         return self.own_us / self.peer_us
 
 

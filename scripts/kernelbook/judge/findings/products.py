@@ -215,7 +215,6 @@ def _runs(work: Sequence[Activity]) -> str:
 
 
 def _listed(shapes: Iterable[str]) -> str:
-    """The first few shapes."""
     first, *others = shapes
     return f"{first} and {plural(len(others), 'other size')}" if others else first
 

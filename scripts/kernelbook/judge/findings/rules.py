@@ -76,7 +76,6 @@ class Finding:
 
     @property
     def key(self) -> FindingKey:
-        """Identifies the finding within an edition."""
         return self.run, self.case, self.rule, self.text
 
     @property
@@ -115,12 +114,10 @@ class Scene:
 
     @cached_property
     def ceilings(self) -> Ceilings:
-        """Ceilings of the run's device."""
         return self.run_ceilings or ceilings_of(self.others)
 
     @cached_property
     def split(self) -> TimeSplit | None:
-        """Where the time of the forward goes."""
         return time_split(self.facts, kernel_costs(self.facts, self.ceilings))
 
     def computed_ops(self, activity: Activity) -> str:
@@ -135,7 +132,6 @@ class Scene:
 
     @cached_property
     def compiled_regions(self) -> list[Call]:
-        """The regions of torch.compile that the forward enters."""
         return [call for call in self.facts.calls if call.name.startswith("Torch-Compiled Region")]
 
     def eager_twin(self) -> CaseFacts | None:
@@ -260,7 +256,6 @@ def shares(group: Sequence[Finding]) -> str:
 
 
 def subjects(group: Iterable[Finding]) -> str:
-    """The distinct subjects, joined."""
     return ", ".join(dict.fromkeys(finding.subject for finding in group if finding.subject))
 
 

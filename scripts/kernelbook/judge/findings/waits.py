@@ -157,7 +157,6 @@ def allocation(scene: Scene) -> Iterator[Finding]:
 
 @rule("data-loading", "the device waits for the data loader for over 5 % of the forward, or of the step around it")
 def data_loading(scene: Scene) -> Iterator[Finding]:
-    """The time inside the iterator of a DataLoader."""
     split = scene.split
     idle = split.of_kind(DATA) if split else 0.0
     remedy = "Use num_workers, prefetch_factor and pin_memory=True, or do the work of the dataset beforehand."
@@ -328,7 +327,6 @@ def blocking_calls(facts: CaseFacts) -> list[Wait]:
 
 
 def wait_remedy(wait: Wait) -> str:
-    """How to avoid a call that blocks the CPU."""
     op = wait.op or ""
     if wait.kind == SYNCHRONIZATION and op in READING_OPS:
         return f"Keep the value on the device, or read it once after the last step: {op} waits for the device."
