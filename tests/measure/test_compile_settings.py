@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from workloads.harness import compile_cache
+from workloads.harness import inductor
 from workloads.harness.child_environment import child_environment
 
 SPARING = {"TORCHINDUCTOR_COMPILE_THREADS": "1", "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0"}
@@ -51,11 +51,11 @@ def test_a_compiled_kernel_leaves_no_headers_beside_its_cache(measure, monkeypat
 
 def test_a_cache_folder_is_cold_only_where_it_is_empty(monkeypatch, tmp_path):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
-    assert compile_cache.before_compiling() == "cold"
+    assert inductor.before_compiling() == "cold"
     (tmp_path / "inductor").mkdir()
-    assert compile_cache.before_compiling() == "cold"
+    assert inductor.before_compiling() == "cold"
     (tmp_path / "inductor" / "of-another-case").touch()
-    assert compile_cache.before_compiling() == "unknown"
+    assert inductor.before_compiling() == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -69,4 +69,4 @@ def test_a_cache_folder_is_cold_only_where_it_is_empty(monkeypatch, tmp_path):
 )
 def test_hits_and_misses_say_what_a_filled_folder_does_not(monkeypatch, counted, state):
     monkeypatch.setitem(sys.modules, "torch._dynamo.utils", SimpleNamespace(counters={"inductor": counted}))
-    assert compile_cache.after_compiling("unknown") == state
+    assert inductor.after_compiling("unknown") == state

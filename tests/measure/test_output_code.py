@@ -14,7 +14,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from workloads.harness import fusion_log, output_code  # noqa: E402
+from workloads.harness import inductor  # noqa: E402
 
 pytestmark = pytest.mark.torch
 CODECACHE = "torch._inductor.codecache"
@@ -71,7 +71,7 @@ def test_each_graph_is_kept_once_and_single_kernels_are_not(generated, tmp_path,
     if attribute == "modules":
         modules.append(modules[-1])  # loaded again with other constants
     target = tmp_path / "out" / "output_code.py.gz"
-    assert output_code.keep(target, lambda text: text.replace("two", "<2>")) == "output_code.py.gz"
+    assert inductor.keep_output_code(target, lambda text: text.replace("two", "<2>")) == "output_code.py.gz"
     assert read(target) == "# graph 1 of 2\none()\n\n# graph 2 of 2\n<2>()\n"
 
 
@@ -79,12 +79,12 @@ def test_code_that_is_gone_or_unknown_to_this_torch_is_left_out(generated, tmp_p
     target = tmp_path / "output_code.py.gz"
     (module,) = generated("one()\n")
     Path(module.__file__).unlink()
-    assert output_code.keep(target, str) is None
+    assert inductor.keep_output_code(target, str) is None
     for other in (SimpleNamespace(), SimpleNamespace(PyCodeCache=SimpleNamespace())):
         monkeypatch.setitem(sys.modules, CODECACHE, other)
-        assert output_code.keep(target, str) is None
+        assert inductor.keep_output_code(target, str) is None
     monkeypatch.delitem(sys.modules, CODECACHE)
-    assert output_code.keep(target, str) is None
+    assert inductor.keep_output_code(target, str) is None
     assert not target.exists()
 
 
@@ -92,9 +92,9 @@ def test_long_code_is_cut_at_a_line_and_no_user_is_named(generated, tmp_path):
     line = "# kernel path: /tmp/torchinductor_some.one/ab/cd.py\n"
     generated(line * 10_000)
     target = tmp_path / "output_code.py.gz"
-    output_code.keep(target, str)
+    inductor.keep_output_code(target, str)
     lines = read(target).splitlines()
-    assert len(read(target)) <= output_code.MOST_CHARACTERS + 100
+    assert len(read(target)) <= inductor.MOST_CHARACTERS + 100
     assert set(lines[1:-1]) == {"# kernel path: /tmp/torchinductor_<user>/ab/cd.py"}
     # "some.one" has 8 characters and "<user>" 6; the head line "# graph 1 of 1" has 15 with its end.
     assert lines[-1] == f"# cut off here: the code has {15 + 10_000 * (len(line) - 2)} characters"
@@ -112,12 +112,12 @@ class WhyNoFuse:
 
 def log(*messages):
     for message in messages:
-        logging.getLogger(fusion_log.LOGGER).debug(message)
+        logging.getLogger(inductor.LOGGER).debug(message)
 
 
 def test_what_inductor_logs_about_fusing_is_kept_before_the_code_of_its_graph(generated, tmp_path):
     refused = WhyNoFuse("cannot fuse op0 with op2: numel/rnumel mismatch\n (reduce)")
-    with fusion_log.listening() as unfused:
+    with inductor.listening() as unfused:
         log("===== attempting fusion (1/10): 3 nodes =====", refused, refused)
         log(WhyNoFuse("cannot fuse op1 with op2: no shared data"), "fusing op0 with op1")
         log("===== attempting fusion (1/10): 2 nodes =====")
@@ -125,19 +125,21 @@ def test_what_inductor_logs_about_fusing_is_kept_before_the_code_of_its_graph(ge
     assert unfused == [["cannot fuse op0 with op2: numel/rnumel mismatch (reduce)"], []]
     generated("one()\n", "two()\n")
     target = tmp_path / "output_code.py.gz"
-    output_code.keep(target, str, unfused)
+    inductor.keep_output_code(target, str, unfused)
     reason = "# cannot fuse op0 with op2: numel/rnumel mismatch (reduce)\n"
     assert read(target) == f"# graph 1 of 2\n{reason}one()\n\n# graph 2 of 2\ntwo()\n"
-    output_code.keep(target, str, unfused[:1])  # a graph of the cache was not scheduled: which one is not known
+    inductor.keep_output_code(
+        target, str, unfused[:1]
+    )  # a graph of the cache was not scheduled: which one is not known
     assert "cannot fuse" not in read(target)
 
 
 def test_listening_to_fusions_prints_nothing_and_leaves_the_level_of_the_logger(capfd):
-    logger = logging.getLogger(fusion_log.LOGGER)
+    logger = logging.getLogger(inductor.LOGGER)
     before = logger.level, list(logger.handlers)
-    with fusion_log.listening() as unfused:
+    with inductor.listening() as unfused:
         log(*(WhyNoFuse(f"cannot fuse op{n} with op0: a reason {'x' * 400}") for n in range(300)))
     assert (logger.level, logger.handlers) == before
-    assert len(unfused[0]) == fusion_log.MOST_REASONS
-    assert max(map(len, unfused[0])) == fusion_log.LONGEST
+    assert len(unfused[0]) == inductor.MOST_REASONS
+    assert max(map(len, unfused[0])) == inductor.LONGEST
     assert "cannot fuse" not in "".join(capfd.readouterr())

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from workloads.harness import spaces, startup
+from workloads.harness import startup
 
 FORBIDDEN = {"PYTHONDONTWRITEBYTECODE": "1"}
 
@@ -23,7 +23,7 @@ def packages(monkeypatch, tmp_path: Path) -> Path:
     (folder / "torch" / "__init__.py").write_text("answer = 42\n")
     (folder / "torch" / "version.py").write_text("git_version = 'a'\n")
     (tmp_path / "tmp").mkdir()
-    monkeypatch.setattr(spaces, "packages_of_torch", lambda: folder)
+    monkeypatch.setattr(startup, "packages_of_torch", lambda: folder)
     monkeypatch.setattr(startup.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
     return folder
 
@@ -81,7 +81,7 @@ def test_a_folder_that_others_could_write_to_is_not_used(packages, prepare):
 
 
 def test_no_torch_no_bytecode(monkeypatch):
-    monkeypatch.setattr(spaces, "packages_of_torch", lambda: None)
+    monkeypatch.setattr(startup, "packages_of_torch", lambda: None)
     assert startup.bytecode_variables(FORBIDDEN) == {}
 
 

@@ -5,7 +5,7 @@ import tempfile
 
 import pytest
 
-from workloads.harness.spaces import packages_of_torch, without_spaces
+from workloads.harness.startup import packages_of_torch, without_spaces
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_a_path_with_spaces_is_reached_by_a_link_that_is_the_same_next_time(plai
 
 
 def test_a_link_of_that_name_to_elsewhere_is_not_followed(plain_tmp, tmp_path, monkeypatch):
-    monkeypatch.setattr("workloads.harness.spaces._linked", lambda link, path: False)
+    monkeypatch.setattr("workloads.harness.startup._linked", lambda link, path: False)
     spaced = tmp_path / "my cache"
     assert without_spaces(spaced) == spaced
 

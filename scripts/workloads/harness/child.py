@@ -129,7 +129,7 @@ def _add_facts(workload: Any, notebook: Notebook) -> None:
 
 def _run(task: Task, workload: Any) -> None:
     """The order of measuring: see the stages. A cold case profiles first."""
-    from workloads.harness import building, compile_cache, dynamo, fusion_log, judging, output_code, timing
+    from workloads.harness import building, dynamo, inductor, judging, timing
 
     case, device, notebook = task.case, task.device, task.notebook
     record = notebook.record
@@ -147,8 +147,8 @@ def _run(task: Task, workload: Any) -> None:
     originals = judging.keep_originals(workload, notebook)
     _warn_of_profilers("before the first call", notebook)
     if compiled:
-        record["inductor_cache"] = compile_cache.before_compiling()
-    with dynamo.listening() as logged, fusion_log.listening() as unfused:
+        record["inductor_cache"] = inductor.before_compiling()
+    with dynamo.listening() as logged, inductor.listening() as unfused:
         timing.synchronize(device)
         if case["warmup"] == 0:
             _profile(task, step)
@@ -161,14 +161,16 @@ def _run(task: Task, workload: Any) -> None:
                 step()
             timing.synchronize(device)
         if compiled:
-            record["inductor_cache"] = compile_cache.after_compiling(record["inductor_cache"])
+            record["inductor_cache"] = inductor.after_compiling(record["inductor_cache"])
         _time(task, step)
         if case["warmup"] > 0:
             _profile(task, step)
     if compiled:
         record["dynamo"] = dynamo.describe(record["key_averages"], logged)
         target = task.output / "output_code.py.gz"
-        record["output_code"] = notebook.attempt("output code", lambda: output_code.keep(target, task.scrub, unfused))
+        record["output_code"] = notebook.attempt(
+            "output code", lambda: inductor.keep_output_code(target, task.scrub, unfused)
+        )
         for warning in dynamo.judge(case, record):
             notebook.warn(*warning)
     _shapes(task, step)

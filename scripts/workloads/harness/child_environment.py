@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from workloads.harness import spaces, startup
+from workloads.harness import startup
 from workloads.harness.files import SCRIPTS
 
 
@@ -17,8 +17,8 @@ def child_environment(cache: Path | None, compiled: bool, gpus: str | None = Non
     """
     environment = {**os.environ, **startup.bytecode_variables(os.environ)}
     paths = [str(SCRIPTS)]
-    packages = spaces.packages_of_torch() if compiled else None
-    if packages is not None and (linked := spaces.without_spaces(packages)) != packages:
+    packages = startup.packages_of_torch() if compiled else None
+    if packages is not None and (linked := startup.without_spaces(packages)) != packages:
         paths.append(str(linked))
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [*paths, environment.get("PYTHONPATH")]))
     environment["PYTHONUNBUFFERED"] = "1"
@@ -30,7 +30,7 @@ def child_environment(cache: Path | None, compiled: bool, gpus: str | None = Non
         environment["CUDA_VISIBLE_DEVICES"] = gpus
     if cache is not None:
         cache.mkdir(parents=True, exist_ok=True)  # nothing can be made behind a link to nowhere
-        folder = spaces.without_spaces(cache.resolve()) if compiled else cache.resolve()
+        folder = startup.without_spaces(cache.resolve()) if compiled else cache.resolve()
         environment["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
         environment["TRITON_CACHE_DIR"] = str(folder / "triton")
     return environment

@@ -13,8 +13,6 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from workloads.harness import spaces
-
 
 @contextlib.contextmanager
 def without_collection() -> Iterator[None]:
@@ -39,7 +37,7 @@ def bytecode_variables(environ: Mapping[str, str]) -> dict[str, str]:
     in the temporary folder, one for each set of installed packages. {} where none of this is needed, or no such folder
     can be had.
     """
-    packages = spaces.packages_of_torch()
+    packages = packages_of_torch()
     if packages is None or "PYTHONPYCACHEPREFIX" in environ:
         return {}
     torch = packages / "torch"
@@ -71,3 +69,37 @@ def _is_private(folder: Path) -> bool:
     except OSError:
         return False
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
+
+
+# --- paths with spaces -----------------------------------------------------------------------------------------------
+
+
+def without_spaces(path: Path) -> Path:
+    """The path itself, or where it holds white space a link to it that holds none.
+
+    The link's name follows from the path, so that what is cached under it is found again; it is left where it is, for
+    another process may be using it. Where none can be made the path itself must do.
+    """
+    if not any(letter.isspace() for letter in str(path)):
+        return path
+    name = f"kernelbook-{os.getuid()}-{hashlib.sha256(os.fsencode(path)).hexdigest()[:12]}"
+    for folder in (tempfile.gettempdir(), "/tmp", "/var/tmp"):
+        link = Path(folder) / name
+        if not any(letter.isspace() for letter in folder) and _linked(link, path):
+            return link
+    return path
+
+
+def _linked(link: Path, path: Path) -> bool:
+    try:
+        if not link.is_symlink():
+            link.symlink_to(path, target_is_directory=True)
+        return os.readlink(link) == str(path)
+    except OSError:
+        return False
+
+
+def packages_of_torch() -> Path | None:
+    """The folder that torch is imported from, found without importing it; None where there is none."""
+    spec = importlib.util.find_spec("torch")
+    return Path(spec.origin).parents[1] if spec and spec.origin else None
