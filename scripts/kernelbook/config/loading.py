@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from kernelbook.config.defaults import MEASURE_DEFAULTS
 from kernelbook.config.errors import ConfigError, schema_errors
 from kernelbook.config.names import all_cases, guess_errors, name_errors, sweep_name
@@ -26,6 +28,10 @@ MEASURE_KEYS = (
     *("dtype", "warmup", "schedule", "samples", "timeout_s", "seed", "retries", "flush_l2", "tf32"),
     "max_relative_error",
 )
+#: Top-level keys whose values need no conversion.
+AS_WRITTEN = (
+    *("edition", "repeats", "device", "threads", "counters", "visible_devices", "retry_failed", "images", "compare"),
+)
 # Keys of a case that have no effect on its figures.
 NO_FIGURE = ("timeout_s", "retries", "max_relative_error")
 
@@ -37,9 +43,9 @@ class RunSpec:
     name: str
     kind: str
     where: str
-    description: str
-    cases: tuple[str, ...]
-    enabled: bool
+    description: str = ""
+    cases: tuple[str, ...] = ("*",)
+    enabled: bool = True
     annotation: str | None = None
     python: str = "python3"
     counters: bool | None = None
@@ -52,9 +58,9 @@ class CaseSpec:
 
     name: str
     measurement: Mapping[str, Any]
-    expect: Mapping[str, Any]
-    note: str
-    enabled: bool
+    expect: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
+    enabled: bool = True
     label: str = ""
     sweep: Mapping[str, Any] | None = None
     files: tuple[str, ...] = ()
@@ -74,19 +80,19 @@ class Config:
     source: function from a problem to the name of the file that it is in.
     """
 
-    edition: str
-    repeats: int
-    device: str
-    threads: int
-    counters: bool
-    visible_devices: str
-    retry_failed: bool
-    images: str
     runs: tuple[RunSpec, ...]
     cases: tuple[CaseSpec, ...]
     report: Mapping[str, Any]
-    nights: Mapping[str, Any] = field(default_factory=dict)
+    edition: str = "latest"
+    repeats: int = 1
+    device: str = "auto"
+    threads: int = 0
+    counters: bool = False
+    visible_devices: str = ""
+    retry_failed: bool = False
+    images: str = "images"
     compare: Mapping[str, Any] = field(default_factory=dict)
+    nights: Mapping[str, Any] = field(default_factory=dict)
     only_cases: tuple[str, ...] = ()
     case_names: frozenset[str] = frozenset()
     source: Callable[[str], str] = field(default=str, repr=False, compare=False)
@@ -186,20 +192,12 @@ def _typed(settings: Mapping[str, Any]) -> Config:
     only = tuple(settings.get("only_cases", []))
     cases = tuple(case for name, spec in entries for case in _swept(_case(name, spec, base), spec))
     return Config(
-        edition=settings.get("edition", "latest"),
-        repeats=settings.get("repeats", 1),
-        device=settings.get("device", "auto"),
-        threads=settings.get("threads", 0),
-        counters=settings.get("counters", False),
-        visible_devices=settings.get("visible_devices", ""),
-        retry_failed=settings.get("retry_failed", False),
-        images=settings.get("images", "images"),
+        **{key: settings[key] for key in AS_WRITTEN if key in settings},
         runs=tuple(run for run in runs if (matches(run.name, only_runs) if only_runs else run.enabled)),
         cases=tuple(case for case in cases if (is_taken(case, only) if only else case.enabled)),
         report={"title": "Kernelbook", "headline": [], "baseline_run": ""} | settings.get("report", {}),
         only_cases=only,
         case_names=frozenset(case.name for case in cases),
-        compare=settings.get("compare", {}),
         nights={key: settings[key] for key in ("history", "schedule", "publish") if key in settings},
     )
 
@@ -215,18 +213,8 @@ def matches(name: str, patterns: Sequence[str]) -> bool:
 
 def _run(name: str, spec: Mapping[str, Any]) -> RunSpec:
     kind = next(kind for kind in RUN_KINDS if kind in spec)
-    return RunSpec(
-        name=name,
-        kind=kind,
-        where="" if kind == "host" else spec[kind],
-        description=spec.get("description", ""),
-        cases=tuple(spec.get("cases", ["*"])),
-        enabled=spec.get("enabled", True),
-        annotation=spec.get("annotation"),
-        python=spec.get("python", "python3"),
-        counters=spec.get("counters"),
-        ncu=spec.get("ncu"),
-    )
+    where = "" if kind == "host" else spec[kind]
+    return msgspec.convert({**spec, "name": name, "kind": kind, "where": where}, RunSpec)
 
 
 def _swept(case: CaseSpec, spec: Mapping[str, Any]) -> list[CaseSpec]:
@@ -247,12 +235,12 @@ def trace_case(name: str, annotation: str | None) -> CaseSpec:
     """A bare trace as a case. `annotation`: name of its forwards, if configured."""
     unknown: dict[str, Any] = dict.fromkeys(("variant", "mode", "dtype"))
     spec = {"case": name, "workload": "trace", "params": {}, "annotation": annotation, **unknown}
-    return CaseSpec(name=name, measurement=spec, expect={}, note="", enabled=True)
+    return CaseSpec(name, spec)
 
 
 def recorded_case(name: str) -> CaseSpec:
     """A case of a recorded folder that is not in the configuration; its measurement.json describes it."""
-    return CaseSpec(name=name, measurement={"case": name, "workload": None}, expect={}, note="", enabled=True)
+    return CaseSpec(name, {"case": name, "workload": None})
 
 
 def _case(name: str, spec: Mapping[str, Any], base: Mapping[str, Any]) -> CaseSpec:
@@ -260,27 +248,20 @@ def _case(name: str, spec: Mapping[str, Any], base: Mapping[str, Any]) -> CaseSp
     measure["schedule"] = {**MEASURE_DEFAULTS["schedule"], **measure["schedule"]}
     workload = spec["workload"]
     default_annotation = Path(workload.partition(":")[0]).stem.replace("-", "_") + "_fwd"
-    return CaseSpec(
-        name=name,
-        measurement={
-            "case": name,
-            "workload": workload,
-            "variant": spec.get("variant", "plain"),
-            "mode": spec.get("mode", "eager"),
-            "compile_options": spec.get("compile_options", {}),
-            "params": spec.get("params", {}),
-            "cpu_params": spec.get("cpu_params", {}),
-            "annotation": spec.get("annotation", default_annotation),
-            **measure,
-            **_ranks(spec),
-        },
-        expect=spec.get("expect", {}),
-        note=spec.get("note", ""),
-        files=tuple(spec.get("files", ())),
-        enabled=spec.get("enabled", True),
-        label=spec.get("label", ""),
-        counters=spec.get("counters"),
-    )
+    measurement = {
+        "case": name,
+        "workload": workload,
+        "variant": spec.get("variant", "plain"),
+        "mode": spec.get("mode", "eager"),
+        "compile_options": spec.get("compile_options", {}),
+        "params": spec.get("params", {}),
+        "cpu_params": spec.get("cpu_params", {}),
+        "annotation": spec.get("annotation", default_annotation),
+        **measure,
+        **_ranks(spec),
+    }
+    own = {key: value for key, value in spec.items() if key != "sweep"}
+    return msgspec.convert({**own, "name": name, "measurement": measurement}, CaseSpec)
 
 
 def _ranks(spec: Mapping[str, Any]) -> dict[str, int]:
