@@ -21,6 +21,7 @@ from kernelbook.judge.clock import Clock
 from kernelbook.judge.cost_model import Ceiling, ForwardCost, GemmCost, KernelCost
 from kernelbook.judge.expectations import Judgement
 from kernelbook.judge.findings import Finding
+from kernelbook.judge.insight_tables import ComparisonRow
 from kernelbook.judge.sdpa_backends import Answer
 from kernelbook.judge.trust import Trust
 from kernelbook.text.meaning import doc
@@ -68,22 +69,12 @@ class ConfiguredCase:
 
 
 @dataclass(frozen=True)
-class Compared:
-    """The comparison of case b with case a in words."""
-
-    run_a: str
-    case_a: str
-    run_b: str
-    case_b: str
-    text: str
-
-
-@dataclass(frozen=True)
 class Edition:
     """One edition. `tables` holds the tables that it was made from, and those that its other fields were written to.
 
     `kernel_costs`: (run, case) -> position in the representative forward -> cost, where the traffic is known.
-    `headline`: the two cases whose ratio of device time leads the report, the slower first.
+    `compared`: the summary of each comparison. `headline`: the two cases whose ratio of device time leads the report,
+    the slower first.
     """
 
     edition: str
@@ -100,7 +91,7 @@ class Edition:
     products: tuple[GemmCost, ...] = ()
     ceilings: tuple[Ceiling, ...] = ()
     clocks: tuple[Clock, ...] = ()
-    compared: tuple[Compared, ...] = ()
+    compared: tuple[ComparisonRow, ...] = ()
     trust: tuple[Trust, ...] = ()
     backends: tuple[Answer, ...] = ()
     title: str = "Kernelbook"
@@ -170,7 +161,7 @@ def edition_of(files: EditionFiles) -> Edition:
         products=_rows(GemmCost, tables, "costs", "GEMM"),
         ceilings=_rows(Ceiling, tables, "ceilings"),
         clocks=_rows(Clock, tables, "clock"),
-        compared=_rows(Compared, tables, "comparisons", "summary"),
+        compared=_rows(ComparisonRow, tables, "comparisons", "summary"),
         trust=_rows(Trust, tables, "trust"),
         backends=_rows(Answer, tables, "sdpa_backends"),
         tables=tables,
