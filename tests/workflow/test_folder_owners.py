@@ -173,4 +173,5 @@ def test_two_quick_ctrl_c_cut_no_last_line(hanging):
         time.sleep(0.1)
     _, said = running.communicate(timeout=LONG)
     assert running.returncode != 0
+    assert f"\nComplete log: {hanging.path}/.snakemake/log/" in said
     assert said.splitlines()[-1].startswith("To go on: snakemake --snakefile ")

@@ -113,7 +113,11 @@ def exit_status():
 def say_how_to_go_on(log):
     """Print the last lines of a workflow that was stopped or that failed; the next Ctrl-C does not cut them."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    lines = [f"Complete log: {log}", "Not finished. What was measured is kept, and is not measured again."]
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join(5)  # what stops the jobs, and prints lines of its own
+    logs = log if isinstance(log, str) else ", ".join(map(str, log))
+    lines = [f"Complete log: {logs}", "Not finished. What was measured is kept, and is not measured again."]
     if os.path.exists(f"{REPORT}/index.html"):
         lines.append(f"The last report is still there: {REPORT}/index.html")
     command = os.environ.get("KERNELBOOK_COMMAND") or shlex.join(["snakemake", *sys.argv[1:]])
