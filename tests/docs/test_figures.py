@@ -127,6 +127,9 @@ def test_why_the_median():
     median, mean = statistics.median(ranges), statistics.fmean(ranges)
     text = (DOCS / "explanation/times.md").read_text(encoding="utf-8")
     assert f"takes {ranges[0] / median:.1f} times the median of all ten" in text
+    assert f"is slow**: {ranges[0] / median:.1f} times" in (DOCS / "explanation/profiler.md").read_text(
+        encoding="utf-8"
+    )
     assert f"raises their mean by {100 * (mean / median - 1):.0f} %" in text
     _, device, forward = figures("linear-eager")
     assert f"`linear-eager` has {device:.2f} µs of device time in a forward of {forward:.1f} µs" in text

@@ -73,6 +73,7 @@ def test_recorded_cases_can_be_selected_by_name(plan_of):
 
 
 def test_a_run_without_a_case_is_told(plan_of):
+    assert summary(plan_of(only_cases="brought", only_runs="old")).endswith("(recorded, old): 1 case, 1 process")
     runs = {**RAW["runs"], "host": {"host": True, "cases": ["off"]}}
     assert "  no case is taken: see only_cases, cases, and runs.host.cases" in summary(plan_of(runs=runs))
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from kernelbook.plan.planning import Plan, printable
 from kernelbook.text.credentials import without_secrets
+from kernelbook.text.formatting import plural
 from kernelbook.text.meaning import plain
 
 
@@ -59,7 +60,8 @@ def summary(plan: Plan) -> str:
         what = {"host": f"torch {plan.torch_version}"}.get(run.kind, run.where)
         if run.kind == "container":
             what += f", {plan.image_of(run).state()}"
-        lines.append(f"run {run.name} ({run.kind}, {what}): {len(cases)} cases, {processes} processes")
+        counts = f"{plural(len(cases), 'case')}, {plural(processes, 'process', 'processes')}"
+        lines.append(f"run {run.name} ({run.kind}, {what}): {counts}")
         if not cases:
             lines.append(f"  no case is taken: see only_cases, cases, and runs.{run.name}.cases")
         for reason, skipped in _by_reason(plan.skipped(run)):
