@@ -1,4 +1,4 @@
-"""Nights on a Slurm of one node: jobs that are killed, jobs over their time, nodes that are drained."""
+"""Nights on a Slurm of one node: jobs that are killed, and nodes that are drained."""
 
 from __future__ import annotations
 
@@ -99,17 +99,6 @@ def test_a_job_that_is_killed_each_time_is_a_failure_of_its_night(slurm: str, tm
     assert (verdict["exit_status"], failed["run"], failed["case"]) == (4, "host", "hang")
     assert "job" in failed["reason"]
     assert "hang" in out
-
-
-def test_jobs_over_their_time_are_a_failure_of_their_night(slurm: str, tmp_path: Path) -> None:
-    folder = configured(tmp_path, {"hang": {"workload": "hang.py:hang"}})
-    night_of(folder, "--set-resources", "profile_case:runtime=1", status=4, meanwhile=lambda over: None)
-    assert statuses(folder) == {"hang": "failed"}
-    verdict = judged(folder)
-    (failed,) = verdict["failed"]
-    assert (verdict["exit_status"], failed["run"], failed["case"]) == (4, "host", None)  # no case of the run is left
-    states = [job["JobState"] for job in jobs_of(folder)]
-    assert sorted(states) == ["COMPLETED", "TIMEOUT", "TIMEOUT"]  # the third one only writes down that both were lost
 
 
 def test_a_night_waits_for_a_node_that_is_drained_and_is_judged_once_it_is_back(slurm: str, tmp_path: Path) -> None:
