@@ -15,7 +15,7 @@ from kernelbook.history.rules import Rules
 from kernelbook.history.store import Store
 from tests.nights.made_nights import ADD, GEMM_2, editions, night
 
-EARLIER = 20
+EARLIER = 12
 BEFORE = {
     "peak_memory_bytes": 1_000_000_000, "relative_error": 0.01, "first_call_us": 1e6, "occupancy_percent": 50.0,
     "graph_breaks": 0, "recompiles": 0,
@@ -37,13 +37,13 @@ CHANGES = {
     "series": {"driver": "590.10.01"},
     "gap": {},
 }
-"""Kind -> what differs from the first 20 nights on."""
+"""Kind -> what differs from the first 12 nights on."""
 SLOWER_A_NIGHT = 0.0005
 """The drift: 70 nights on, a level is 3.5 % above the best one, and only 1.75 % above the median of all nights."""
 
 
 def history(folder: Path, kind: str) -> tuple[Store, list[str]]:
-    """Twenty steady nights and then the change; eight cases where all of them shift, else one."""
+    """Twelve steady nights and then the change; eight cases where all of them shift, else one."""
     store, rng = Store(folder), np.random.default_rng(4)
     cases = [f"case-{number}" for number in range(8 if kind == "shared" else 1)]
     count = 95 if kind == "drift" else EARLIER + 5
