@@ -217,6 +217,21 @@ def test_the_title_is_about_the_bars_where_the_pair_was_only_published(tmp_path)
     assert "Published, on <strong>NVIDIA A100</strong>" in first.partition("</figure>")[2]
 
 
+def test_without_a_headline_the_figure_is_of_its_case_or_of_the_first_concern(tmp_path):
+    """Of the pair, in-place ran; naive takes 1,073.42 µs and in-place 945.32 µs. The workload of linear comes first."""
+    naive, inplace, _, linear = made_edition.CASES
+    linear = replace(linear, workload="a-linear")
+    figure = both(made(tmp_path / "a", cases=(linear, naive, inplace)), tmp_path)[0].partition("</figure>")[0]
+    assert f"{naive.case} takes" in figure
+    assert "1.14×" in figure
+    assert linear.case not in figure.partition("hero-part")[2]
+    edition = made(tmp_path / "b", cases=(linear, replace(naive, guesses=())), headline=None)
+    own = replace(finding(naive.case, "high", 0.5), run="h200")
+    figure = both(replace(edition, findings=(own,)), tmp_path)[0].partition("hero-part")[2].partition("</figure>")[0]
+    assert naive.case in figure
+    assert linear.case not in figure
+
+
 def test_the_figure_states_its_run_where_several_have_bars(tmp_path):
     runs = [{**made_edition.RUNS[0], "run": name} for name in ("first", "second")]
     edition = read_edition(made_edition.build(tmp_path / "edition", runs=runs))

@@ -98,10 +98,15 @@ def render(edition: Edition, created_utc: str, traces: Links, code: CodeLinks | 
 
 
 def _headline_strips(edition: Edition, values: dict[str, Any]) -> tuple[strips.Strip, ...]:
-    """The strips of the headline's run and workload, else of the first run and workload that have any."""
+    """The strips of the headline's run and workload, else of the first run that has any.
+
+    Without a headline, the workload is that of its cases that ran, else that of the first concern.
+    """
     drawn = [strip for work in values["workloads"] for strip in work.strips if not strip.row.ceiling]
     heads = [(head.run.run, head.fast.workload) for head in values["headlines"]]
-    works = {workload for _, workload in heads}
+    leading = (edition.headline or (), [concern.subject for concern in values["concerns"][:1]])
+    named = ({strip.row.workload for strip in drawn if strip.row.case in cases} for cases in leading)
+    works = {workload for _, workload in heads} or next(filter(None, named), set())
 
     def order(strip: strips.Strip) -> tuple[int, bool]:
         own = (strip.run.run, strip.row.workload)
@@ -112,18 +117,19 @@ def _headline_strips(edition: Edition, values: dict[str, Any]) -> tuple[strips.S
 
 
 def _headline_chart(edition: Edition, values: dict[str, Any]) -> dict[str, Any]:
-    """The chart of the first screen; `bars`: its shortest and longest strip where the headline is of another run."""
+    """The chart of the first screen; `bars`: its shortest and longest strip where it has no headline."""
     drawn = _headline_strips(edition, values)
     title = next(
         (work.title for work in values["workloads"] for s in work.strips if drawn and s.row is drawn[0].row), ""
     )
     first = next(iter(values["headlines"]), None)
-    other = bool(drawn) and first is not None and first.run.run != drawn[0].run.run
-    comparable = other and refusal(drawn[0].row.setting, drawn[-1].row.setting) is None
+    other = bool(drawn) and (first is None or first.run.run != drawn[0].run.run)
+    ends = (drawn[0].row, drawn[-1].row) if other and len(drawn) > 1 else None
+    comparable = ends and not ends[0].bare and refusal(ends[0].setting, ends[1].setting) is None
     return {
         "headline_chart": strips.headline_chart(edition, drawn, title, values["anchors"]),
         "headline_elsewhere": other,
-        "bars": (drawn[0].row, drawn[-1].row) if comparable and len(drawn) > 1 else None,
+        "bars": ends if comparable else None,
     }
 
 
