@@ -115,7 +115,7 @@ def say_how_to_go_on(log):
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
-            thread.join(5)  # what stops the jobs, and prints lines of its own
+            thread.join(5)  # those that end jobs print lines of their own
     logs = log if isinstance(log, str) else ", ".join(map(str, log))
     lines = [f"Complete log: {logs}", "Not finished. What was measured is kept, and is not measured again."]
     if os.path.exists(f"{REPORT}/index.html"):
