@@ -7,11 +7,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kernelbook.diffs import SideError, diff
+from kernelbook.diffs import SideError, diff, sides
 from kernelbook.diffs.sides import read_side
 from kernelbook.edition.paths import SCHEMA, EditionFiles
 from kernelbook.extraction.process_tables import Origin, tables_of
 from tests.insight.insight_traces import Trace
+from tests.trace import made_trace
 
 GEMM = "nvjet_sm90_tst_64x8_64x16_1x2_h_bz_bias_TNT"
 RELU = "void at::native::vectorized_elementwise_kernel<4, at::native::relu_kernel>(int)"
@@ -92,6 +93,17 @@ def test_nothing_in_common_is_refused_with_the_names(runs: tuple[Path, Path], tm
     measured(tmp_path / "other", "q", (GEMM, 10.0))
     with pytest.raises(SideError, match=r"old/grown, old/same.*other/p, other/q"):
         diff(runs[0], tmp_path / "other")
+
+
+def test_ranges_are_paired_by_name_before_their_facts_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The facts of a range take longer than reading the trace."""
+    files = [tmp_path / "one.json", tmp_path / "two.json"]
+    for file, names in zip(files, (("a", "b"), ("c", "d")), strict=True):
+        events = [made_trace.annotation(name, 1000 + 200 * at, 100) for at, name in enumerate(names)]
+        made_trace.write(file, events)
+    monkeypatch.delattr(sides, "tables_of_reading")
+    with pytest.raises(SideError, match=r"no range or case of the same name: .*one.json \(a, b\) .*two.json \(c, d\)"):
+        diff(*files)
 
 
 def test_a_failed_case_is_a_difference_and_not_an_equal_one(runs: tuple[Path, Path]) -> None:

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kernelbook.cases import CaseFacts
-from kernelbook.diffs.sides import Side, SideError, read_side
+from kernelbook.diffs.sides import Member, Side, SideError, read_side
 from kernelbook.judge.comparisons import Comparison, compare
 from kernelbook.judge.cost_model import kernel_costs
 from kernelbook.judge.cost_model.ceilings import ceilings_of
 from kernelbook.judge.ratios import FASTER, SLOWER
 from kernelbook.judge.time_split import time_split
 
-Pair = tuple[CaseFacts, CaseFacts]
+Pair = tuple[Member, Member]
 
 
 @dataclass(frozen=True)
@@ -61,34 +61,34 @@ def diff_sides(a: Side, b: Side) -> Diff:
     """As `diff`, of sides that were read."""
     pairs = list(_pairs(a, b))
     if not pairs:
-        names = " and ".join(f"{side.source} ({_listed(side.cases)})" for side in (a, b))
+        names = " and ".join(f"{side.source} ({_listed(side.members)})" for side in (a, b))
         remedy = "name one case on each side; of traces choose ranges by --annotation, such as 'ProfilerStep#*'"
         raise SideError(f"A and B have no range or case of the same name: {names}: {remedy}")
-    paired = {id(case) for pair in pairs for case in pair}
+    paired = {id(member) for pair in pairs for member in pair}
     return Diff(
         a.source,
         b.source,
-        tuple(_comparison(*pair) for pair in pairs),
-        tuple(case for case in a.cases if id(case) not in paired),
-        tuple(case for case in b.cases if id(case) not in paired),
+        tuple(_comparison(one.facts, other.facts) for one, other in pairs),
+        tuple(member.facts for member in a.members if id(member) not in paired),
+        tuple(member.facts for member in b.members if id(member) not in paired),
         (*a.skipped, *b.skipped),
     )
 
 
 def _pairs(a: Side, b: Side) -> Iterator[Pair]:
     """Cases of one name, and of one run where a side has several; two single cases are always a pair."""
-    if len(a.cases) == len(b.cases) == 1:
-        yield a.cases[0], b.cases[0]
+    if len(a.members) == len(b.members) == 1:
+        yield a.members[0], b.members[0]
         return
     by_run = len(a.runs) > 1 or len(b.runs) > 1
-    others = {(case.run if by_run else "", case.case): case for case in b.cases}
-    for case in a.cases:
+    others = {(case.run if by_run else "", case.case): case for case in b.members}
+    for case in a.members:
         other = others.get((case.run if by_run else "", case.case))
         if other is not None:
             yield case, other
 
 
-def _listed(cases: Sequence[CaseFacts]) -> str:
+def _listed(cases: Sequence[Member]) -> str:
     names = [f"{case.run}/{case.case}" if case.run else case.case for case in cases[:4]]
     return ", ".join([*names, *(["..."] if len(cases) > len(names) else [])])
 
@@ -100,7 +100,7 @@ def _comparison(a: CaseFacts, b: CaseFacts) -> Comparison:
     return compare(a, b, *splits)
 
 
-def _alike_timed(pair: Pair) -> Iterable[CaseFacts]:
+def _alike_timed(pair: tuple[CaseFacts, CaseFacts]) -> Iterable[CaseFacts]:
     """Both with unprofiled forwards, or both by their traces."""
     timed = all(case.forward_time_us is not None for case in pair)
     return (case if timed else replace(case, forward_time_us=None) for case in pair)

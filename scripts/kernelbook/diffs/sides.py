@@ -11,14 +11,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 
 import pyarrow as pa
 
 from kernelbook.cases import CaseFacts, case_facts
-from kernelbook.diffs.ranges import RangeChoice, range_choices, whole_file
+from kernelbook.diffs.ranges import WHOLE_FILE, RangeChoice, range_choices, whole_file
 from kernelbook.extraction.process_tables import Origin, tables_of, tables_of_reading
 from kernelbook.trace import TraceError, TraceReading, read_trace
 from kernelbook.trace.files import unreadable_folders
@@ -34,17 +35,34 @@ class SideError(ValueError):
 
 
 @dataclass(frozen=True)
+class Member:
+    """A case of a side, whose facts are made on demand: those of a range take longer than reading the trace."""
+
+    run: str
+    case: str
+    make: Callable[[], CaseFacts]
+
+    @cached_property
+    def facts(self) -> CaseFacts:
+        return self.make()
+
+
+@dataclass(frozen=True)
 class Side:
-    """The cases of one path. skipped: files of a folder that cannot be read, a sentence each."""
+    """What one path holds. skipped: files of a folder that cannot be read, a sentence each."""
 
     source: str
-    cases: tuple[CaseFacts, ...]
+    members: tuple[Member, ...]
     skipped: tuple[str, ...] = ()
+
+    @property
+    def cases(self) -> tuple[CaseFacts, ...]:
+        return tuple(member.facts for member in self.members)
 
     @property
     def runs(self) -> tuple[str, ...]:
         """The runs that the cases are of, each once."""
-        return tuple(dict.fromkeys(case.run for case in self.cases))
+        return tuple(dict.fromkeys(member.run for member in self.members))
 
 
 def read_side(path: Path, annotation: str | None = None) -> Side:
@@ -59,9 +77,9 @@ def read_side(path: Path, annotation: str | None = None) -> Side:
     except PermissionError as error:
         remedy = "get the right to read it, or name another"
         raise SideError(f"{path}: cannot be read: {error.strerror}: {remedy}") from error
-    if not side.cases and (path / "summary.json").is_file():
+    if not side.members and (path / "summary.json").is_file():
         raise SideError(f"{path}: is a report: name its edition (results/{path.name}) or its traces")
-    if not side.cases:
+    if not side.members:
         why = f" ({side.skipped[0]})" if side.skipped else ""
         wanted = f"no range named {annotation!r}" if annotation is not None else "no trace and no measurement"
         raise SideError(f"{path}: {wanted}{why}: name another file or folder")
@@ -74,10 +92,10 @@ def _side(path: Path, annotation: str | None) -> Side:
     folder = path.parent if path.is_file() else path
     for edition in (folder, folder / "edition"):
         if (edition / EDITION).is_file():
-            return Side(str(path), _of_edition(edition))
+            return Side(str(path), _made(_of_edition(edition)))
     measured = _measured(folder.absolute())
     if measured:
-        return Side(str(path), _of_measurements(measured))
+        return Side(str(path), _made(_of_measurements(measured)))
     return _of_folder(path, annotation)
 
 
@@ -124,19 +142,28 @@ def _tables(origin: Origin, measurement: Path) -> dict[str, pa.Table]:
 
 
 def _of_folder(folder: Path, annotation: str | None) -> Side:
-    cases: list[CaseFacts] = []
+    cases: list[Member] = []
     skipped = list(unreadable_folders(folder).values())
     for job, members in recorded_cases(folder).items():
         files = [[folder / file for file in members[number].files] for number in sorted(members)]
         try:
-            cases += _of_traces(job, files, annotation)
+            ranges = _of_traces(job, files, annotation)
+            cases += _made(each.facts for each in ranges)  # so that the readings of one job are held at a time
         except TraceError as error:
             skipped.append(str(error))
     return Side(str(folder), tuple(cases), tuple(skipped))
 
 
-def _of_traces(job: str, processes: Sequence[Sequence[Path]], annotation: str | None) -> list[CaseFacts]:
-    """The ranges of a job as cases. processes: the windows of each. Raises TraceError for a file that is none."""
+def _made(cases: Iterable[CaseFacts]) -> tuple[Member, ...]:
+    return tuple(map(_member, cases))
+
+
+def _member(case: CaseFacts) -> Member:
+    return Member(case.run, case.case, lambda: case)
+
+
+def _of_traces(job: str, processes: Sequence[Sequence[Path]], annotation: str | None) -> list[Member]:
+    """The ranges of a job. processes: the windows of each. Raises TraceError for a file that is none."""
     for file in (window for windows in processes for window in windows):
         try:
             os.fspath(file).encode()
@@ -145,18 +172,19 @@ def _of_traces(job: str, processes: Sequence[Sequence[Path]], annotation: str | 
     readings = [read_trace(windows[0], annotation, windows[1:]) for windows in processes]
     choices = range_choices(readings[0])
     if not choices:
-        return [] if annotation is not None else [whole_file(job, readings[0])]
-    return [case for choice in choices for case in _range(job, choice, readings)]
+        return [] if annotation is not None else [Member(job, WHOLE_FILE, partial(whole_file, job, readings[0]))]
+    return [Member(job, choice.name, partial(_range, job, choice, readings)) for choice in choices]
 
 
-def _range(job: str, choice: RangeChoice, readings: Sequence[TraceReading]) -> Iterable[CaseFacts]:
+def _range(job: str, choice: RangeChoice, readings: Sequence[TraceReading]) -> CaseFacts:
     made = [
         tables_of_reading(
             Origin(job, choice.name, number, {}), {"workload": "trace"}, reading.select(choice.annotation)
         )
         for number, reading in enumerate(readings, start=1)
     ]
-    return (replace(case, annotation=choice.name) for case in _facts(made))
+    (case,) = _facts(made)
+    return replace(case, annotation=choice.name)
 
 
 def _facts(made: Iterable[Mapping[str, pa.Table]]) -> tuple[CaseFacts, ...]:
