@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from operator import attrgetter
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from kernelbook.cases.facts import Activity, Call, CallTotal, CaseFacts, Forward, OtherRange
@@ -119,9 +120,11 @@ def _by_case(table: pa.Table | None, key: Sequence[str], kept: Collection[tuple[
         return groups
     missing = [None] * table.num_rows
     columns = [table[name].to_pylist() if name in table.column_names else missing for name in key]
-    mask = array_of([values in kept for values in zip(*columns, strict=True)], pa.bool_())
-    for row in table.filter(mask).to_pylist():
-        groups.setdefault((row["run"], row["case"]), []).append(row)
+    chosen = np.array([values in kept for values in zip(*columns, strict=True)], dtype=bool)
+    borders = np.flatnonzero(np.diff(chosen, prepend=False, append=False)).reshape(-1, 2)  # filtering imports more
+    for start, end in borders.tolist():
+        for row in table.slice(start, end - start).to_pylist():
+            groups.setdefault((row["run"], row["case"]), []).append(row)
     return groups
 
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from kernelbook.cases import CASE_COLUMNS, Environment, Process, median
@@ -30,6 +31,7 @@ from kernelbook.extraction.measurement import (
 from kernelbook.extraction.trace_notes import beside_forwards, trace_notes
 from kernelbook.text.formatting import duration, plural, quantile
 from kernelbook.trace import TraceError, TraceReading, TraceWarning, read_trace
+from kernelbook.trace.frame import Column
 from kernelbook.trace.recorded import MEASUREMENT, is_trace
 
 FEWEST_SAMPLES = 30  # raw forward times that a median and its 5-95 % span are read from
@@ -272,7 +274,8 @@ def _tables(origin: Origin, row: Process, reading: TraceReading | None) -> dict[
             world_size=row.world_size if row.rank is None or row.world_size else reading.world_size,
             warnings=(*_warnings(reading, row.device_type), *row.warnings),
         )
-        row = _complete(row, ranges.filter(ranges["forward"]).to_pylist(), int(reading.groups.is_forward.sum()))
+        forwards = [each for each in ranges.to_pylist() if each["forward"]]
+        row = _complete(row, forwards, int(reading.groups.is_forward.sum()))
     tables = {"case": table_of([row], CASE_COLUMNS), **{name: _keyed(origin, table) for name, table in parts.items()}}
     return tables | _counted(origin, ())
 
@@ -351,5 +354,12 @@ def _rank_trace(reading: TraceReading, row: Process) -> pa.Table:
 
 
 def _keyed(origin: Origin, table: pa.Table) -> pa.Table:
-    columns = {name: array_of([getattr(origin, name)] * table.num_rows, CASE_COLUMNS.field(name).type) for name in KEYS}
+    columns = {name: _repeated(getattr(origin, name), table.num_rows) for name in KEYS}
     return pa.table(columns | {name: table[name] for name in table.column_names if name not in KEYS})
+
+
+def _repeated(value: str | int | None, count: int) -> pa.Array:
+    """A column of one value. `pyarrow.repeat` would import pandas first."""
+    if isinstance(value, str):
+        return Column(np.zeros(count, np.int64), names=[value]).to_arrow()
+    return Column(np.full(count, value or 0), np.full(count, value is None)).to_arrow()

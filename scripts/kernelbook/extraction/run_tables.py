@@ -75,7 +75,6 @@ def read_run(readings: Iterable[Reading], code: str, workers: int = 1) -> int:
     these, raises SystemExit with 128 + its number. Raises OSError where a table cannot be written.
     """
     changed = [reading for reading in readings if made_from(reading.folder) != reading.source(code)]
-    pa.array([0])  # makes pyarrow import what it imports at first use, before there are copies of this process
     waiting = [task for reading in reversed(changed) for task in reversed(_tasks(reading))]
     unread = Counter(task.reading.folder for task in waiting if task.rank is not None)
     running: dict[int, tuple[Task, BaseProcess]] = {}
