@@ -51,7 +51,7 @@ $(VENV)/.workflow: requirements.txt constraints.txt
 	$(PIP) -r requirements.txt -c constraints.txt
 	touch $@
 
-$(VENV)/bin/kernelbook: $(VENV)/.workflow
+$(VENV)/bin/kernelbook: Makefile $(VENV)/.workflow
 	@echo "$$COMMAND" > $@
 	chmod +x $@
 

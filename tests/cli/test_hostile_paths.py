@@ -46,6 +46,13 @@ def test_a_loop_a_pipe_and_a_device_are_named_for_what_they_are(kernelbook, tmp_
         assert report == (2, "", f"kernelbook report: {tmp_path / name}: is no folder\n")
 
 
+def test_diff_with_a_range_that_there_is_not_says_where_the_names_are(kernelbook, folder):
+    file = folder / "one.json"
+    status, _, err = kernelbook("diff", file, file, "--annotation", "stpe")
+    assert (status, err) == (2, f"{file}: no range named 'stpe': kernelbook summarize {file} lists the names\n")
+    assert kernelbook("diff", file, file, "--annotation", "step")[0] == 0
+
+
 def test_diff_of_a_folder_without_rights(kernelbook, tmp_path, monkeypatch):
     """As the operating system refuses it to anybody but root."""
     (tmp_path / "closed").mkdir()

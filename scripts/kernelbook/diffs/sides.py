@@ -81,8 +81,9 @@ def read_side(path: Path, annotation: str | None = None) -> Side:
         raise SideError(f"{path}: is a report: name its edition (results/{path.name}) or its traces")
     if not side.members:
         why = f" ({side.skipped[0]})" if side.skipped else ""
-        wanted = f"no range named {annotation!r}" if annotation is not None else "no trace and no measurement"
-        raise SideError(f"{path}: {wanted}{why}: name another file or folder")
+        if annotation is not None and not why:
+            raise SideError(f"{path}: no range named {annotation!r}: kernelbook summarize {path} lists the names")
+        raise SideError(f"{path}: no trace and no measurement{why}: name another file or folder")
     return side
 
 
