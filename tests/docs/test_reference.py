@@ -13,8 +13,8 @@ import yaml
 from kernelbook.cli import COMMANDS as CLI_COMMANDS
 from kernelbook.judge.findings import Finding
 from kernelbook.reference import reference_pages
-from kernelbook.reference.commands import SAME, help_of
 from kernelbook.reference.json_schemas import SCHEMAS, json_schema, schema_files
+from kernelbook.reference.pages import SAME, help_of
 from kernelbook.reference.tables_page import KEYS, TABLE_DOCS, columns_of
 from kernelbook.text.meaning import doc, plain
 from tests.helpers import ROOT

@@ -13,7 +13,7 @@ import pytest
 from kernelbook.cases import Activity, CaseFacts, Forward
 from kernelbook.extraction.process_tables import Origin, tables_of
 from kernelbook.judge.findings.rules import Scene
-from kernelbook.judge.inductor_code import ops_by_kernel, reasons_by_pair, source_ops
+from kernelbook.judge.fusions import ops_by_kernel, reasons_by_pair, source_ops
 from tests.helpers import ROOT
 
 #: As torch 2.6 to 2.13 write it; 2.5 and earlier leave out the first two words.

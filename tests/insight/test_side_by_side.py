@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from kernelbook.cases import CaseFacts
-from kernelbook.judge.comparisons import compare
-from kernelbook.judge.side_by_side import figure_changes
+from kernelbook.judge.comparisons import compare, figure_changes
 from kernelbook.judge.time_split import time_split
 from tests.insight.insight_recorded import facts_of_folder
 from tests.insight.insight_traces import Trace

@@ -20,8 +20,8 @@ import pytest
 
 import detect_changes
 import publish_site
+from kernelbook.charts.drawing import TOKENS
 from kernelbook.charts.lines import around, number
-from kernelbook.charts.theme import TOKENS
 from kernelbook.history.schema import table_of
 from kernelbook.history.site.feed import xml_text
 from kernelbook.history.site.publish import PublishError, publish

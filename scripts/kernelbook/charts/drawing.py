@@ -7,6 +7,7 @@ keep their width when it is stretched, and a dot is a line of no length with rou
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,3 +128,22 @@ def nice_ticks(low: float, high: float, about: int = 5) -> tuple[float, ...]:
     step = nice_step(high - low, about)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return tuple(step * number for number in range(first, last + 1))
+
+
+# --- colours ---------------------------------------------------------------------------------------------------------
+
+
+TOKENS = (Path(__file__).parent / "tokens.css").read_text(encoding="utf-8")
+
+
+def with_theme(style: str) -> str:
+    """A style sheet with the properties that it uses, and the style of charts."""
+    whole = f"{TOKENS}\n{style}\n{CHART_STYLE.read_text(encoding='utf-8')}"
+    light = "".join(f"{token}:{colour};" for token, colour in light_colours(whole).items())
+    # browsers from before 2024 do not know light-dark(): they get the light theme
+    return f"{whole}@supports not (color: light-dark(#000, #fff)){{:root{{{light}}}}}\n"
+
+
+def light_colours(style: str) -> dict[str, str]:
+    """The light one of each custom property that has a colour for either theme."""
+    return dict(re.findall(r"(--[\w-]+): light-dark\(([^,()]+),", style))

@@ -48,8 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the diff; the exit status as in the module's text."""
-    from kernelbook.cli.outputs import output_problem, writing
-    from kernelbook.cli.traces import print_error
+    from kernelbook.cli.traces import output_problem, print_error, writing
     from kernelbook.diffs import SideError, diff
     from kernelbook.diffs.as_json import as_json
     from kernelbook.edition.paths import EditionError

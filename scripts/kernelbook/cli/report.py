@@ -48,8 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Render the report and print where it is; the exit status as in the module's text."""
-    from kernelbook.cli.outputs import writing
-    from kernelbook.cli.traces import print_error
+    from kernelbook.cli.traces import print_error, writing
 
     problem = _problem(args.folder, args.output)
     if problem:
@@ -147,7 +146,7 @@ def case_files(folder: Path) -> Mapping[str, Sequence[Path]]:
 
 
 def _problem(folders: Sequence[Path], output: Path) -> str | None:
-    from kernelbook.cli.outputs import output_problem
+    from kernelbook.cli.traces import output_problem
     from kernelbook.trace.files import unreadable_folders
 
     if problem := output_problem(output, "report", "summary.json", "-o"):

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from kernelbook.cases import Activity, CaseFacts
 from kernelbook.diffs.model import Diff
 from kernelbook.judge.alignment import OpStep, Step
-from kernelbook.judge.comparisons import Comparison, brief
-from kernelbook.judge.side_by_side import CauseChange, FigureChange
+from kernelbook.judge.comparisons import CauseChange, Comparison, FigureChange, brief
 from kernelbook.report.table import Part, Table, TableColumn, figure, share, table, time, words
 from kernelbook.text.formatting import clip, duration, ratio
 

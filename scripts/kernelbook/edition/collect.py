@@ -18,7 +18,7 @@ from kernelbook.cases.records import records_of, schema_of, table_of
 from kernelbook.edition.jobs import by_case, job_tables, read_jobs, with_measured_rates
 from kernelbook.edition.paths import SCHEMA, EditionFiles
 from kernelbook.judge.cost_model.traffic import conversions, tensor_sizes
-from kernelbook.judge.inductor_code import source_ops
+from kernelbook.judge.fusions import source_ops
 from kernelbook.judge.insight import Insight, judge_edition
 from kernelbook.judge.sdpa_backends import backends_table
 from kernelbook.judge.trust import against_model, counters_table, trust_table

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from kernelbook.reference.commands import commands_page
-from kernelbook.reference.config import config_page, guesses_page
-from kernelbook.reference.findings import findings_page
+from kernelbook.reference.pages import commands_page, config_page, findings_page, guesses_page
 from kernelbook.reference.summary_page import summary_page, trace_page
 from kernelbook.reference.tables_page import tables_page
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kernelbook.reference.json_schemas import NULL, SCHEMAS, json_schema
-from kernelbook.reference.markdown import table
+from kernelbook.reference.pages import table
 from kernelbook.reference.tables_page import TABLE_DOCS, columns_of
 from kernelbook.summarize.line import NOTE_CODES, WARNING_CODES
 

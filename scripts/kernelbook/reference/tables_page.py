@@ -30,7 +30,7 @@ from kernelbook.judge.trust import Trust
 from kernelbook.plan.plan_texts import plan_json
 from kernelbook.plan.planning import make_plan
 from kernelbook.plan.published import PublishedFigure
-from kernelbook.reference.markdown import table
+from kernelbook.reference.pages import table
 from kernelbook.trace.rows import InForward, KernelRow, OpRow, RangeRow
 
 RUNS = ("h200", "two-h200", "a100-series")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kernelbook.edition.model import Edition
-from kernelbook.judge.inductor_code import read_code
+from kernelbook.judge.fusions import read_code
 from kernelbook.report.traces import find
 from kernelbook.text.credentials import secrets_in
 from kernelbook.text.formatting import slug

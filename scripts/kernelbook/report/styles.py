@@ -6,8 +6,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from kernelbook.charts.drawing import CHART_STYLE
-from kernelbook.charts.theme import TOKENS, light_colours, with_theme
+from kernelbook.charts.drawing import CHART_STYLE, TOKENS, light_colours, with_theme
 from kernelbook.report.families import FAMILIES
 
 ASSETS = Path(__file__).parent / "assets"

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from kernelbook.charts.drawing import with_theme
 from kernelbook.charts.lines import number
-from kernelbook.charts.theme import with_theme
 from kernelbook.history.site.feed import atom_feed, latest_json
 from kernelbook.history.site.news import advice, failures, lasting, merged, urgent, when, worst_first
 from kernelbook.history.site.trends import SPARK_NIGHTS, Trend, trends

@@ -24,7 +24,7 @@ from kernelbook.judge.findings.costs import (
 )
 from kernelbook.judge.findings.rules import DEVICE, FORWARD, RECOVERABLE, Finding, Scene, rule
 from kernelbook.judge.findings.waits import LEAST_SHARE, READING_OPS
-from kernelbook.judge.inductor_code import unfused_kernels
+from kernelbook.judge.fusions import unfused_kernels
 from kernelbook.judge.time_line import COMPILE, SYNCHRONIZATION, range_kind
 from kernelbook.judge.time_split import Cause, TimeSplit
 from kernelbook.text.formatting import duration, plural

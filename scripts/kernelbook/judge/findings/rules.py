@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 from kernelbook.cases import Activity, Call, CaseFacts
 from kernelbook.cases.comparability import refusal
 from kernelbook.judge.cost_model import Ceilings, ceilings_of, kernel_costs
-from kernelbook.judge.inductor_code import source_ops
+from kernelbook.judge.fusions import source_ops
 from kernelbook.judge.time_split import TimeSplit, time_split
 from kernelbook.kernel_names.model import UNKNOWN, element
 from kernelbook.text.formatting import duration, ends, percent

@@ -1,15 +1,24 @@
-"""docs/reference/config.md and guesses.md, from the schema of config.yaml."""
+"""docs/reference/config.md, guesses.md, findings.md and commands.md: from the schemas, the rules and the help texts."""
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Iterator, Mapping
+import os
+import runpy
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+import yaml
+
+from kernelbook.cli import COMMANDS
 from kernelbook.config.errors import TYPE_NAMES, config_schema
 from kernelbook.judge.expectations import expect_schema
-from kernelbook.reference.markdown import inline, table
+from kernelbook.judge.findings import rules
 
 Schema = Mapping[str, Any]
 INTRO = """# config.yaml
@@ -123,3 +132,108 @@ def _kind(schema: Schema) -> str:
 
 
 LIMITS = {"minimum": "at least", "exclusiveMinimum": "more than", "maximum": "at most"}
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+
+def cell(text: str) -> str:
+    """Text that can neither leave its table cell nor be read as HTML."""
+    parts = " ".join(text.split()).replace("|", "\\|").split("`")
+    return "`".join(part if place % 2 else part.replace("<", "&lt;") for place, part in enumerate(parts))
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell(text) for text in line) + " |" for line in lines) + "\n"
+
+
+def inline(value: Any) -> str:
+    """A value as one line of YAML, formatted as code."""
+    text = yaml.safe_dump(value, default_flow_style=True, width=1000).strip().removesuffix("\n...").strip()
+    return f"`{text}`"
+
+
+# --- findings --------------------------------------------------------------------------------------------------------
+
+
+FINDINGS = """# Findings
+
+Each rule checks the representative forward of a case for the condition below. The severity is `high` from 20 % of the
+forward's time, `medium` from 5 %, `low` below, and `info` for facts that are no problem. A finding has evidence, a
+remedy and, if known, its cost. A rule is a function in `scripts/kernelbook/judge/findings/` and a test.
+
+`kind` is the kind of its time: `recoverable`, time that the remedy could save; `spent`, time that went there; `note`,
+no time. Times of findings may overlap (`slower-than-peer` contains the times of other findings), so do not add them
+up. If the processes of a case differ by more than 20 %, the text has their range, and the shortest time determines
+the order. Equal findings of several cases of a run are merged: the merged finding belongs to the case with the
+highest cost, has that case's time, and lists all cases in `cases`.
+
+"""
+
+
+def findings_page() -> str:
+    rows = [
+        (f"`{rule.name}`", rule.condition[:1].upper() + rule.condition[1:] + ".") for _, rule in sorted(rules().items())
+    ]
+    return FINDINGS + table(("rule", "condition"), rows)
+
+
+# --- commands --------------------------------------------------------------------------------------------------------
+
+
+COMMANDS_INTRO = """# Commands
+
+Output of `--help` for each command. `pip install .` gives the command `kernelbook`, and `make setup` puts it into
+`.venv/bin`. The scripts are what the workflow calls; `profile_case.py` and
+those for nights are also useful on their own. An error is one line; `KERNELBOOK_TRACEBACK=1` in the environment shows
+the traceback.
+
+"""
+SAME = {"summarize_trace.py": "summarize", "kernel_name.py": "name"}
+WIDTH = "100"
+
+
+def commands_page(scripts: Path) -> str:
+    """The help of `kernelbook`, of its subcommands, and of every script in the folder, in the order of names."""
+    parts = [
+        COMMANDS_INTRO,
+        _part("kernelbook", help_of(scripts, [])),
+        *(_subcommand(scripts, name) for name in COMMANDS),
+    ]
+    for script in sorted(scripts.glob("*.py")):
+        if script.name in SAME:
+            parts.append(f"## {script.name}\n\n`kernelbook {SAME[script.name]}` without an installation.\n\n")
+        else:
+            parts.append(_part(script.name, help_of(scripts, [script.name])))
+    return "".join(parts).rstrip("\n") + "\n"
+
+
+def _subcommand(scripts: Path, name: str) -> str:
+    return _part(f"kernelbook {name}", help_of(scripts, [name]))
+
+
+def _part(title: str, text: str) -> str:
+    return f"## {title}\n\n```text\n{text}\n```\n\n"
+
+
+def help_of(scripts: Path, words: Sequence[str]) -> str:
+    """Output of --help in a terminal of fixed width. words: a script of the folder, or words after `kernelbook`.
+
+    It is run in this process, because most of a new one's time is imports that all commands share.
+    """
+    program, *rest = words if words and words[0].endswith(".py") else ["kernelbook", *words]
+    fixed = {"COLUMNS": WIDTH, "NO_COLOR": "1", "PYTHON_COLORS": "0"}
+    printed = io.StringIO()
+    with (
+        patch.dict(os.environ, fixed),
+        patch.object(sys, "argv", [str(scripts / program), *rest, "--help"]),
+        patch.object(sys, "excepthook"),
+        redirect_stdout(printed),
+        suppress(SystemExit),
+    ):
+        if program == "kernelbook":
+            runpy.run_module(program, run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(str(scripts / program), run_name="__main__")
+    return printed.getvalue().rstrip()
