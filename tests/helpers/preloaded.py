@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from unittest import mock
 
-# torch._inductor reads these as it is imported; scripts/workloads/harness/child_environment.py sets them
+# torch._inductor reads these as it is imported; scripts/workloads/harness/startup.py sets them
 SPARING = {"TORCHINDUCTOR_COMPILE_THREADS": "1", "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0"}
 
 sys.dont_write_bytecode = False  # as in tests/conftest.py

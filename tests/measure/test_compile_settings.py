@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from workloads.harness import inductor
-from workloads.harness.child_environment import child_environment
+from workloads.harness.startup import child_environment
 
 SPARING = {"TORCHINDUCTOR_COMPILE_THREADS": "1", "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0"}
 

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from workloads.harness import attempt, stopwatch
+from workloads.harness import attempt, notebook
 
 
 def test_each_phase_gets_its_seconds(monkeypatch):
     times = iter([0.0, 1.0, 3.0, 3.5, 10.0, 12.25])
-    monkeypatch.setattr(stopwatch, "time", SimpleNamespace(monotonic=lambda: next(times)))
-    watch = stopwatch.Stopwatch()  # at 0
+    monkeypatch.setattr(notebook, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    watch = notebook.Stopwatch()  # at 0
     watch.phase("import")  # at 1; what comes before the first phase is nobody's
     watch.phase("profile")  # at 3
     watch.phase("import")  # at 3.5
@@ -25,7 +25,7 @@ def test_each_phase_gets_its_seconds(monkeypatch):
 
 
 def test_the_line_leaves_out_what_takes_no_time():
-    line = stopwatch.summary({"import of torch": 1.94, "warm-up": 0.01, "profile": 0.26}, 6.84)
+    line = notebook.summary({"import of torch": 1.94, "warm-up": 0.01, "profile": 0.26}, 6.84)
     assert line == "time: import of torch 1.9 s, profile 0.3 s, total 6.8 s"
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from workloads.harness import failures, gpu, guard, ranks
-from workloads.harness.child_environment import child_environment
 from workloads.harness.notebook import PROGRESS
+from workloads.harness.startup import child_environment
 
 LOG_LINES = 40  # of a child; of ranks as many each, up to MOST_LOGS of them
 MOST_LOGS = 4

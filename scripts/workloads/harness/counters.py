@@ -20,9 +20,9 @@ from typing import Any
 
 from workloads.harness import gpu, guard, ncu
 from workloads.harness.attempt import Setting
-from workloads.harness.child_environment import child_environment
 from workloads.harness.failures import Failure
 from workloads.harness.files import Scrubber, write_gzip
+from workloads.harness.startup import child_environment
 
 FILE = "counters.csv.gz"
 MOST_KERNELS = 100  # in a forward; each is replayed some ten times

@@ -16,9 +16,8 @@ from typing import Any
 from workloads.harness import counters, failures, gpu, guard, ranks
 from workloads.harness.attempt import Setting, attempt
 from workloads.harness.files import Scrubber, write_json
-from workloads.harness.notebook import PROGRESS
+from workloads.harness.notebook import PROGRESS, Stopwatch, summary
 from workloads.harness.rank import folder_of
-from workloads.harness.stopwatch import Stopwatch, summary
 
 RESERVE_BYTES = 256 * 1024
 # Every key of measurement.json in order, with what stands for "not known".
