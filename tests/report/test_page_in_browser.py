@@ -211,27 +211,6 @@ def test_paper_has_what_is_folded_on_the_screen(open_page, report):
     assert page.locator("details.case[open]").count() == 0
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 390)])
-def test_axe_finds_nothing_serious(browser, axe, two_runs, scheme, width):
-    screen = {"width": width, "height": 900}
-    context = browser.new_context(color_scheme=scheme, viewport=screen, bypass_csp=True, reduced_motion="reduce")
-    page = context.new_page()
-    page.goto((two_runs / "index.html").as_uri() + "#case-sdpa-math-eager")
-    page.wait_for_selector("html[data-ready]")
-    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
-    page.evaluate("document.querySelector('#compare').scrollIntoView()")
-    page.wait_for_selector(".compare-title", state="attached")
-    page.evaluate(axe)
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']}).then(r => r.violations)")
-    told = [
-        (v["id"], v["impact"], [n["html"][:120] + " | " + (n["failureSummary"] or "")[:240] for n in v["nodes"][:3]])
-        for v in found
-        if v["impact"] in ("serious", "critical")
-    ]
-    context.close()
-    assert told == []
-
-
 def test_a_hostile_trace_is_only_text(open_page, tmp_path):
     folder = made_edition.build(tmp_path / "edition", made_edition.HOSTILE, made_edition.HOSTILE_RUNS)
     render_report(folder, tmp_path / "report")
