@@ -9,6 +9,7 @@ import jsonschema
 import pyarrow.parquet as pq
 import pytest
 
+from kernelbook.cli.report import case_files
 from tests.trace.made_trace import document, forward, kernel, launch, op, write
 
 
@@ -26,6 +27,21 @@ def test_a_folder_becomes_a_report(kernelbook, folder, tmp_path, root):
     summary = json.loads((output / "summary.json").read_text(encoding="utf-8"))
     kernels = {case["case"]: case["kernels"] for case in summary["cases"]}
     assert kernels == {"broken": None, "one": 2, "two": None}  # two.json has no range, so no forward
+
+
+def test_reports_and_diffs_inside_the_folder_are_not_read(kernelbook, folder):
+    """A report holds copies of large traces: each next report of the folder would count them once more."""
+    for _ in range(2):
+        case_files.cache_clear()  # each command is a process of its own
+        status, out, err = kernelbook("report", folder, "-o", folder / "out")
+        assert (status, err.count("skipped: ")) == (0, 1)  # rows.json
+        assert out.startswith("2 traces: ")
+        (folder / "out/traces/run").mkdir(parents=True, exist_ok=True)
+        write(folder / "out/traces/run/one.json", forward())
+    assert kernelbook("diff", folder / "one.json", folder / "two.json", "--output", folder / "difference")[0] in (0, 2)
+    assert kernelbook("top", folder)[1].startswith("2 traces, ")
+    # where it is named: the copies of both, and the one that was put beside them
+    assert kernelbook("top", folder / "out/traces")[1].startswith("3 traces, ")
 
 
 def test_two_folders_of_one_name_are_two_runs(kernelbook, tmp_path):

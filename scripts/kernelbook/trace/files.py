@@ -16,6 +16,7 @@ import msgspec
 ENDINGS = (".json.gz", ".json")
 _HEAD_BYTES = 1 << 16  # torch writes the metadata before the events
 BESIDE_TRACE = frozenset({"measurement.json", "case.json", "shapes.json.gz"})  # in the folder of a measurement
+MADE = {"summary.json": "details.md", "diff.json": "diff.md"}  # of a report or diff: its JSON, and a file beside it
 _METADATA = re.compile(r'"(distributedInfo|deviceProperties)"\s*:\s*(?=[\[{])')
 
 
@@ -36,10 +37,16 @@ def trace_files(folder: Path) -> list[Path]:
     """All files below a folder whose names end as a trace's, in any case, sorted.
 
     What Kernelbook leaves beside a trace that it measured is left out: its measurement, and a forward of the same
-    process with shapes, which is no window of its own.
+    process with shapes, which is no window of its own. So are reports and diffs below the folder, which hold copies of
+    the traces.
     """
-    candidates = (path for path in folder.rglob("*") if path.name.lower().endswith(ENDINGS) and path.is_file())
-    return sorted(path for path in candidates if path.name not in BESIDE_TRACE or not _is_measured(path.parent))
+    candidates = [path for path in folder.rglob("*") if path.name.lower().endswith(ENDINGS) and path.is_file()]
+    made = {path.parent for path in candidates if path.parent != folder and _is_made(path)}
+    return sorted(
+        path
+        for path in candidates
+        if made.isdisjoint(path.parents) and (path.name not in BESIDE_TRACE or not _is_measured(path.parent))
+    )
 
 
 def unreadable_folders(folder: Path) -> dict[Path, str]:
@@ -48,6 +55,12 @@ def unreadable_folders(folder: Path) -> dict[Path, str]:
     for _ in os.walk(folder, onerror=errors.append):
         pass
     return {Path(error.filename): f"{error.filename}: cannot be read: {error.strerror}" for error in errors}
+
+
+def _is_made(file: Path) -> bool:
+    """Whether the file is the JSON of a report or diff that Kernelbook wrote."""
+    twin = MADE.get(file.name)
+    return twin is not None and (file.parent / twin).is_file()
 
 
 def _is_measured(folder: Path) -> bool:
