@@ -89,7 +89,7 @@ compare: setup
 
 # one worker runs all tests of a file, which share what is expensive to make; files start in the order of tests/conftest.py
 test: setup-dev
-	$(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	$(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 lint: setup-dev
 	$(PY) -m ruff check .

@@ -72,9 +72,9 @@ def test_a_repeated_trace_is_the_same_again_and_again(root, tmp_path, monkeypatc
 @pytest.mark.torch
 def test_a_made_trace_is_as_large_as_asked_for(root, tmp_path):
     path = tmp_path / "made.json"
-    command = [sys.executable, root / "benchmarks" / "make_trace.py", "--megabytes", "20", path]
+    command = [sys.executable, root / "benchmarks" / "make_trace.py", "--megabytes", "5", path]
     subprocess.run(command, capture_output=True, timeout=LONG, check=True)
     reading = read_trace(path)
-    assert path.stat().st_size >= 20e6
+    assert path.stat().st_size >= 5e6
     assert reading.distributed["rank"] == 0
     assert {"forward", "backward", "optimizer"} <= set(reading.ranges["annotation"].to_pylist())
