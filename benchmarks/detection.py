@@ -1,10 +1,10 @@
 """How often a steady case alarms, and how soon a step or a drift is reported: on made-up nights, beside peers.
 
 The nights are Parquet files of a history in a temporary folder, 20 cases a run, and scripts/detect_changes.py judges
-each night after the first 60. Each night has second measurements too, of which it reads those of its suspects. An alarm
-is a change of time, a shift of all cases, or a drift; each case of a change counts. Peers see the medians of single
-cases (benchmarks/change_peers.py): asv, apache-otava and ruptures (benchmarks/requirements.txt), in the environment of
-the Python that --peers names.
+each night after the first 60, once with second measurements, of which it reads those of its suspects, and once without.
+An alarm is a change of time, a shift of all cases, or a drift; each case of a change counts. Peers see the medians of
+single cases (benchmarks/change_peers.py): asv, apache-otava and ruptures (benchmarks/requirements.txt), in the
+environment of the Python that --peers names.
 
 Examples:
   python benchmarks/detection.py --peers .venv-bench/bin/python
