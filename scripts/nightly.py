@@ -196,6 +196,8 @@ def run_until(command: Sequence[str], hours: float, lock: int) -> int:
 
 def started(command: Sequence[str], lock: int) -> subprocess.Popen[bytes]:
     """Start Snakemake in a process group of its own, to which this process passes its signals on."""
+    # a shell lets jobs in its background ignore Ctrl-C, and what they start inherits that: no deadline would stop it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     running = subprocess.Popen(command, process_group=0, pass_fds=[lock])
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: os.killpg(running.pid, number))

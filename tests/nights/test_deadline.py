@@ -65,6 +65,7 @@ def test_at_the_deadline_snakemake_is_interrupted_and_judges(
         return wait(process, timeout)
 
     monkeypatch.setattr(subprocess.Popen, "wait", until_it_began)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as of a job in the background of a shell: make nightly &
     assert nightly.run_until([sys.executable, "-c", STANDIN, str(judged)], 2, lock) == ends
     assert Path("stopped as by Ctrl-C").exists()
     assert "the deadline of 2 hours (schedule.deadline_hours) has passed" in capfd.readouterr().out
