@@ -182,7 +182,7 @@ def test_the_first_page_says_what_to_look_at_with_which_versions_and_what_to_do(
     first = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", (site / "index.html").read_text(encoding="utf-8")))
     pressing = first.partition("What to look at")[2].partition(" Nights ")[0]
     assert pressing
-    assert "case-4 on" in pressing.partition("Faster, and earlier")[0]
+    assert "case-4 on" in pressing.partition("Earlier changes")[0]
 
 
 def test_one_night_of_one_case_is_spoken_of_in_the_singular(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

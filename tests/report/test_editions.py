@@ -16,7 +16,7 @@ A4 = 703  # px between margins of 12 mm
 #: What the sentence of each says: (its beginning, its end, whether it is red). Numbers of guesses are left out.
 SENTENCES = {
     "example": ("All ", " guesses held.", False),
-    "cpu-and-h200": ("All ", " guesses held.", False),
+    "cpu-and-h200": ("", " guesses were judged, all held.", False),
     "six-runs": ("9 of ", " guesses broke.", True),  # of one case on three runs: memcpys, the same kernels, faster
     "twelve-broken": ("20 of ", " guesses broke.", True),  # twelve numbers of kernels, and eight families
     "many-failures": ("12 cases failed; ", " guesses were judged, all held.", True),

@@ -144,13 +144,14 @@ def test_a_summary_too_long_keeps_what_broke_and_each_case_once():
 @pytest.mark.parametrize(
     ("held", "broken", "not_judged", "sentence"),
     [
-        (72, 0, 72, "All 72 guesses held."),
+        (72, 0, 24, "All 72 guesses held."),
+        (72, 0, 25, "72 of 97 guesses were judged, all held."),
         (72, 0, 121, "72 of 193 guesses were judged, all held."),
         (10, 5, 16, "15 of 31 guesses were judged, 5 broke."),
         (1, 0, 2, "1 of 3 guesses was judged, and held."),
     ],
 )
-def test_where_most_guesses_were_not_judged_the_sentence_counts_those_that_were(held, broken, not_judged, sentence):
+def test_where_many_guesses_were_not_judged_the_sentence_counts_those_that_were(held, broken, not_judged, sentence):
     verdict = first_screen.Verdict(held, held + broken, not_judged, ("broken",) * broken)
     assert verdict.sentence == sentence
     assert verdict.parts == ((sentence[:-1], broken > 0),)
@@ -262,7 +263,7 @@ def test_a_bar_is_as_long_as_its_label_says(tmp_path):
         assert strip.total_us == pytest.approx(max(device_us, 2.72))
         assert strip.segments[0].width == pytest.approx(2.72 / strip.total_us)
         first = both(changed, tmp_path)[0].partition("</figure>")[0]
-        assert ('class="rest" x="50%" width="50%"' in first) == ("Dashed: what the medians" in first) == bool(rest)
+        assert ('class="rest" x="50%" width="50%"' in first) == ("Dashed: the rest" in first) == bool(rest)
         assert strip.surplus == words
         assert words in first
 
@@ -334,7 +335,7 @@ def test_the_reason_of_a_lost_run_stands_once(tmp_path):
 def test_reasons_of_guesses_that_were_not_judged_are_plain():
     reasons = (("processes differ", 2), ("nothing ran on a GPU", 1))
     verdict = first_screen.Verdict(1, 1, 3, (), reasons)
-    assert verdict.why_not == "the processes of the case disagree (2), nothing ran on a GPU (1)"
+    assert verdict.why_not == "the processes of their case disagree (2), nothing ran on a GPU (1)"
 
 
 def test_a_bar_of_one_rank_states_which(tmp_path):
@@ -401,3 +402,14 @@ def test_runs_left_out_for_one_reason_share_a_line(open_page, tmp_path):
     assert several.get_by_text("ngc-26.01, ngc-26.02, ngc-26.03").is_visible()
     alone = chips.filter(has_text="torch-nightly").locator("summary").inner_text()
     assert " ".join(alone.split()) == "torch-nightly left out: is not enabled"
+
+
+def test_failed_cases_are_named_below_the_chart_that_lacks_them(tmp_path):
+    """Of two cases that would be the fastest of the headline's workload one failed: its ratio needs that word."""
+    edition = made(tmp_path, cases=made_edition.CASES)
+    assert "which failed" not in both(edition, tmp_path)[0]
+    naive = next(row for row in edition.case_runs if row.workload == "attention")
+    lacks = {"processes": (), "forwards": (), "device_time_us": None}
+    failed = replace(naive, case="attention-fused", status="failed", reason="no", **lacks)
+    page = both(replace(edition, case_runs=(*edition.case_runs, failed)), tmp_path)[0]
+    assert "Without attention-fused, which failed." in html.unescape(page)

@@ -133,7 +133,7 @@ PULL_FAILURES = (
         r"gateway time-?out|internal server error|deadline exceeded|Client\.Timeout|i/o timeout|handshake timeout|"
         r"stopped after \d+ hours",
         "the registry is busy, or did not answer in time",
-        "try again later; if it stays so, pull it elsewhere into the same folder: snakemake pull_images",
+        "try again later; if it stays so, pull it on another machine that sees this folder: snakemake pull_images",
     ),
     (
         r"manifest unknown|not found: manifest|status 404|NAME_UNKNOWN|repository name not known",

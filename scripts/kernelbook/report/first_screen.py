@@ -22,17 +22,19 @@ from kernelbook.text.remedies import fact_and_remedy
 
 #: Why a guess was not judged, for reading; other reasons stand as they are.
 WHY_NOT = {
-    PROCESSES_DIFFER: "the processes of the case disagree",
-    FORWARDS_DIFFER: "the forwards of the case disagree",
-    NOTHING: "the case that it is compared with has no figures here",
+    PROCESSES_DIFFER: "the processes of their case disagree",
+    FORWARDS_DIFFER: "the forwards of their case disagree",
+    NOTHING: "the other case of the comparison has no figures",
     "not measured": "the figure was not measured",
     "not recorded": "the trace does not record it",
     "not known": "the trace does not show it",
     "not comparable": "the two cases were measured under different conditions",
-    "no forward": "the trace has no forward of the case",
+    "no forward": "the trace has no forward of their case",
     "unclear": "it is unclear what limits the forward",
 }
 LOST = "the run was lost"
+#: Part of the guesses; where more could not be judged, the sentence says of how many it speaks.
+MANY = 0.25
 #: Lines of the first screen.
 CONCERNS = 5
 
@@ -88,7 +90,7 @@ class Verdict:
         if not self.judged:
             what = f"{formatting.plural(self.cases, 'case')}, and no guess" if self.cases else "Nothing was measured"
             return "" if self.opening or self.bad else what
-        if self.not_applicable > self.judged:
+        if self.not_applicable > MANY * (self.judged + self.not_applicable):
             all_guesses = f"{self.judged} of {self.judged + self.not_applicable} guesses"
             fared = f"{len(self.broken)} broke" if self.broken else "and held" if self.judged == 1 else "all held"
             return f"{all_guesses} {'was' if self.judged == 1 else 'were'} judged, {fared}"
@@ -99,7 +101,7 @@ class Verdict:
 
     @property
     def why_not(self) -> str:
-        """Why the others could not be judged: `nothing ran on a GPU (8), the forwards of the case disagree (2)`."""
+        """Why the others could not be judged: `nothing ran on a GPU (8), the forwards of their case disagree (2)`."""
         return ", ".join(f"{WHY_NOT.get(reason, reason)} ({number})" for reason, number in self.reasons)
 
 
@@ -274,7 +276,7 @@ def _broken(edition: Edition) -> Iterator[Concern]:
     for case, rows in groups.items():
         one, others = rows[0], len({row.word for row in rows}) - 1
         runs = [row.run for row in rows if row.word == one.word]
-        more = f" {formatting.plural(others, 'other guess', 'other guesses')} broke too." if others else ""
+        more = f" The case broke {formatting.plural(others, 'other guess', 'other guesses')} too." if others else ""
         text = f"{one.word.replace('_', ' ')} guessed {formatting.clip(one.expected, 40)}, seen"
         text += f" {formatting.clip(one.observed, 40)} on {_on_runs(runs)}.{more}"
         alike.setdefault(text, []).append(case)

@@ -29,11 +29,13 @@ THIN = 0.004
 MOSTLY = 0.5
 #: Least part of the device time by which the sum of the segments differs from it, to be drawn or stated.
 REST = 0.01
+#: Failed cases that are named below the chart.
+NAMED = 3
 NOTE = (
     "Device time of one forward. Each segment is one kernel in order of start, as long as its median over all forwards,"
     " without the gaps between them."
 )
-REST_NOTE = " Dashed: what the medians of its kernels lack to the median of the forward, since their times vary."
+REST_NOTE = " Dashed: the rest of the forward's median device time; medians of single kernels do not add up to it."
 
 
 @dataclass(frozen=True)
@@ -203,12 +205,23 @@ def headline_chart(edition: Edition, drawn: tuple[Strip, ...], title: str, ancho
         parts = ("" if rank is None else f"rank\u00a0{rank}", _idle(row), times.get(row.case, ""))
         notes[row.case] = " · ".join(part for part in parts if part)
     made = chart(drawn, title, anchors, notes)
+    if made is not None:
+        made = replace(made, note=made.note + _missing(edition, drawn[0]))
     runs = {row.run for row in edition.case_runs if row.activities}
     if made is None or len(runs) < 2:
         return made
     run = drawn[0].run
     device = f" ({run.device})" if run.device and run.device != run.run else ""
     return replace(made, note=f"On {formatting.clip(run.run, 40)}{formatting.clip(device, 60)}. {made.note}")
+
+
+def _missing(edition: Edition, drawn: Strip) -> str:
+    """`` Without sdpa-cudnn-eager, sdpa-flash-eager, which failed.``: failed cases of the same workload and run."""
+    run, workload = drawn.run.run, drawn.row.workload
+    rows = edition.case_runs
+    failed = [row.case for row in rows if (row.run, row.workload, row.status) == (run, workload, "failed")]
+    names = formatting.tally((formatting.clip(case, 48) for case in failed), NAMED, "more case")
+    return f" Without {names}, which failed." if failed else ""
 
 
 def _idle(row: CaseFacts) -> str:

@@ -287,8 +287,8 @@ def _remedy(scene: Scene, kernel: Activity) -> str:
         return "Let torch.compile fuse it with what stands before it; in attention a fused backend does without it."
     if kernel.decoded.library == "ATen" and "vectorized" not in kernel.label:
         return (
-            "It loads one element at a time (no vectorized_elementwise_kernel), as for broadcast or strided operands: "
-            "contiguous operands of one shape let it load several; or fuse it (torch.compile, a fused backend)."
+            "Fuse it (torch.compile, a fused backend), or give it contiguous operands of one shape: it loads one "
+            "element at a time (no vectorized_elementwise_kernel), as for broadcast or strided operands."
         )
     if kernel.decoded.library == "Triton" and scene.facts.mode == "compile":
         return "Let Inductor try more block sizes (torch.compile(mode='max-autotune'))."
