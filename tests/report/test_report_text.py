@@ -203,3 +203,10 @@ def test_colours_for_both_themes_are_tokens_and_nothing_else():
     fallback = style.split("@supports not (color: light-dark(#000, #fff))")[1]
     assert "--paper:#fcfbf8;" in fallback
     assert "--f-gemm:#2f66a3;" in fallback
+
+
+def test_long_names_break_behind_dots_underscores_and_brackets():
+    text = "Keep <16> bits (torch.backends.allow_bf16_math(True)), as in torch.compile: 1.955"
+    name = "(<wbr>torch.<wbr>backends.<wbr>allow_<wbr>bf16_<wbr>math(<wbr>True)),"
+    assert page.breakable(text) == f"Keep &lt;16&gt; bits {name} as in torch.compile: 1.955"
+    assert "<b>" not in page.breakable("<b>" * 9 + "_x")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
+import re
 from dataclasses import dataclass
 from typing import Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from kernelbook.cases.comparability import refusal
 from kernelbook.charts.drawing import Chart
@@ -71,7 +73,7 @@ def render(edition: Edition, created_utc: str, traces: Links, code: CodeLinks | 
     values = context(edition, created_utc)
     cells = [cell for case in values["cases"] for cell in case.present]
     index, blocks = page_data.build(edition, {cell.number: cell.anchor for cell in cells}, traces, code or {})
-    env = environment(_finalize, autoescape=True, filters={"percent": percent})
+    env = environment(_finalize, autoescape=True, filters={"percent": percent, "breakable": breakable})
     panel = env.get_template("_case.html.j2")
     weighed = findings_section.by_weight(findings_section.own_findings(edition), FINDING_ROWS)
     listed = [finding for group in weighed for finding in group.findings]
@@ -114,6 +116,15 @@ def _headline_strips(edition: Edition, values: dict[str, Any]) -> tuple[strips.S
 
     chosen = min(drawn, key=order, default=None)
     return strips.of_run(edition, chosen.run.run, chosen.row.workload) if chosen else ()
+
+
+def breakable(text: str) -> Markup:
+    """The text as HTML in which long names may break behind dots, underscores and opening brackets."""
+    parts = re.split(r"(\S{25,})", text)
+    return Markup("").join(
+        Markup("<wbr>").join(re.split(r"(?<=[._(])(?=\w)", part)) if long else escape(part)
+        for part, long in zip(parts, itertools.cycle((False, True)))
+    )
 
 
 def _headline_chart(edition: Edition, values: dict[str, Any]) -> dict[str, Any]:
