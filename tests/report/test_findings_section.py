@@ -112,7 +112,7 @@ def test_of_a_range_the_least_ranks_which_every_process_confirms():
 def test_a_weight_with_many_findings_is_cut_and_counted():
     many = [Finding("rule", "low", float(i), None, "", "", "", case=f"c{i}") for i in range(5)]
     (low,) = findings_section.by_weight(many, 3)
-    assert [finding.case for finding in low.findings] == ["c4", "c3", "c2"]
+    assert [line.finding.case for line in low.lines] == ["c4", "c3", "c2"]
     assert (low.more, low.title) == (2, "Low: less than a twentieth of the forward")
 
 
@@ -136,3 +136,14 @@ def test_a_description_of_a_run_is_shown_whole(tmp_path):
     page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
     assert page.count(long) == 2  # on the first screen, and in the environment's table
     assert long in (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
+
+
+def test_findings_of_several_runs_that_differ_in_figures_alone_are_one_line():
+    """Three runs: two with a finding alike but for its times, once twice; the third says something else."""
+    first = Finding("rule", "low", 9.0, None, "", "", "idle for 16.3 ms of 23.2 ms", case="case", run="a")
+    alike = replace(first, run="b", text="idle for 9 ms of 1,023 ms")
+    again = replace(alike, text="idle for 8 ms of 20 ms")
+    other = replace(first, run="c", text="busy for 16.3 ms of 23.2 ms")
+    lines = findings_section.over_runs([first, alike, again, other])
+    assert [(line.finding, line.runs) for line in lines] == [(first, ("a", "b")), (again, ("b",)), (other, ("c",))]
+    assert lines[0].keys == (first.key, alike.key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -34,6 +34,14 @@ def test_a_ceiling_is_told_with_source_clock_and_share_of_the_data_sheet() -> No
     assert line == (
         "Ceilings of h200: 813.8 TFLOP/s in bfloat16 (a product of matmul-add, SM clock after it 1,755 of "
         "1,980 MHz, 82 % of the data sheet’s 989 TFLOP/s); 4,257 GB/s (ceiling-copy)."
+    )
+
+
+def test_runs_with_the_same_ceilings_share_a_sentence() -> None:
+    ceilings = [MEMORY, replace(MEMORY, run="b200", per_s=7e12), replace(MEMORY, run="h200-too")]
+    assert lines(ceilings, [], ["h200", "b200", "h200-too"]) == (
+        "Ceilings of h200 and h200-too: 4,257 GB/s (ceiling-copy).",
+        "Ceilings of b200: 7,000 GB/s (ceiling-copy).",
     )
 
 

@@ -15,7 +15,7 @@ from kernelbook.judge.expectations import Judgement, vocabulary
 from kernelbook.judge.findings import Finding
 from kernelbook.judge.sdpa_backends import Answer
 from kernelbook.report import forward_times, phrases, rank_lanes, strips, sweeps
-from kernelbook.report.findings_section import ranked
+from kernelbook.report.findings_section import FindingLine, over_runs, ranked
 from kernelbook.report.forward_times import Spread
 from kernelbook.report.ranges import RangeLine, WholeFile, range_lines, whole_files
 from kernelbook.report.sweeps import Sweep
@@ -114,6 +114,11 @@ class CaseView:
     def masked(self) -> bool:
         """Whether its useful FLOPs exclude what a mask discards."""
         return any((c.row.useful_flops or 0) < (c.row.flops or 0) for c in self.measured if c.row.useful_flops)
+
+    @property
+    def finding_lines(self) -> tuple[FindingLine, ...]:
+        """Its findings, those of several runs once."""
+        return over_runs(self.findings)
 
     @property
     def conditions(self) -> tuple[tuple[tuple[str, ...], str], ...]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kernelbook.cases import CaseFacts
 from kernelbook.edition.model import Edition
 from kernelbook.judge.findings import Finding
+from kernelbook.judge.findings.rules import FindingKey
 from kernelbook.trace import TraceWarning
 
 #: Severities of findings that cost time; the others take less than a twentieth of their forward, or state no time.
@@ -24,11 +27,37 @@ WEIGHTS = {
 
 
 @dataclass(frozen=True)
+class FindingLine:
+    """A finding as the page states it: once for all runs whose findings differ from it in figures alone.
+
+    `finding`: the weightiest. `runs`, `keys`: of all of them, its own first.
+    """
+
+    finding: Finding
+    runs: tuple[str, ...]
+    keys: tuple[FindingKey, ...]
+
+
+def over_runs(findings: Iterable[Finding]) -> tuple[FindingLine, ...]:
+    """A line for each finding of a case, in the order of the findings."""
+    groups: dict[tuple[object, ...], list[Finding]] = {}
+    occurrences: Counter[tuple[object, ...]] = Counter()
+    for finding in findings:
+        what = (finding.rule, finding.case, finding.cases, re.sub(r"[\d.,]+", "", finding.text))
+        groups.setdefault((*what, occurrences[finding.run, what]), []).append(finding)
+        occurrences[finding.run, what] += 1
+    return tuple(
+        FindingLine(group[0], tuple(each.run for each in group), tuple(each.key for each in group))
+        for group in groups.values()
+    )
+
+
+@dataclass(frozen=True)
 class Weighed:
     """The findings of one severity, the costliest first; `more`: how many are left out."""
 
     weight: str
-    findings: tuple[Finding, ...]
+    lines: tuple[FindingLine, ...]
     more: int
 
     @property
@@ -39,12 +68,10 @@ class Weighed:
 
 def by_weight(findings: Iterable[Finding], limit: int) -> tuple[Weighed, ...]:
     """Findings of each severity that occurs, the weightiest first, at most `limit` of each."""
-    groups: dict[str, list[Finding]] = {}
-    for finding in ranked(findings):
-        groups.setdefault(finding.severity, []).append(finding)
-    return tuple(
-        Weighed(weight, tuple(members[:limit]), max(len(members) - limit, 0)) for weight, members in groups.items()
-    )
+    groups: dict[str, list[FindingLine]] = {}
+    for line in over_runs(ranked(findings)):
+        groups.setdefault(line.finding.severity, []).append(line)
+    return tuple(Weighed(weight, tuple(lines[:limit]), max(len(lines) - limit, 0)) for weight, lines in groups.items())
 
 
 def own_findings(edition: Edition) -> tuple[Finding, ...]:

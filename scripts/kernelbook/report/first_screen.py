@@ -16,7 +16,7 @@ from kernelbook.judge.expectations.vocabulary import FORWARDS_DIFFER
 from kernelbook.judge.ratios import PROCESSES_DIFFER
 from kernelbook.kernel_names import labels
 from kernelbook.report import findings_section, openings
-from kernelbook.report.phrases import cost, inside
+from kernelbook.report.phrases import cost, inside, on_runs
 from kernelbook.text import formatting
 from kernelbook.text.remedies import fact_and_remedy
 
@@ -278,7 +278,7 @@ def _broken(edition: Edition) -> Iterator[Concern]:
         runs = [row.run for row in rows if row.word == one.word]
         more = f" The case broke {formatting.plural(others, 'other guess', 'other guesses')} too." if others else ""
         text = f"{one.word.replace('_', ' ')} guessed {formatting.clip(one.expected, 40)}, seen"
-        text += f" {formatting.clip(one.observed, 40)} on {_on_runs(runs)}.{more}"
+        text += f" {formatting.clip(one.observed, 40)} on {on_runs(runs)}.{more}"
         alike.setdefault(text, []).append(case)
     for text, (first, *more_cases) in alike.items():
         remedy = "Correct the guess in config.yaml, or look below at which kernels ran instead."
@@ -288,16 +288,6 @@ def _broken(edition: Edition) -> Iterator[Concern]:
 def _and_more(cases: list[str]) -> str:
     """`and 2 more cases: `, behind the first."""
     return f"and {formatting.plural(len(cases), 'more case')}: " if cases else ""
-
-
-def _on_runs(runs: list[str]) -> str:
-    """`first, second and third`; `first and 3 more runs` where there are more, or their names are long."""
-    first, *others = runs
-    if not others:
-        return first
-    if len(others) <= 2 and sum(map(len, runs)) <= 40:
-        return f"{', '.join(runs[:-1])} and {runs[-1]}"
-    return f"{first} and {formatting.plural(len(others), 'more run')}"
 
 
 def more_broken(edition: Edition) -> int:

@@ -15,7 +15,16 @@ from kernelbook.cases.comparability import refusal
 from kernelbook.charts.drawing import Chart
 from kernelbook.charts.svg_file import HATCH
 from kernelbook.edition.model import Edition
-from kernelbook.report import findings_section, first_screen, listings, page_data, roofline, strips, table, versions
+from kernelbook.report import (
+    findings_section,
+    first_screen,
+    listings,
+    page_data,
+    roofline,
+    strips,
+    table,
+    versions,
+)
 from kernelbook.report.case_views import CellView
 from kernelbook.report.output_code import CodeLinks
 from kernelbook.report.strips import legend, percent
@@ -76,7 +85,7 @@ def render(edition: Edition, created_utc: str, traces: Links, code: CodeLinks | 
     env = environment(_finalize, autoescape=True, filters={"percent": percent, "breakable": breakable})
     panel = env.get_template("_case.html.j2")
     weighed = findings_section.by_weight(findings_section.own_findings(edition), FINDING_ROWS)
-    listed = [finding for group in weighed for finding in group.findings]
+    lines = enumerate((line for group in weighed for line in group.lines), 1)
     values |= {
         "assets": assets(),
         "hatch": Markup(HATCH),
@@ -89,7 +98,7 @@ def render(edition: Edition, created_utc: str, traces: Links, code: CodeLinks | 
         "legend": legend(strip for work in values["workloads"] for strip in work.strips),
         "broken_more": [line for case in values["broken_cases"][BROKEN_CARDS:] for line in case.lines],
         "weighed": weighed,
-        "finding_anchors": {finding.key: f"finding-{place}" for place, finding in enumerate(listed, 1)},
+        "finding_anchors": {key: f"finding-{place}" for place, line in lines for key in line.keys},
         "trust_rows": edition.trust[:TRUST_ROWS],
         "tallies": first_screen.tallies(edition),
         "index": Markup(index),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from kernelbook.cases import CaseFacts
 from kernelbook.judge.cost_model.forward import computed_in
@@ -73,3 +73,13 @@ def conditions(row: CaseFacts) -> str:
     params = [f"{name} {parameter(name, value)}" for name, value in row.params.items()]
     warmup = "no warm-up" if row.warmup == 0 else row.warmup and plural(row.warmup, "warm-up call")
     return ", ".join(part for part in (row.dtype, *params, row.mode, warmup) if part)
+
+
+def on_runs(runs: Sequence[str]) -> str:
+    """`first, second and third`; `first and 3 more runs` where there are more, or their names are long."""
+    first, *others = runs
+    if not others:
+        return first
+    if len(others) <= 2 and sum(map(len, runs)) <= 40:
+        return f"{', '.join(runs[:-1])} and {runs[-1]}"
+    return f"{first} and {plural(len(others), 'more run')}"

@@ -41,6 +41,7 @@ FILTERS = {
     "lead": formatting.lead,
     "listed": formatting.listed,
     "inside": phrases.inside,
+    "on_runs": phrases.on_runs,
     "unbroken": formatting.unbroken,
     "ratios": phrases.ratios,
 }

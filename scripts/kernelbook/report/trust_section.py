@@ -9,6 +9,7 @@ from kernelbook.cases import RESTLESS_FROM
 from kernelbook.judge.clock import DISAGREE_FROM
 from kernelbook.judge.cost_model import Ceiling
 from kernelbook.judge.trust import CPU_WITHIN, WITHIN, Trust
+from kernelbook.report.phrases import on_runs
 from kernelbook.text import formatting
 from kernelbook.text.formatting import significant
 
@@ -261,13 +262,17 @@ def timed_by(row: Trust) -> str:
 
 
 def ceiling_lines(ceilings: Iterable[Ceiling], trust: Iterable[Trust], runs: Iterable[str]) -> tuple[str, ...]:
-    """The ceilings of each of these runs, a sentence for each run that has any."""
+    """The ceilings of these runs, a sentence for all runs that have the same; nothing for runs without any."""
     clocks = {(row.run, row.case): row for row in trust}
     by_run: dict[str, list[str]] = {}
     for ceiling in ceilings:
         clock = clocks.get((ceiling.run, ceiling.case)) if ceiling.case else None
         by_run.setdefault(ceiling.run, []).append(_ceiling(ceiling, clock))
-    return tuple(f"Ceilings of {run}: {'; '.join(by_run[run])}." for run in dict.fromkeys(runs) if run in by_run)
+    alike: dict[str, list[str]] = {}
+    for run in dict.fromkeys(runs):
+        if run in by_run:
+            alike.setdefault("; ".join(by_run[run]), []).append(run)
+    return tuple(f"Ceilings of {on_runs(names)}: {text}." for text, names in alike.items())
 
 
 def _ceiling(ceiling: Ceiling, clock: Trust | None) -> str:

@@ -10,7 +10,7 @@ from kernelbook.judge.findings import Finding
 from kernelbook.judge.findings.rules import FindingKey
 from kernelbook.report import phrases
 from kernelbook.report.case_views import CaseView, GuessLine
-from kernelbook.report.findings_section import Weighed
+from kernelbook.report.findings_section import FindingLine, Weighed
 from kernelbook.report.table import Anchors, Cell, Line, Part, Table, TableColumn, case_link, cell, share, table, words
 from kernelbook.text import formatting
 
@@ -84,23 +84,23 @@ def findings_of_case(case: CaseView) -> Table:
     return table(f"findings-{case.spec.case}", "Findings", columns, case.findings, "stacked")
 
 
+def _of_line(column: TableColumn[Finding]) -> TableColumn[FindingLine]:
+    return TableColumn(column.title, lambda line: column.cell(line.finding), column.unit, column.css)
+
+
 def findings_of_weight(weighed: Weighed, anchors: Anchors, findings: Mapping[FindingKey, str]) -> Table:
-    """The findings of one weight over all cases. findings: key of a finding -> anchor of its row."""
+    """The findings of one weight over all cases and runs. findings: key of a finding -> anchor of its row."""
 
     def case(finding: Finding) -> Cell:
         more, names = len(finding.cases) - 1, ", ".join(finding.cases)
         return cell(case_link(finding.case, anchors), Part(f"and {more} more", "muted", names) if more > 0 else None)
 
     columns = (
-        _COST,
-        _SHARE,
-        _KIND,
-        TableColumn("case", case),
-        _RUN,
-        TableColumn("finding", _finding_with_evidence, css="wide"),
-        _REMEDY,
+        *map(_of_line, (_COST, _SHARE, _KIND, TableColumn("case", case))),
+        words("run", lambda line: phrases.on_runs(line.runs)),
+        *map(_of_line, (TableColumn("finding", _finding_with_evidence, css="wide"), _REMEDY)),
     )
     name = f"findings-{weighed.weight or 'unknown'}"
-    made = table(name, weighed.title, columns, weighed.findings, "stacked findings-table")
-    ids = (findings[each.key] for each in weighed.findings)
+    made = table(name, weighed.title, columns, weighed.lines, "stacked findings-table")
+    ids = (findings[line.finding.key] for line in weighed.lines)
     return replace(made, lines=tuple(replace(line, anchor=at) for line, at in zip(made.lines, ids, strict=True)))
