@@ -219,13 +219,13 @@ def test_a_reference_that_fails_costs_only_its_figure(measure):
 
 
 def test_the_warm_up_is_judged_by_the_times_as_they_are(measure):
-    """Whether they fall is the machine's business; test_workload_values.py has times that do and that do not."""
+    """Whether they fall or rise is up to the machine; test_workload_values.py has times that do and that do not."""
     found = measure(":fine", samples=50).measurement
     first, rest = (statistics.median(found["forward_times_us"][span]) for span in (slice(10), slice(25, None)))
     check = found["warmup_check"]
     assert (check["first_median_us"], check["rest_median_us"]) == (first, rest)
     assert check["still_falling"] is (first > 1.1 * rest)
-    assert (check["message"] is not None) is check["still_falling"]
+    assert (check["message"] is not None) is (check["still_falling"] or rest > 1.1 * first)
 
 
 def test_an_earlier_measurement_does_not_survive(measure):
