@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import shutil
 from collections.abc import Callable, Iterable
 from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +23,13 @@ ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor
 def editions(count: int, first: str = "2026-01-01") -> list[str]:
     start = date.fromisoformat(first)
     return [str(start + timedelta(days=day)) for day in range(count)]
+
+
+def continued(played: Any, folder: Path) -> Any:
+    """What has played nights, again in another folder, where it plays on as it would have; it has `rng` and `dates`."""
+    again = type(played)(shutil.copytree(played.store.folder, folder, dirs_exist_ok=True))
+    again.rng, again.dates = copy.deepcopy((played.rng, played.dates))
+    return again
 
 
 def row(edition: str, run: str, case: str, process: int, **changes: object) -> dict:

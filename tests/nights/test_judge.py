@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +14,7 @@ from kernelbook.history.rules import Rules, rules_of
 from kernelbook.history.schema import table_of
 from kernelbook.history.store import Store
 from kernelbook.history.verdicts import judge
-from tests.nights.made_nights import ADD, GEMM, GEMM_2, editions, night, row
+from tests.nights.made_nights import ADD, GEMM, GEMM_2, continued, editions, night, row
 
 TRITON = "triton_poi_fused_add_gelu_mul_0"
 Change = Callable[[str, str], dict]
@@ -63,9 +61,7 @@ def twenty(tmp_path_factory: pytest.TempPathFactory) -> Nights:
 @pytest.fixture
 def steady(twenty: Nights, tmp_path: Path) -> Nights:
     """Twenty nights in which nothing changed."""
-    made = Nights(shutil.copytree(twenty.store.folder, tmp_path, dirs_exist_ok=True))
-    made.rng, made.dates = copy.deepcopy(twenty.rng), iter(editions(400)[20:])
-    return made
+    return continued(twenty, tmp_path)
 
 
 def events(judgements: list[NightVerdict]) -> list[NightEvent]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import json
-import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -16,7 +14,7 @@ from kernelbook.history.night_events import NightEvent, NightVerdict, event_of
 from kernelbook.history.rules import Rules
 from kernelbook.history.schema import table_of
 from kernelbook.history.store import Store
-from tests.nights.made_nights import ADD, GEMM_2, editions, night, row
+from tests.nights.made_nights import ADD, GEMM_2, continued, editions, night, row
 
 CASES = [*(f"case-{number}" for number in range(8)), "ceiling-matmul", "ceiling-copy"]
 Change = Callable[[str], dict]
@@ -74,9 +72,7 @@ def thirty(tmp_path_factory: pytest.TempPathFactory) -> Machine:
 @pytest.fixture
 def steady(thirty: Machine, tmp_path: Path) -> Machine:
     """Thirty nights in which nothing changed."""
-    made = Machine(shutil.copytree(thirty.store.folder, tmp_path, dirs_exist_ok=True))
-    made.rng, made.dates = copy.deepcopy(thirty.rng), iter(editions(400)[30:])
-    return made
+    return continued(thirty, tmp_path)
 
 
 def only(case: str, **columns: object) -> Change:

@@ -66,7 +66,7 @@ def test_each_path_is_shortened_alone_and_inside_a_sentence(text):
     ("text", "clean"),
     [
         (f"/scratch/{'a' * 60} there", f"<path>/{'a' * 60} there"),
-        (f"/work/b/{'a1' * 60}\t", f"<path>/{'a1' * 60}\t"),
+        (f"/data/b/{'a1' * 60}\t", f"<path>/{'a1' * 60}\t"),
         ("-" * 200_000, "-" * 200_000),
         ("--a" * 60_000, "--a" * 60_000),
     ],

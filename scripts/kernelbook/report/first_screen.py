@@ -138,18 +138,15 @@ class Headline:
 def subject(edition: Edition, created_utc: str) -> str:
     """What the figures are of, in one line: GPUs and torch of the measured runs, and when they were measured."""
     measured = [run for run in edition.runs if run.kind != "published" and run.status != "lost"]
-    devices = _listed(name for run in measured for name in (run.device or "").split(", "))
-    torches = _listed(run.torch for run in measured)
+    devices = _some(name for run in measured for name in (run.device or "").split(", "))
+    torches = _some(run.torch for run in measured)
     days = sorted({(run.recorded_utc or created_utc)[:10] for run in measured})
-    date = " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
-    return " · ".join(part for part in (devices, torches and f"torch {torches}", date) if part)
+    return " · ".join(part for part in (devices, torches and f"torch {torches}", formatting.ends(days)) if part)
 
 
-def _listed(names: Iterable[str | None], limit: int = 3) -> str:
+def _some(names: Iterable[str | None]) -> str:
     """Each name once, the first few by name: `A, B, C and 2 more`."""
-    distinct = list(dict.fromkeys(name for name in names if name))
-    more = f" and {len(distinct) - limit} more" if len(distinct) > limit else ""
-    return ", ".join(distinct[:limit]) + more
+    return formatting.tally(list(dict.fromkeys(name for name in names if name)), 3)
 
 
 def verdict(edition: Edition) -> Verdict:

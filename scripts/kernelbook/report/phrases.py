@@ -8,7 +8,7 @@ from kernelbook.cases import CaseFacts
 from kernelbook.judge.cost_model.forward import computed_in
 from kernelbook.judge.findings import Finding
 from kernelbook.report.ranges import WholeFile
-from kernelbook.text.formatting import NOT_AVAILABLE, clip, duration, plural, ratio, size
+from kernelbook.text.formatting import NOT_AVAILABLE, clip, duration, ends, plural, ratio, size
 
 
 def cost(finding: Finding) -> str:
@@ -58,8 +58,7 @@ def counts(row: CaseFacts | WholeFile) -> str:
 
 def ratios(values: Iterable[float]) -> str:
     """`2.46× to 2.80×`; one ratio where both ends read alike."""
-    ordered = sorted(values)
-    return " to ".join(dict.fromkeys(ratio(value) for value in (ordered[0], ordered[-1])))
+    return ends([ratio(value) for value in sorted(values)])
 
 
 def inside(row: CaseFacts) -> str:

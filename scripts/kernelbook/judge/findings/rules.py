@@ -185,11 +185,11 @@ def rule(name: str, condition: str, summary: Summary | None = None, yields: int 
     """Register the decorated function as the rule ``name``, which its findings then bear."""
 
     def register(look: Look) -> Look:
-        def named(scene: Scene) -> Iterable[Finding]:
+        def of_this_rule(scene: Scene) -> Iterable[Finding]:
             return [replace(finding, rule=name) for finding in look(scene)]
 
-        _RULES[name] = Rule(name, condition, named, summary, yields)
-        return named
+        _RULES[name] = Rule(name, condition, of_this_rule, summary, yields)
+        return of_this_rule
 
     return register
 
