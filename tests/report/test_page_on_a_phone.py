@@ -49,3 +49,12 @@ def test_a_finger_reads_a_kernel_first_and_goes_to_it_next(browser, settle, repo
     segment.tap()
     assert page.evaluate("location.hash") == "#case-attention-inplace-eager~h200~k3"
     context.close()
+
+
+def test_no_line_breaks_inside_a_date(open_page, report):
+    page = open_page(report, width=390, height=844)
+    date = page.locator(".subject .date")
+    assert date.inner_text() == "2026-10-01"
+    for room in range(40, 300, 7):
+        page.evaluate("room => { document.querySelector('.subject').style.width = `${room}px` }", room)
+        assert date.evaluate("one => one.getClientRects().length") == 1

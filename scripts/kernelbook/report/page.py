@@ -82,7 +82,7 @@ def render(edition: Edition, created_utc: str, traces: Links, code: CodeLinks | 
     values = context(edition, created_utc)
     cells = [cell for case in values["cases"] for cell in case.present]
     index, blocks = page_data.build(edition, {cell.number: cell.anchor for cell in cells}, traces, code or {})
-    env = environment(_finalize, autoescape=True, filters={"percent": percent, "breakable": breakable})
+    env = environment(_finalize, autoescape=True, filters={"percent": percent, "breakable": breakable, "dated": dated})
     panel = env.get_template("_case.html.j2")
     weighed = findings_section.by_weight(findings_section.own_findings(edition), FINDING_ROWS)
     lines = enumerate((line for group in weighed for line in group.lines), 1)
@@ -134,6 +134,11 @@ def breakable(text: str) -> Markup:
         Markup("<wbr>").join(re.split(r"(?<=[._(])(?=\w)", part)) if long else escape(part)
         for part, long in zip(parts, itertools.cycle((False, True)))
     )
+
+
+def dated(text: str) -> Markup:
+    """The text as HTML in which no line breaks inside a date."""
+    return Markup(re.sub(r"\d{4}-\d\d-\d\d", r'<span class="date">\g<0></span>', str(escape(text))))
 
 
 def _headline_chart(edition: Edition, values: dict[str, Any]) -> dict[str, Any]:
