@@ -210,3 +210,5 @@ def test_long_names_break_behind_dots_underscores_and_brackets():
     name = "(<wbr>torch.<wbr>backends.<wbr>allow_<wbr>bf16_<wbr>math(<wbr>True)),"
     assert page.breakable(text) == f"Keep &lt;16&gt; bits {name} as in torch.compile: 1.955"
     assert "<b>" not in page.breakable("<b>" * 9 + "_x")
+    for as_html in (page.breakable, page.dated):
+        assert as_html("a\u202e") == "a[U+202E]"

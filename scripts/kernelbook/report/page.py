@@ -129,7 +129,7 @@ def _headline_strips(edition: Edition, values: dict[str, Any]) -> tuple[strips.S
 
 def breakable(text: str) -> Markup:
     """The text as HTML in which long names may break behind dots, underscores and opening brackets."""
-    parts = re.split(r"(\S{25,})", text)
+    parts = re.split(r"(\S{25,})", _finalize(text))
     return Markup("").join(
         Markup("<wbr>").join(re.split(r"(?<=[._(])(?=\w)", part)) if long else escape(part)
         for part, long in zip(parts, itertools.cycle((False, True)))
@@ -138,7 +138,7 @@ def breakable(text: str) -> Markup:
 
 def dated(text: str) -> Markup:
     """The text as HTML in which no line breaks inside a date."""
-    return Markup(re.sub(r"\d{4}-\d\d-\d\d", r'<span class="date">\g<0></span>', str(escape(text))))
+    return Markup(re.sub(r"\d{4}-\d\d-\d\d", r'<span class="date">\g<0></span>', str(escape(_finalize(text)))))
 
 
 def _headline_chart(edition: Edition, values: dict[str, Any]) -> dict[str, Any]:
