@@ -175,13 +175,24 @@ def test_which_gpus_a_case_ran_on(recorded_facts) -> None:
     assert replace(three, processes=elsewhere).gpus == ("a",)
 
 
-def test_a_run_is_of_no_one_gpu(tmp_path) -> None:
-    """Its environment is that of its first process, the GPU only that process's own."""
+def test_a_run_names_the_gpus_of_all_its_processes(tmp_path) -> None:
+    """The other facts of its environment are those of its first process."""
     (tmp_path / "r").mkdir()
     (tmp_path / "r" / "run.json").write_text('{"status": "ok"}')
-    process = row(1, torch="2.11", gpu_id="1f", environment={"gpu_id": "1f", "cpu": "x"})
     run = {"name": "r", "kind": "host", "description": "", "where": ""}
-    assert collect._run_facts(run, tmp_path, [process], None)["environment"] == {"cpu": "x"}
+
+    def environment(*gpus: str, visible: str) -> dict[str, object]:
+        variables = {"CUDA_VISIBLE_DEVICES": visible, "NCCL_NVLS_ENABLE": "0"}
+        each = {"cpu": "x", "variables": variables}
+        processes = [
+            row(at, torch="2.11", gpu_id=gpu, environment=each | {"gpu_id": gpu}) for at, gpu in enumerate(gpus, 1)
+        ]
+        return collect._run_facts(run, tmp_path, processes, None)["environment"]
+
+    two = environment("1f", "aa", "1f", visible="GPU 1f")  # the variable of one process is no fact of the run
+    assert two == {"cpu": "x", "gpu_id": "1f, aa", "variables": {"NCCL_NVLS_ENABLE": "0"}}
+    chosen = environment("1f", "1f", visible="0")
+    assert (chosen["gpu_id"], chosen["variables"]["CUDA_VISIBLE_DEVICES"]) == ("1f", "0")
 
 
 def test_warnings_of_all_processes_are_there_once() -> None:

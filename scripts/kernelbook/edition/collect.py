@@ -249,8 +249,11 @@ def _run_facts(
     first = next((process for process in own if process.torch is not None), None)
     facts |= {name: getattr(first, name, None) for name in RUN_COLUMNS}
     environment = asdict(first.environment) if first and first.environment else {}
-    # the GPU is one of a process, and those of one run may differ
-    facts["environment"] = {name: value for name, value in environment.items() if value and name != "gpu_id"}
+    # the processes of a run may use different GPUs, each the only visible one
+    environment["gpu_id"] = ", ".join(dict.fromkeys(process.gpu_id for process in own if process.gpu_id))
+    if first and environment.get("variables", {}).get("CUDA_VISIBLE_DEVICES") == f"GPU {first.gpu_id}":
+        del environment["variables"]["CUDA_VISIBLE_DEVICES"]
+    facts["environment"] = {name: value for name, value in environment.items() if value}
     if facts["device"] is None:  # bare traces state the device and nothing else of these
         facts["device"] = ", ".join(sorted({process.device for process in own if process.device})) or None
     if run["kind"] == "recorded":

@@ -55,12 +55,17 @@ def of_traces(rows: Sequence[Trust]) -> tuple[Statement, ...]:
     return made if any(statement.has_figures for statement in made) else (NOTHING_KNOWN,)
 
 
+def gpus_of_runs(rows: Iterable[Trust]) -> dict[str, tuple[str, ...]]:
+    """Run -> its GPUs, `gpu_id` of each, in the order of its rows; empty where unknown."""
+    gpus: dict[str, dict[str, None]] = {}
+    for row in rows:
+        gpus.setdefault(row.run, {}).update(dict.fromkeys(row.gpus or ()))
+    return {run: tuple(ids) for run, ids in gpus.items()}
+
+
 def _gpus(rows: Sequence[Trust]) -> Iterable[Statement]:
     """The number of GPUs of one kind that were used, where that is more than one or unknown."""
-    by_run: dict[str, set[str]] = {}
-    for row in rows:
-        by_run.setdefault(row.run, set()).update(row.gpus or ())
-    most = max(map(len, by_run.values()))
+    most = max(map(len, gpus_of_runs(rows).values()))
     pooled = [row for row in rows if len(row.gpus or ()) > 1]
     if pooled:
         lead = f"Pooled over {most} GPUs of one kind ({len(pooled)} of {formatting.plural(len(rows), 'row')})"
@@ -181,10 +186,8 @@ def _cases(
 
 
 def processes(row: Trust) -> str:
-    """`3`, `2, 1 failed`, `3, 1 retried`, `3, 2 GPUs`."""
-    gpus = len(row.gpus or ())
+    """`3`, `2, 1 failed`, `3, 1 retried`."""
     more = (
-        (gpus if gpus > 1 else 0, "GPUs"),
         (row.failed_processes, "failed"),
         (row.elsewhere_processes, "elsewhere"),
         (row.retried_processes, "retried"),

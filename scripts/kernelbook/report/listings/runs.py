@@ -55,10 +55,12 @@ def trusted(rows: Sequence[Trust], anchors: Anchors) -> Table:
         names: tuple[str, ...] | None = getattr(row, name)
         return None if names is None else formatting.clip(", ".join(names) or "none", 80)
 
+    several_gpus = any(len(gpus) > 1 for gpus in trust_section.gpus_of_runs(rows).values())
     columns: tuple[TableColumn[Trust], ...] = (
         words("case", lambda row: case_link(row.case, anchors)),
         words("run", lambda row: row.run),
         TableColumn("processes", lambda row: cell(trust_section.processes(row), value=row.processes), css="r num"),
+        *([words("GPU", lambda row: ", ".join(row.gpus or ()))] if several_gpus else []),
         share("device spread", lambda row: row.device_spread),
         TableColumn(
             "forward spread", lambda row: cell(trust_section.forward_spread(row), value=row.forward_spread), css="r num"
