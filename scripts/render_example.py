@@ -20,7 +20,8 @@ from kernelbook.command import run
 from kernelbook.config.loading import Config, load_config
 from kernelbook.containers.probe import probe
 from kernelbook.edition.collect import collect
-from kernelbook.extraction.process_tables import Origin, tables_of, write_tables
+from kernelbook.extraction.arrow_files import write_tables
+from kernelbook.extraction.process_tables import Origin, tables_of
 from kernelbook.plan.plan_texts import plan_json
 from kernelbook.plan.planning import Plan, make_plan
 from kernelbook.report.rendering import render_report

@@ -14,7 +14,8 @@ from kernelbook.config.loading import load_config
 from kernelbook.counters import KernelCounters
 from kernelbook.edition.collect import collect
 from kernelbook.edition.model import Edition, edition_of
-from kernelbook.extraction.process_tables import Origin, tables_of, write_tables
+from kernelbook.extraction.arrow_files import write_tables
+from kernelbook.extraction.process_tables import Origin, tables_of
 from kernelbook.judge.findings.rules import Scene
 from kernelbook.judge.findings.slow_kernels import slow_pointwise
 from kernelbook.plan.plan_texts import plan_json

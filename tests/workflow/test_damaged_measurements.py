@@ -3,11 +3,14 @@
 import json
 import shutil
 
+import pyarrow as pa
 import pytest
 
 from kernelbook.edition.collect import collect
+from kernelbook.extraction.arrow_files import read_table, write_tables
 from kernelbook.extraction.measurement import MeasurementError, load_measurement
 from kernelbook.extraction.process_tables import Origin, tables_of
+from kernelbook.plan.earlier import table_file
 
 RECORDED = "resources/recorded/h200-torch2.11/linear-eager/1"
 SPEC = {"case": "linear-eager", "workload": "linear", "variant": "plain", "mode": "eager", "annotation": "linear_fwd"}
@@ -78,9 +81,25 @@ def test_what_is_no_measurement_at_all_is_a_failed_row(measured, text):
 
 
 def test_a_damaged_table_is_named_with_the_remedy(tmp_path):
-    table = tmp_path / "host/linear-eager/1/case.parquet"
+    table = tmp_path / "host/linear-eager/1/case.arrow"
     table.parent.mkdir(parents=True)
-    table.write_bytes(b"PAR1 and no more")
+    table.write_bytes(b"ARROW1 and no more")
     plan = {"rows": [["host", "linear-eager", 1]], "runs": [], "cases": [], "left_out": []}
-    with pytest.raises(ValueError, match=r"linear-eager/1/[a-z]+\.parquet: is no table .*: delete it, and it is made"):
+    with pytest.raises(ValueError, match=r"linear-eager/1/[a-z]+\.arrow: is no table .*: delete it, and it is made"):
         collect(plan, tmp_path)
+
+
+@pytest.mark.parametrize("rows", [3, 30_000])
+def test_a_changed_byte_of_a_table_is_an_error_and_no_crash(tmp_path, rows):
+    write_tables({"ops": pa.table({"name": ["aten::add"] * rows})}, tmp_path)
+    file = table_file(tmp_path, "ops")
+    content = bytearray(file.read_bytes())
+    if rows == 3:  # stored as it is: the second offset of the names
+        place = content.index((9).to_bytes(4, "little") + (18).to_bytes(4, "little"))
+        content[place : place + 4] = (1 << 30).to_bytes(4, "little")
+    else:  # compressed: the header of a frame of LZ4
+        place = content.index(0x184D2204.to_bytes(4, "little"))
+        content[place] ^= 0xFF
+    file.write_bytes(content)
+    with pytest.raises(ValueError, match=r"ops\.arrow: is no table .*: delete it, and it is made"):
+        read_table(file)

@@ -5,9 +5,9 @@ import json
 import os
 import shutil
 
-import pyarrow.parquet as pq
 import pytest
 
+from kernelbook.extraction.arrow_files import read_table
 from tests.helpers.snakemake import WorkingFolder
 
 pytestmark = pytest.mark.slow
@@ -58,12 +58,12 @@ def test_traces_of_every_name_become_rows_and_none_is_executed(folder):
 
 
 def test_what_a_killed_execution_left_half_done_is_done_again(folder):
-    half = "results/latest/evil/wild/1/case.parquet"
-    (folder.path / half).write_bytes(b"PAR1")
+    half = "results/latest/evil/wild/1/case.arrow"
+    (folder.path / half).write_bytes(b"ARROW1")
     mark = folder.path / ".snakemake/incomplete" / base64.b64encode(half.encode()).decode()
     mark.write_text("")
     folder.snakemake()
-    assert pq.read_table(folder.path / half).num_rows == 1
+    assert read_table(folder.path / half).num_rows == 1
 
 
 def test_odd_measurements_of_a_recorded_folder_are_failed_rows_beside_a_good_one(root, tmp_path):

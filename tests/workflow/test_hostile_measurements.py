@@ -9,8 +9,9 @@ import shutil
 import pytest
 
 from kernelbook.edition.collect import collect
+from kernelbook.extraction.arrow_files import write_tables
 from kernelbook.extraction.measurement import MAX_BYTES, MeasurementError, load_measurement
-from kernelbook.extraction.process_tables import Origin, tables_of, write_tables
+from kernelbook.extraction.process_tables import Origin, tables_of
 from kernelbook.report.case_views import environment_rows
 from kernelbook.report.rendering import render_report
 from kernelbook.trace.recorded import recorded_cases

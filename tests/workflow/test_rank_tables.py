@@ -7,13 +7,14 @@ import json
 import os
 import signal
 
-import pyarrow.parquet as pq
 import pytest
 
 from kernelbook.cases import case_facts
 from kernelbook.extraction import run_tables
+from kernelbook.extraction.arrow_files import read_table
 from kernelbook.extraction.process_tables import Origin, tables_of
 from kernelbook.extraction.run_tables import read_run, readings_of
+from kernelbook.plan.earlier import table_file
 
 SPEC = {"case": "step", "workload": "mine", "annotation": "step", "params": {}, "ranks": 2}
 STATUS = {"run": "host", "status": "ok", "kind": "host"}
@@ -141,7 +142,7 @@ def test_a_new_trace_of_one_rank_makes_the_tables_anew(job, tmp_path):
     assert (read(), read()) == (1, 0)
     (job / "rank-1" / "trace.json.gz").write_bytes(gzip.compress(json.dumps(trace(4, 5.0)).encode()))
     assert read() == 1
-    assert pq.read_table(output / "step" / "1" / "case.parquet")["kernels"].to_pylist() == [2, 4]
+    assert read_table(table_file(output / "step" / "1", "case"))["kernels"].to_pylist() == [2, 4]
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -150,10 +151,12 @@ def test_ranks_that_are_read_at_the_same_time_give_the_tables_of_one_after_the_o
     inputs = [{"process": 1, "case": SPEC, "files": [str(job / "measurement.json")]}]
     assert read_run(list(readings_of(inputs, STATUS, output, tmp_path / "logs")), "code", workers) == 1
     for name, table in tables(job).items():
-        file = pq.ParquetFile(output / "step" / "1" / f"{name}.parquet")
-        assert file.read().to_pylist() == table.to_pylist(), name
-    activities = pq.ParquetFile(output / "step" / "1" / "activities.parquet")
-    assert [set(activities.read_row_group(number)["rank"].to_pylist()) for number in (0, 1)] == [{0}, {1}]
+        assert read_table(table_file(output / "step" / "1", name)).to_pylist() == table.to_pylist(), name
+    activities = table_file(output / "step" / "1", "activities")
+    of_ranks = [read_table(activities, rank).to_pylist() for rank in (0, 1)]
+    assert [{row["rank"] for row in rows} for rows in of_ranks] == [{0}, {1}]
+    assert [*of_ranks[0], *of_ranks[1]] == read_table(activities).to_pylist()
+    assert read_table(activities, -1).num_rows == 0
     assert [each.name for each in (output / "step").iterdir()] == ["1"]
 
 
@@ -167,6 +170,6 @@ def test_a_rank_whose_reading_is_killed_costs_its_own_row(job, tmp_path, monkeyp
     output = tmp_path / "tables"
     inputs = [{"process": 1, "case": SPEC, "files": [str(job / "measurement.json")]}]
     read_run(list(readings_of(inputs, STATUS, output, tmp_path / "logs")), "code", 2)
-    rows = pq.read_table(output / "step" / "1" / "case.parquet").to_pylist()
+    rows = read_table(table_file(output / "step" / "1", "case")).to_pylist()
     assert [(row["rank"], row["status"]) for row in rows] == [(0, "failed"), (1, "ok")]
     assert "reading the measurement" in rows[0]["reason"]

@@ -7,13 +7,13 @@ import signal
 import subprocess
 import sys
 
-import pyarrow.parquet as pq
 import pytest
 
 from kernelbook.extraction import run_tables
+from kernelbook.extraction.arrow_files import read_table
 from kernelbook.extraction.process_tables import Origin
 from kernelbook.extraction.run_tables import Reading, read_run
-from kernelbook.plan.earlier import forget_incomplete, made_from
+from kernelbook.plan.earlier import forget_incomplete, made_from, table_file
 from tests.helpers.patience import LONG, wait_for
 from tests.helpers.snakemake import WorkingFolder
 
@@ -35,7 +35,7 @@ def readings(tmp_path):
 
 
 def row(reading):
-    (only,) = pq.read_table(reading.folder / "case.parquet").to_pylist()
+    (only,) = read_table(table_file(reading.folder, "case")).to_pylist()
     return only
 
 
@@ -44,10 +44,10 @@ def test_a_second_reading_makes_the_tables_of_changed_processes_alone(readings):
     assert [row(reading)["forwards"] for reading in readings] == [1, 1, 1]
     assert read_run(readings, "code") == 0
     readings[1].files[0].write_text(json.dumps({"traceEvents": [STEP, STEP | {"ts": 20}]}))
-    before = os.stat(readings[0].folder / "case.parquet").st_mtime_ns
+    before = os.stat(table_file(readings[0].folder, "case")).st_mtime_ns
     assert read_run(readings, "code") == 1
     assert [row(reading)["forwards"] for reading in readings] == [1, 2, 1]
-    assert os.stat(readings[0].folder / "case.parquet").st_mtime_ns == before
+    assert os.stat(table_file(readings[0].folder, "case")).st_mtime_ns == before
     assert read_run(readings, "other code", workers=2) == 3
 
 
@@ -62,8 +62,8 @@ def test_a_damaged_or_missing_table_is_made_again(readings, tmp_path):
     forget_incomplete(tmp_path / "results", rows)
     assert receipt.is_file()
     assert edition.is_dir()
-    (readings[0].folder / "case.parquet").write_bytes(b"PAR1")
-    (readings[2].folder / "ops.parquet").unlink()
+    (table_file(readings[0].folder, "case")).write_bytes(b"ARROW1")
+    table_file(readings[2].folder, "ops").unlink()
     assert [made_from(reading.folder) is None for reading in readings] == [True, False, True]
     forget_incomplete(tmp_path / "results", rows)
     assert not receipt.exists()
@@ -155,7 +155,7 @@ def test_a_run_is_read_by_one_job_and_a_changed_case_alone_again(root, tmp_path)
     folder.configure(config)
     folder.snakemake("--cores", "2")
     assert json.loads(receipt.read_text()) == {"processes": 6, "made": 3}
-    (tmp_path / "results/latest/old/mlp-eager/2/case.parquet").unlink()
+    (tmp_path / "results/latest/old/mlp-eager/2/case.arrow").unlink()
     folder.snakemake("--cores", "2")
     assert json.loads(receipt.read_text()) == {"processes": 6, "made": 1}
     assert "Nothing to be done" in folder.snakemake("-n")

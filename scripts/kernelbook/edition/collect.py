@@ -10,19 +10,19 @@ from typing import Annotated, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from kernelbook.cases import CASE_COLUMNS, CaseFacts, Process, call_totals, case_facts, merge_processes, with_counters
 from kernelbook.cases.from_tables import spans_of
 from kernelbook.cases.records import records_of, schema_of, table_of
 from kernelbook.edition.jobs import by_case, job_tables, read_jobs, with_measured_rates
 from kernelbook.edition.paths import SCHEMA, EditionFiles
+from kernelbook.extraction.arrow_files import read_table
 from kernelbook.judge.cost_model.traffic import conversions, tensor_sizes
 from kernelbook.judge.fusions import source_ops
 from kernelbook.judge.insight import Insight, judge_edition
 from kernelbook.judge.sdpa_backends import backends_table
 from kernelbook.judge.trust import against_model, counters_table, trust_table
-from kernelbook.plan.earlier import TABLES
+from kernelbook.plan.earlier import TABLES, table_file
 from kernelbook.plan.published import Published, PublishedFigure, case_rows, figure_rows, load_published
 from kernelbook.text.formatting import utc_now
 from kernelbook.text.meaning import doc
@@ -201,8 +201,8 @@ def _with_other_ranks(activities: pa.Table, cases: Mapping[Key, CaseFacts], resu
         for each in case.ranks:
             same = each.bare or each.process == process
             if same and each.status == "ok" and (each.process, each.rank) != (process, case.rank_of(process)):
-                file = results / case.run / case.case / str(each.process) / "activities.parquet"
-                parts.append(_read(file, each.rank).filter(pc.field("index") == index))
+                file = table_file(results / case.run / case.case / str(each.process), "activities")
+                parts.append(read_table(file, each.rank).filter(pc.field("index") == index))
     return pa.concat_tables(parts, promote_options="default") if len(parts) > 1 else activities
 
 
@@ -216,23 +216,10 @@ def _concatenated(
     parts = []
     for run, case, process in rows:
         rank = kept.get((run, case, process)) if kept is not None else None
-        parts.append(_read(results / run / case / str(process) / f"{name}.parquet", rank))
+        parts.append(read_table(table_file(results / run / case / str(process), name), rank))
     if not parts:
         return CASE_COLUMNS.empty_table() if name == "case" else pa.table({"run": pa.array([], pa.string())})
     return pa.concat_tables(parts, promote_options="default")
-
-
-def _read(file: Path, rank: int | None = None) -> pa.Table:
-    """A table, or its rows of one rank. Each rank has row groups of its own, of which one at a time is in memory."""
-    try:
-        opened = pq.ParquetFile(file)
-        if rank is None:
-            return opened.read(use_threads=False)  # to start threads takes longer than to read these few rows
-        groups = (opened.read_row_group(number) for number in range(opened.num_row_groups))
-        rows = [group.filter(pc.field("rank") == rank) for group in groups]
-        return pa.concat_tables([opened.schema_arrow.empty_table(), *rows])
-    except pa.ArrowInvalid as error:
-        raise ValueError(f"{file}: is no table ({error}): delete it, and it is made again") from error
 
 
 def _run_facts(

@@ -188,15 +188,6 @@ def _of_reading(
     return _tables(origin, replace(row, trace_path=trace_file.as_posix(), warnings=warnings), reading)
 
 
-def write_tables(tables: Mapping[str, pa.Table], folder: Path) -> None:
-    """Write each table as <folder>/<name>.parquet."""
-    import pyarrow.parquet as pq  # not needed to compare traces
-
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, table in tables.items():
-        pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
-
-
 def failed_tables(origin: Origin, spec: Mapping[str, Any], reason: str) -> dict[str, pa.Table]:
     """The tables of a process that left nothing to read: a failed row with the reason."""
     params = spec.get("params", {})

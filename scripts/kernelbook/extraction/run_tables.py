@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from kernelbook.counters import counters_beside
+from kernelbook.extraction.arrow_files import new_file, read_schema, read_table, write_tables
 from kernelbook.extraction.lost_processes import STOPPED, reason_of
 from kernelbook.extraction.process_tables import (
     Origin,
@@ -32,9 +32,8 @@ from kernelbook.extraction.process_tables import (
     rank_file,
     ranks_of,
     tables_of,
-    write_tables,
 )
-from kernelbook.plan.earlier import STAMP, TABLES, made_from, write_stamp
+from kernelbook.plan.earlier import STAMP, TABLES, made_from, table_file, write_stamp
 from kernelbook.trace.recorded import MEASUREMENT
 
 FORK = multiprocessing.get_context("fork")  # what is imported already need not be imported again
@@ -152,17 +151,18 @@ def _run(task: Task, code: str) -> None:
 
 
 def _join(reading: Reading, code: str) -> None:
-    """Write the tables of all ranks as one; a rank at a time is in memory, and has row groups of its own."""
+    """Write the tables of all ranks as one; a rank at a time is in memory, and has record batches of its own."""
     reading.folder.mkdir(parents=True, exist_ok=True)
     (reading.folder / STAMP).unlink(missing_ok=True)
     source = reading.source(code)
     parts = [task.folder for task in _tasks(reading)]
     for name in TABLES:
-        files = [part / f"{name}.parquet" for part in parts]
-        schema = pa.unify_schemas([pq.read_schema(file) for file in files], promote_options="default")
-        with pq.ParquetWriter(reading.folder / f"{name}.parquet", schema, compression="zstd") as writer:
+        files = [table_file(part, name) for part in parts]
+        schema = pa.unify_schemas([read_schema(file) for file in files], promote_options="default")
+        size = sum(file.stat().st_size for file in files)
+        with new_file(table_file(reading.folder, name), schema, size) as writer:
             for file in files:
-                table = pq.ParquetFile(file).read()
+                table = read_table(file)
                 writer.write_table(pa.concat_tables([schema.empty_table(), table], promote_options="default"))
     write_stamp(reading.folder, source)
     for part in parts:
@@ -191,6 +191,6 @@ def _states(files: Iterable[Path]) -> Iterator[tuple[str, int, int]]:
         if whole:  # of a job with ranks, those of the ranks too
             beside = sorted([*file.parent.iterdir(), *file.parent.glob("rank-*/*")])
         for each in beside:
-            if each.suffix != ".parquet" and each.name != STAMP and os.path.lexists(each):
+            if each.suffix != ".arrow" and each.name != STAMP and os.path.lexists(each):
                 state = os.lstat(each)
                 yield os.fspath(each), state.st_size, state.st_mtime_ns

@@ -53,6 +53,11 @@ TABLES = ("case", "ranges", "activities", "calls", "ops", "kernels", "ncu", "ran
 STAMP = "tables.json"
 
 
+def table_file(folder: Path, name: str) -> Path:
+    """The file of a table of the process whose folder this is; see `extraction.arrow_files`."""
+    return folder / f"{name}.arrow"
+
+
 def write_stamp(folder: Path, source: str) -> None:
     """Mark the tables in `folder` as complete. source: digest of what they were made from."""
     beside = folder / f".{STAMP}.{os.getpid()}"
@@ -88,4 +93,4 @@ def forget_incomplete(results: Path, rows: Iterable[tuple[str, str, int]]) -> No
 
 
 def _sizes(folder: Path) -> list[int]:
-    return [(folder / f"{name}.parquet").stat().st_size for name in TABLES]
+    return [table_file(folder, name).stat().st_size for name in TABLES]

@@ -18,7 +18,8 @@ from kernelbook.collectives.model import Collective, RankForward
 from kernelbook.config.loading import load_config
 from kernelbook.counters import KernelCounters
 from kernelbook.edition.collect import OfRepresentative, Sample, collect
-from kernelbook.extraction.process_tables import Origin, tables_of, write_tables
+from kernelbook.extraction.arrow_files import write_tables
+from kernelbook.extraction.process_tables import Origin, tables_of
 from kernelbook.judge.clock import Clock
 from kernelbook.judge.cost_model import Ceiling, ForwardCost, GemmCost, KernelCost
 from kernelbook.judge.expectations import Judgement
