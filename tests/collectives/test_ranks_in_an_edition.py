@@ -9,7 +9,7 @@ from dataclasses import replace
 import pyarrow.compute as pc
 import pytest
 
-from kernelbook.cases import CaseFacts, Forward, case_facts
+from kernelbook.cases import CaseFacts, ProfiledForward, case_facts
 from kernelbook.config.loading import load_config
 from kernelbook.containers.probe import probe
 from kernelbook.edition.collect import collect
@@ -197,12 +197,14 @@ def test_an_edition_with_ranks_is_read_again_as_it_was(edition_files, measured):
 )
 def test_guesses_about_ranks(tmp_path, guess, verdict):
     report = read({rank: write_rank(tmp_path, rank, events, 2) for rank, events in enumerate(late_pair())})
-    facts = replace(CaseFacts("r", "c", kernels=1, forwards=(Forward(1, 0, 700.0),), chosen=(1, 0)), jobs=(report,))
+    facts = replace(
+        CaseFacts("r", "c", kernels=1, forwards=(ProfiledForward(1, 0, 700.0),), chosen=(1, 0)), jobs=(report,)
+    )
     (judged,) = judge("c", guess, facts, {"c": facts})
     assert judged.verdict == verdict, judged
 
 
 def test_a_guess_about_ranks_cannot_be_judged_without_them():
-    facts = CaseFacts("r", "c", kernels=1, forwards=(Forward(1, 0, 700.0),), chosen=(1, 0))
+    facts = CaseFacts("r", "c", kernels=1, forwards=(ProfiledForward(1, 0, 700.0),), chosen=(1, 0))
     words = {"collectives": {"all_reduce": 1}, "overlap_percent": {"min": 1}, "ranks_equal_within_percent": 5}
     assert {judged.verdict for judged in judge("c", words, facts, {"c": facts})} == {"not applicable"}

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from kernelbook.compare.measuring import Measured, Turns, take_turns
-from kernelbook.compare.result import CaseResult, Result, results
+from kernelbook.compare.measuring import MeasuredProcess, Turns, take_turns
+from kernelbook.compare.result import CaseResult, ComparisonResult, results
 from kernelbook.compare.subjects import Subject
 from kernelbook.judge.paired import Precision
 
@@ -24,12 +24,12 @@ class Machine:
         self.now = 0.0
         self.calls: list[tuple[str, str, int]] = []
 
-    def measure(self, side: str, case: str, number: int) -> Measured:
+    def measure(self, side: str, case: str, number: int) -> MeasuredProcess:
         self.calls.append((side, case, number))
         self.now += self.seconds
         median = self.time(side, case)
         status = self.status if side == "B" else "ok"
-        return Measured(status, median, None if status == "ok" else "no memory", self.seconds)
+        return MeasuredProcess(status, median, None if status == "ok" else "no memory", self.seconds)
 
     def turns(self, *cases: str, budget: float = 1e6, seed: int = 0) -> list[Turns]:
         return take_turns(cases, self.measure, PRECISION, budget, seed, clock=lambda: self.now)
@@ -140,9 +140,9 @@ def test_no_forward_time_is_a_failure_and_not_a_zero() -> None:
     assert (result.verdict, result.ratio) == ("failed", None)
 
 
-def _whole(*cases: CaseResult, fail_on: tuple[str, ...] = ("slower", "kernels")) -> Result:
+def _whole(*cases: CaseResult, fail_on: tuple[str, ...] = ("slower", "kernels")) -> ComparisonResult:
     sides = (Subject("A", "old", "commit"), Subject("B", "new", "commit"))
-    return Result(*sides, cases, None, PRECISION, fail_on)
+    return ComparisonResult(*sides, cases, None, PRECISION, fail_on)
 
 
 @pytest.mark.parametrize(

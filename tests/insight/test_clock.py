@@ -10,7 +10,7 @@ from statistics import median
 
 import pytest
 
-from kernelbook.cases import Activity, CaseFacts, Forward, Process
+from kernelbook.cases import Activity, CaseFacts, Process, ProfiledForward
 from kernelbook.judge.clock import bound_of, bounds_by_process, clock_of, profiled_forward_us
 from tests.insight.insight_raw import by_process, device_time, forwards
 from tests.insight.insight_recorded import facts_of_folder
@@ -61,9 +61,9 @@ def test_processes_of_recorded_cases_differ_where_their_own_figures_do(
 
 
 def test_profiled_time_is_from_end_to_end_of_successive_forwards() -> None:
-    def forward(index: int, start: float) -> Forward:
+    def forward(index: int, start: float) -> ProfiledForward:
         two = (Activity(0, "kernel", "a", start, 30.0), Activity(1, "kernel", "b", start + 50.0, 20.0))
-        return Forward(1, index, 40.0, 50.0, 50.0, start, two)
+        return ProfiledForward(1, index, 40.0, 50.0, 50.0, start, two)
 
     facts = replace(BASE, forwards=(forward(0, 0.0), forward(1, 200.0), forward(2, 410.0), forward(4, 5000.0)))
     assert profiled_forward_us(facts) == 205.0  # the median of 200 and 210; between 2 and 4 one is missing
@@ -76,24 +76,24 @@ def test_profiled_time_is_from_end_to_end_of_successive_forwards() -> None:
 def test_an_activity_without_a_possible_time_moves_no_window() -> None:
     """The same forwards, of which the second has a kernel without a start, and the last has no other."""
 
-    def forward(index: int, start: float, more: tuple[Activity, ...]) -> Forward:
+    def forward(index: int, start: float, more: tuple[Activity, ...]) -> ProfiledForward:
         two = (Activity(0, "kernel", "a", start, 30.0), Activity(1, "kernel", "b", start + 50.0, 20.0))
-        return Forward(1, index, 40.0, 50.0, 50.0, start, (*two, *more))
+        return ProfiledForward(1, index, 40.0, 50.0, 50.0, start, (*two, *more))
 
     lost = Activity(2, "kernel", "c", None, 10.0)
     three = (forward(0, 0.0, ()), forward(1, 200.0, (lost,)), forward(2, 410.0, ()))
-    facts = replace(BASE, forwards=(*three, Forward(1, 3, 40.0, 10.0, 10.0, 600.0, (lost,))))
+    facts = replace(BASE, forwards=(*three, ProfiledForward(1, 3, 40.0, 10.0, 10.0, 600.0, (lost,))))
     assert profiled_forward_us(facts) == 205.0
     assert clock_of(facts).device_gaps_us == 20.0
 
 
 def test_each_process_has_one_voice_in_what_the_profiler_costs() -> None:
-    def one(process: int, index: int, start: float, gap: float, delay: float) -> Forward:
+    def one(process: int, index: int, start: float, gap: float, delay: float) -> ProfiledForward:
         two = (
             Activity(0, "kernel", "a", start, 30.0, launch_delay_us=delay),
             Activity(1, "kernel", "b", start + 30.0 + gap, 20.0, launch_delay_us=delay),
         )
-        return Forward(process, index, 40.0 * process, 50.0, 50.0, start, two)
+        return ProfiledForward(process, index, 40.0 * process, 50.0, 50.0, start, two)
 
     many = [one(1, i, 100.0 * i, 1.0, 4.0) for i in range(9)]
     few = [one(process, i, 300.0 * i, 5.0, 8.0) for process in (2, 3) for i in range(3)]
@@ -143,7 +143,7 @@ def test_a_launch_delay_counts_from_the_start_of_the_call(tmp_path: Path) -> Non
 
 
 def test_without_a_device_the_cpu_is_why() -> None:
-    forwards = tuple(Forward(1, i, 80.0, start_us=200.0 * i) for i in range(3))
+    forwards = tuple(ProfiledForward(1, i, 80.0, start_us=200.0 * i) for i in range(3))
     clock = clock_of(CaseFacts("r", "c", device_type="cpu", forward_time_us=40.0, cpu_time_us=80.0, forwards=forwards))
     assert clock.profiled_forward_us == 80.0  # the range itself: between ranges the profiler is at work
     assert "on the CPU" in clock.text

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from kernelbook.cases.comparability import Setting, refusal
+from kernelbook.cases.comparability import Conditions, refusal
 
-H200 = Setting("a", "mlp", "NVIDIA H200", "cuda", 16, "580", "bfloat16", '{"batch": 8}', "cuda_events")
-CPU = Setting("a", "mlp", "EPYC 9654", "cpu", 16, None, "bfloat16", '{"batch": 8}', "wall")
+H200 = Conditions("a", "mlp", "NVIDIA H200", "cuda", 16, "580", "bfloat16", '{"batch": 8}', "cuda_events")
+CPU = Conditions("a", "mlp", "EPYC 9654", "cpu", 16, None, "bfloat16", '{"batch": 8}', "wall")
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,6 @@ CPU = Setting("a", "mlp", "EPYC 9654", "cpu", 16, None, "bfloat16", '{"batch": 8
         (replace(H200, driver=None), replace(H200, run="b"), "the driver differs: unknown and 580"),
     ],
 )
-def test_what_may_be_compared(a: Setting, b: Setting, why: str | None) -> None:
+def test_what_may_be_compared(a: Conditions, b: Conditions, why: str | None) -> None:
     assert refusal(a, b) == why
     assert (refusal(b, a) is None) == (why is None)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelbook.cases import Activity, CaseFacts, Forward
+from kernelbook.cases import Activity, CaseFacts, ProfiledForward
 from kernelbook.judge.alignment import Step
 from kernelbook.judge.comparisons import Comparison, compare, refusal, step_text
 from kernelbook.judge.findings.rules import Scene
@@ -326,7 +326,12 @@ def test_a_vote_needs_figures_on_both_sides() -> None:
 def test_the_same_kernel_is_not_slower_than_itself_by_one_percent() -> None:
     kernel = (Activity(0, "kernel", "gemm", 0.0, 100.0),)
     a = CaseFacts(
-        "r", "a", device_type="cuda", kernels=1, device_time_us=100.0, forwards=(Forward(1, 0, 9.0, activities=kernel),)
+        "r",
+        "a",
+        device_type="cuda",
+        kernels=1,
+        device_time_us=100.0,
+        forwards=(ProfiledForward(1, 0, 9.0, activities=kernel),),
     )
     c = compare(a, replace(a, case="b", device_time_us=101.0))
     assert c.sentences[0] == "1 kernel against 1, 1.01× the device time (1.00 µs more), about equal."

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kernelbook.cases import Activity, CaseFacts, Forward
+from kernelbook.cases import Activity, CaseFacts, ProfiledForward
 from kernelbook.judge.cost_model import (
     Ceilings,
     ForwardCost,
@@ -131,7 +131,7 @@ def test_a_forward_is_judged_by_the_type_that_it_computes_in() -> None:
     ceilings = Ceilings({"16-bit": 989e12, "tf32": 494.5e12, "fp32": 67e12}, 4.8e12)
 
     def cost(name: str, dtype: str) -> ForwardCost:
-        forward = Forward(1, 0, 10.0, activities=(Activity(0, "kernel", name, 0.0, 2690.0),))
+        forward = ProfiledForward(1, 0, 10.0, activities=(Activity(0, "kernel", name, 0.0, 2690.0),))
         facts = CaseFacts("r", "c", dtype=dtype, kernels=1, forwards=(forward,), chosen=(1, 0), **times, **sizes)
         return forward_cost(facts, ceilings)
 
@@ -297,7 +297,7 @@ def l2_copy(copy: CaseFacts, time_us: float) -> CaseFacts:
     """The recorded copy as 2 copies of 10 MB in the L2 cache of 60 MB, each of this length."""
     (memcpy,) = (activity for activity in copy.activities if activity.category == "memcpy")
     copies = tuple(replace(memcpy, position=i, bytes=10_000_000, duration_us=time_us) for i in range(2))
-    forward = Forward(1, 0, 20.0, 2 * time_us, 2 * time_us, 0.0, copies)
+    forward = ProfiledForward(1, 0, 20.0, 2 * time_us, 2 * time_us, 0.0, copies)
     sizes = {"input_bytes": 10_000_000, "output_bytes": 10_000_000, "l2_bytes": 60_000_000}
     names = {"case": "ceiling-copy-l2", "variant": "copy-l2"}
     return replace(copy, forwards=(forward,), chosen=(1, 0), device_time_us=2 * time_us, **names, **sizes)
@@ -338,7 +338,7 @@ def test_bytes_that_fit_in_l2_are_judged_by_its_ceiling(
     copied = Activity(0, "memcpy", "Memcpy DtoD (Device -> Device)", 0.0, time_us, bytes=moved // 2)
     times = {"device_time_us": time_us, "device_busy_us": time_us, "forward_time_us": time_us, "cpu_time_us": 1.0}
     sizes = {"input_bytes": moved // 2, "output_bytes": moved // 2}
-    forward = Forward(1, 0, 1.0, activities=(copied,))
+    forward = ProfiledForward(1, 0, 1.0, activities=(copied,))
     facts = CaseFacts(
         "r", "c", dtype="float32", memcpys=1, kernels=0, forwards=(forward,), chosen=(1, 0), **times, **sizes
     )

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from kernelbook.cases import Activity, Call, CallTotal, CaseFacts, Environment, Forward
+from kernelbook.cases import Activity, Call, CallTotal, CaseFacts, Environment, ProfiledForward
 from kernelbook.judge.expectations import expect_schema, judge, vocabulary
 
 NVJET = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT"
@@ -58,7 +58,7 @@ def facts(
         device_busy_us=10.0 * len(rows),
         cpu_time_us=50.0,
         forward_time_us=100.0,
-        forwards=(Forward(1, 0, 50.0, 10.0, 10.0, 0.0, rows),),
+        forwards=(ProfiledForward(1, 0, 50.0, 10.0, 10.0, 0.0, rows),),
         calls=tuple(calls),
     )
     return replace(base, **more)
@@ -247,7 +247,9 @@ def test_a_name_that_does_not_say_leaves_a_guess_open_and_one_that_says_otherwis
 def uneven(*numbers: int) -> CaseFacts:
     """A case whose forwards run so many kernels, and call aten::mul as often."""
     forwards = tuple(
-        Forward(1, i, 50.0, 10.0, 10.0, 0.0, tuple(Activity(p, "kernel", MUL, 9.0 * p, 1.0) for p in range(n)), n)
+        ProfiledForward(
+            1, i, 50.0, 10.0, 10.0, 0.0, tuple(Activity(p, "kernel", MUL, 9.0 * p, 1.0) for p in range(n)), n
+        )
         for i, n in enumerate(numbers)
     )
     totals = tuple(CallTotal(1, i, "op", "aten::mul", n, 9.0, 9.0, n) for i, n in enumerate(numbers))

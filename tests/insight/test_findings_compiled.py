@@ -8,7 +8,7 @@ from statistics import median
 
 import pytest
 
-from kernelbook.cases import Activity, Call, CallTotal, CaseFacts, Forward, Process
+from kernelbook.cases import Activity, Call, CallTotal, CaseFacts, Process, ProfiledForward
 from kernelbook.cases.process import Dynamo
 from kernelbook.judge.findings import find, find_in_run
 from kernelbook.judge.findings.overhead import wrapper_remedy
@@ -140,7 +140,7 @@ def test_graph_breaks_name_the_waits_between_and_stand_for_the_wrapper() -> None
         Call(4, 0, None, "op", "Torch-Compiled Region: 1/0", 30.0, 10.0, 10.0),
     )
     kernel = Activity(0, "kernel", "k", 5.0, 19.0, launch_start_us=2.0, launch_duration_us=1.0)
-    forward = Forward(1, 0, 40.0, start_us=0.0, activities=(kernel,))
+    forward = ProfiledForward(1, 0, 40.0, start_us=0.0, activities=(kernel,))
     totals = tuple(CallTotal(1, 0, c.category, c.name, 1, c.duration_us, c.self_us) for c in calls)
     facts = CaseFacts(
         "r", "c", kernels=1, forwards=(forward,), calls=calls, call_totals=totals, chosen=(1, 0), cpu_time_us=40.0
@@ -240,7 +240,7 @@ def test_cuda_graphs_that_were_asked_for_and_are_not_there(
     process = Process("r", "c", process=1, dynamo=Dynamo(log=("skipping cudagraphs due to mutated inputs",)))
     facts = CaseFacts(
         "r", "c", mode="compile", compile_options=options, processes=(process,), kernels=2, launches=2,
-        forwards=(Forward(1, 0, 20.0, start_us=0.0, activities=kernels),), chosen=(1, 0),
+        forwards=(ProfiledForward(1, 0, 20.0, start_us=0.0, activities=kernels),), chosen=(1, 0),
     )  # fmt: skip
     asked = "mode reduce-overhead" if "mode" in options else "option triton.cudagraphs"
     assert [finding.text for finding in found(facts, "no-cuda-graph")] == reported * [
@@ -253,7 +253,7 @@ def test_a_finding_quotes_why_neighbours_were_not_fused(tmp_path: Path) -> None:
     names = ("triton_poi_fused_add_0", "nvjet_tst_64x8", "triton_per_fused_softmax_1", "triton_red_fused_sum_2")
     kernels = tuple(Activity(place, "kernel", name, 10.0 * place, 4.0) for place, name in enumerate(names))
     code = written(tmp_path / "output_code.py.gz", UNFUSED)
-    forward = Forward(1, 0, 50.0, 16.0, 16.0, 0.0, activities=kernels)
+    forward = ProfiledForward(1, 0, 50.0, 16.0, 16.0, 0.0, activities=kernels)
     facts = CaseFacts("r", "c", output_code=code, forwards=(forward,), chosen=(1, 0), kernels=4)
     (finding,) = [f for f in find(facts) if f.rule == "not-fused"]
     assert finding.text == (

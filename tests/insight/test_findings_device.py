@@ -8,7 +8,7 @@ from statistics import median
 
 import pytest
 
-from kernelbook.cases import Activity, Call, CaseFacts, Forward
+from kernelbook.cases import Activity, Call, CaseFacts, ProfiledForward
 from kernelbook.judge.cost_model import Ceilings
 from kernelbook.judge.findings import find, find_in_run
 from kernelbook.judge.findings.waits import blocking_calls, wait_remedy
@@ -210,7 +210,7 @@ def two_products(second: tuple[int, int], times: tuple[float, float]) -> CaseFac
         at, tensors = len(calls), inputs([[m, 32], [32, n]], every="c10::BFloat16")
         calls.append(Call(at, 0, None, "op", "aten::mm", 0.0, 1.0, 1.0, inputs=tensors))
         calls.append(Call(at + 1, 1, at, "runtime", "cuLaunchKernelEx", 0.0, 1.0, 1.0, kernels=1))
-    return CaseFacts("r", "c", kernels=2, forwards=(Forward(1, 0, 9.0, activities=rows),), calls=tuple(calls))
+    return CaseFacts("r", "c", kernels=2, forwards=(ProfiledForward(1, 0, 9.0, activities=rows),), calls=tuple(calls))
 
 
 def test_unequal_products_say_which_sizes_differ() -> None:

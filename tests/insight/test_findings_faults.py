@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kernelbook.cases import Activity, Call, CaseFacts, Forward
+from kernelbook.cases import Activity, Call, CaseFacts, ProfiledForward
 from kernelbook.counters import KernelCounters
 from kernelbook.judge.cost_model import launched
 from kernelbook.judge.findings import Finding, find, find_in_run
@@ -109,7 +109,7 @@ def product(blocks: int, m: int) -> CaseFacts:
         0, "kernel", name, 20.0, 100.0, op="aten::mm", op_path=("aten::mm",), grid=(blocks, 1, 1), block=(256, 1, 1),
         registers_per_thread=200, shared_memory_bytes=160000, launch_start_us=10.0, correlation=1,
     )  # fmt: skip
-    forward = Forward(1, 0, 20.0, 100.0, 100.0, 0.0, (kernel,))
+    forward = ProfiledForward(1, 0, 20.0, 100.0, 100.0, 0.0, (kernel,))
     return CaseFacts(
         "r", "c", kernels=1, capability="9.0", device_properties=H200, forwards=(forward,), calls=calls, chosen=(1, 0)
     )

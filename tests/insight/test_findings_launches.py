@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelbook.cases import Activity, Call, CaseFacts, Forward
+from kernelbook.cases import Activity, Call, CaseFacts, ProfiledForward
 from kernelbook.trace import TraceWarning
 from tests.insight.insight_findings import found, one, small
 from tests.insight.insight_traces import Trace
@@ -36,7 +36,7 @@ def queue(blocked: int, kernel_us: float = 100.0, overhead: bool = True) -> Case
             )
         )  # fmt: skip
         at += 4.0 if n < 1000 else 102.0
-    forward = Forward(1, 0, at, start_us=0.0, activities=tuple(activities))
+    forward = ProfiledForward(1, 0, at, start_us=0.0, activities=tuple(activities))
     return CaseFacts("r", "c", kernels=len(activities), forwards=(forward,), calls=tuple(calls), chosen=(1, 0))
 
 

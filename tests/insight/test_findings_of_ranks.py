@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kernelbook.cases import CaseFacts, Forward
+from kernelbook.cases import CaseFacts, ProfiledForward
 from kernelbook.judge.findings import find
 from tests.collectives.made_job import collective, compute, late_pair, message, read, write_rank
 from tests.trace.made_trace import annotation
@@ -75,7 +75,9 @@ SHOWN = {
 
 def findings_of(folder, events):
     report = read({rank: write_rank(folder, rank, own, 2) for rank, own in enumerate(events)})
-    facts = replace(CaseFacts("r", "c", kernels=1, forwards=(Forward(1, 0, 900.0),), chosen=(1, 0)), jobs=(report,))
+    facts = replace(
+        CaseFacts("r", "c", kernels=1, forwards=(ProfiledForward(1, 0, 900.0),), chosen=(1, 0)), jobs=(report,)
+    )
     return {finding.rule: finding for finding in find(facts) if finding.rule in SHOWN}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kernelbook.cases import Activity, Call, CallTotal, CaseFacts, Forward, Process
+from kernelbook.cases import Activity, Call, CallTotal, CaseFacts, Process, ProfiledForward
 from kernelbook.cases.process import Dynamo
 from kernelbook.counters import KernelCounters
 from kernelbook.judge.cost_model import Ceilings
@@ -74,7 +74,7 @@ def with_occupancy(*occupancies: float | None) -> CaseFacts:
         "computeMinor": 0,
         "numSms": 132,
     }
-    return facts(forwards=(Forward(1, 0, 50.0, 10.0, 10.0, 0.0, kernels),), device_properties=properties)
+    return facts(forwards=(ProfiledForward(1, 0, 50.0, 10.0, 10.0, 0.0, kernels),), device_properties=properties)
 
 
 OCCUPIED = with_occupancy(12.0, 25.0)
@@ -148,7 +148,7 @@ def test_the_idle_share_of_a_bare_trace_is_that_of_its_time_line() -> None:
     judged = verdict("idle_percent", "80-80", bare)
     assert judged[:2] == ("confirmed", "80 %")
     assert judged[2].startswith("idle share of the trace (longest: ")
-    untimed = replace(bare, forwards=(Forward(1, 0, 50.0, 10.0, 10.0, None),))
+    untimed = replace(bare, forwards=(ProfiledForward(1, 0, 50.0, 10.0, 10.0, None),))
     assert verdict("idle_percent", "80-80", untimed)[:2] == ("not applicable", "not known")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelbook.cases import Activity, CaseFacts, Forward
+from kernelbook.cases import Activity, CaseFacts, ProfiledForward
 from kernelbook.extraction.process_tables import Origin, tables_of
 from kernelbook.judge.findings.rules import Scene
 from kernelbook.judge.fusions import ops_by_kernel, reasons_by_pair, source_ops
@@ -77,7 +77,7 @@ def written(path: Path, text: str) -> str:
 def test_a_kernel_finds_its_ops(tmp_path: Path) -> None:
     names = ("nvjet_tst_64x8", "triton_per_fused_native_layer_norm_0")
     kernels = tuple(Activity(place, "kernel", name, 0.0, 1.0) for place, name in enumerate(names))
-    forwards = (Forward(1, 0, 1.0, activities=kernels),)
+    forwards = (ProfiledForward(1, 0, 1.0, activities=kernels),)
     facts = CaseFacts("r", "c", forwards=forwards, chosen=(1, 0), output_code=written(tmp_path / "a.py.gz", OLD))
     assert source_ops(facts) == {1: ("aten::native_layer_norm",)}
 
@@ -92,7 +92,7 @@ def test_damaged_code_says_nothing(tmp_path: Path, content: bytes | None) -> Non
     if content is not None:
         path.write_bytes(content)
     kernel = Activity(0, "kernel", "triton_per_fused_native_layer_norm_0", 0.0, 1.0)
-    facts = CaseFacts("r", "c", forwards=(Forward(1, 0, 1.0, activities=(kernel,)),), output_code=str(path))
+    facts = CaseFacts("r", "c", forwards=(ProfiledForward(1, 0, 1.0, activities=(kernel,)),), output_code=str(path))
     assert source_ops(facts) == {}
 
 
@@ -112,7 +112,7 @@ def test_findings_quote_the_ops_of_a_kernel(tmp_path: Path) -> None:
     code = tmp_path / "output_code.py.gz"
     code.write_bytes(gzip.compress(SORTED.encode()))
     kernel = Activity(0, "kernel", "triton_poi_fused__to_copy_gelu_mul_0", 0.0, 5.0)
-    forward = Forward(1, 0, 10.0, activities=(kernel,))
+    forward = ProfiledForward(1, 0, 10.0, activities=(kernel,))
     facts = CaseFacts("r", "c", output_code=str(code), forwards=(forward,), chosen=(1, 0))
     assert Scene(facts, {}).computed_ops(kernel) == " (to_copy, gelu, mul)"
     assert Scene(replace(facts, output_code=None), {}).computed_ops(kernel) == ""

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from kernelbook.cases import CaseFacts, Forward
+from kernelbook.cases import CaseFacts, ProfiledForward
 from kernelbook.judge.cost_model.forward import trade_off
 from kernelbook.judge.insight import Insight, judge_edition
 from kernelbook.judge.insight_tables import table
@@ -128,7 +128,7 @@ def test_without_a_quicker_forward_no_other_case_is_named(recorded_facts: Facts)
 def test_several_runs_are_counted_each_by_itself_and_last(recorded_facts: Facts) -> None:
     linear = recorded_facts["linear-eager"]
     other = replace(linear, run="other")
-    cpu = CaseFacts("cpu", "linear-eager", device_type="cpu", forwards=(Forward(1, 0, 9.0),))
+    cpu = CaseFacts("cpu", "linear-eager", device_type="cpu", forwards=(ProfiledForward(1, 0, 9.0),))
     words = judge_edition(
         {f.key: f for f in (linear, other, cpu)}, {"linear-eager": {"kernels": 1, "memsets": 2}}
     ).words

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kernelbook.cases import Activity, Call, CaseFacts, Forward
+from kernelbook.cases import Activity, Call, CaseFacts, ProfiledForward
 from kernelbook.judge.cost_model import Ceilings, KernelCost, ceilings_of, gemm_costs, kernel_costs
 from kernelbook.judge.cost_model.shapes import launched
 from kernelbook.judge.cost_model.traffic import Traffic, traffic_of
@@ -24,7 +24,7 @@ def costs(facts: Facts, case: str) -> dict[int, KernelCost]:
     return {cost.position: cost for cost in kernel_costs(facts[case], ceilings_of(facts))}
 
 
-def taking(forward: Forward, position: int, duration_us: float) -> Forward:
+def taking(forward: ProfiledForward, position: int, duration_us: float) -> ProfiledForward:
     """The forward with this time of one of its activities."""
     timed = (
         replace(each, duration_us=duration_us) if each.position == position else each for each in forward.activities

@@ -10,14 +10,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from kernelbook.cases import Activity, CaseFacts, Forward, median_durations_us
+from kernelbook.cases import Activity, CaseFacts, ProfiledForward, median_durations_us
 from tests.helpers import ROOT, default_cases
 from tests.insight.insight_raw import forwards
 
 
-def forward(process: int, index: int, *lengths: float, names: str = "ab") -> Forward:
+def forward(process: int, index: int, *lengths: float, names: str = "ab") -> ProfiledForward:
     acts = tuple(Activity(i, "kernel", name, 10.0 * i, t) for i, (name, t) in enumerate(zip(names, lengths)))  # noqa: B905
-    return Forward(process, index, 50.0, sum(lengths), sum(lengths), 0.0, acts)
+    return ProfiledForward(process, index, 50.0, sum(lengths), sum(lengths), 0.0, acts)
 
 
 FORWARDS = (
@@ -39,7 +39,7 @@ def test_medians_are_over_the_forwards_of_a_process_and_then_over_processes() ->
 def test_a_forward_of_its_own_order_keeps_its_lengths() -> None:
     assert median_durations_us(FORWARDS[5], FORWARDS) == (100.0, 100.0)
     assert median_durations_us(FORWARDS[0], ()) == (3.0, 10.0)
-    assert median_durations_us(Forward(1, 0, 50.0), FORWARDS) == ()
+    assert median_durations_us(ProfiledForward(1, 0, 50.0), FORWARDS) == ()
 
 
 def test_what_is_quoted_is_a_median_and_what_is_drawn_is_one_forward() -> None:

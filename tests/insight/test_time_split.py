@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelbook.cases import Activity, Call, CaseFacts, Forward
+from kernelbook.cases import Activity, Call, CaseFacts, ProfiledForward
 from kernelbook.judge.cost_model import ceilings_of, kernel_costs
 from kernelbook.judge.insight import judge_edition
 from kernelbook.judge.time_line import DEVICE_KINDS, UNEXPLAINED
@@ -32,7 +32,7 @@ def call(position: int, name: str, start: float, length: float, parent: int | No
 
 def facts_of(activities: list[Activity], calls: list[Call], cpu_us: float, whole_us: float | None = None) -> CaseFacts:
     """A case of one forward that starts at 1000 µs."""
-    forward = Forward(1, 0, cpu_us, start_us=1000.0, activities=tuple(activities))
+    forward = ProfiledForward(1, 0, cpu_us, start_us=1000.0, activities=tuple(activities))
     return CaseFacts(
         "r", "c", kernels=len(activities), forwards=(forward,), calls=tuple(calls), chosen=(1, 0),
         forward_time_us=whole_us,
@@ -107,7 +107,7 @@ def test_overlapping_kernels_count_once() -> None:
 def test_the_device_works_on_earlier_forwards() -> None:
     """Until 1025 the device runs a kernel of the forward before; the idle rest is the start of the launched kernel."""
     facts = facts_of([kernel(0, 1030.0, 20.0, 1001.0)], [call(0, "cudaLaunchKernel", 1.0, 4.0)], 10.0)
-    before = Forward(1, 1, 5.0, start_us=900.0, activities=(kernel(0, 900.0, 125.0, 890.0),))
+    before = ProfiledForward(1, 1, 5.0, start_us=900.0, activities=(kernel(0, 900.0, 125.0, 890.0),))
     made = time_split(replace(facts, forwards=(*facts.forwards, before)))
     assert parts(made) == {
         ("earlier forwards", "kernels of other forwards"): 25.0,

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kernelbook.cases import CASE_COLUMNS, Process
-from kernelbook.cases.comparability import Setting, refusal
+from kernelbook.cases.comparability import Conditions, refusal
 from kernelbook.edition.model import read_edition
 from kernelbook.report import first_screen, page_data
 from kernelbook.report.rendering import render_report
@@ -169,12 +169,12 @@ def test_without_a_device_time_the_forward_time_stands_alone(tmp_path):
     assert "| `linear-eager` bf16, 8 × 1024 | n/a | n/a | 22.7 µs (22.7 µs – " in twin
 
 
-H200 = Setting("a", "mlp", "NVIDIA H200", "cuda", 16, "580", "bfloat16", "{}", "cuda_events")
+H200 = Conditions("a", "mlp", "NVIDIA H200", "cuda", 16, "580", "bfloat16", "{}", "cuda_events")
 
 
 def test_the_page_carries_the_refusals_that_python_decided():
-    others = [Setting("b", "mlp", "NVIDIA A100", "cuda", 16, "580", "bfloat16", "{}", "cuda_events"), H200]
-    others += [Setting("a", "mlp", "EPYC", "cpu", n, None, "bfloat16", "{}", "wall") for n in (8, 4)]
+    others = [Conditions("b", "mlp", "NVIDIA A100", "cuda", 16, "580", "bfloat16", "{}", "cuda_events"), H200]
+    others += [Conditions("a", "mlp", "EPYC", "cpu", n, None, "bfloat16", "{}", "wall") for n in (8, 4)]
     settings = [H200, *others]
     numbers, reasons, table = page_data.refusals(settings)
     for i, one in zip(numbers, settings, strict=True):

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kernelbook.cases import CASE_COLUMNS, Activity, CaseFacts, Forward
+from kernelbook.cases import CASE_COLUMNS, Activity, CaseFacts, ProfiledForward
 from kernelbook.cases.records import record_of
 from kernelbook.edition.model import ConfiguredCase, Edition, read_edition
 from kernelbook.judge.findings import Finding
@@ -259,8 +259,10 @@ def test_ceilings_are_in_no_ranking() -> None:
     act = Activity(0, "kernel", "k", 0.0, 1000.0)
     ceiling = {"workload": "ceiling", "variant": "matmul"}
     rows = (
-        CaseFacts("h200", "ceiling-matmul", forwards=(Forward(1, 0, 1.0, activities=(act,)),), **ceiling),
-        CaseFacts("h200", "linear-eager", forwards=(Forward(1, 0, 1.0, activities=(replace(act, duration_us=2.0),)),)),
+        CaseFacts("h200", "ceiling-matmul", forwards=(ProfiledForward(1, 0, 1.0, activities=(act,)),), **ceiling),
+        CaseFacts(
+            "h200", "linear-eager", forwards=(ProfiledForward(1, 0, 1.0, activities=(replace(act, duration_us=2.0),)),)
+        ),
     )
     found = tuple(
         Finding("rule", "high", time_us, None, "", "", "text", run="h200", case=case)

@@ -19,7 +19,7 @@ RANGE = "kernelbook.expect"
 
 
 class BrokenGuess(AssertionError):  # noqa: N818
-    """The block ran something else than was guessed; the message has the strip of what it ran."""
+    """The block ran something other than the guess; the message lists what it ran."""
 
 
 class NotJudged(RuntimeError):  # noqa: N818
@@ -27,14 +27,14 @@ class NotJudged(RuntimeError):  # noqa: N818
 
 
 class Result:
-    """What the block ran; filled when the block has ended."""
+    """What the block of `expect` ran; empty until the block ends."""
 
     facts: CaseFacts | None = None
     judgements: Sequence[Judgement] = ()
 
     @property
     def kernels(self) -> int | None:
-        """Kernels that the block ran; None before it ends and where the trace has no device activity."""
+        """Kernels that the block ran; None until it ends, or if the trace has no device activity."""
         return self.facts.kernels if self.facts else None
 
     def __str__(self) -> str:
@@ -43,11 +43,11 @@ class Result:
 
 @contextmanager
 def expect(**guess: Any) -> Iterator[Result]:
-    """Profile the block and check a guess about it, given as words of `expect:` in config.yaml: kernels=5, memcpys=0.
+    """Profile the block and check a guess about it, in the words of `expect:` in config.yaml: kernels=5, memcpys=0.
 
-    Call the code once before, so that what torch does at a first call is not counted. The block is the forward: its
-    counts include what backward launches inside it. Needs torch. Raises BrokenGuess if a word does not hold, NotJudged
-    if one cannot be judged, ValueError for an unknown word or value. An exception of the block passes through.
+    Call the code once before the block, so that torch's work at a first call is not counted. The block is one forward;
+    kernels of a backward pass inside it count. Needs torch. Raises BrokenGuess if a word does not hold, NotJudged if
+    one cannot be judged, ValueError for an unknown word or value. Exceptions of the block are passed on.
     """
     _check(guess)
     result = Result()
@@ -61,14 +61,14 @@ def expect(**guess: Any) -> Iterator[Result]:
 
 @contextmanager
 def _profiled(trace: Path) -> Iterator[None]:
-    """Profile the block as one range, and write the trace. What was queued before the block is finished first."""
+    """Profile the block as one range and write its trace; work queued earlier is finished first."""
     try:
         import torch
     except ModuleNotFoundError as error:
         raise NotJudged("kernelbook.expect needs torch: install it in this environment") from error
 
     if torch.autograd._profiler_enabled():
-        raise NotJudged("another torch.profiler is running, and torch has one at a time: end it before the block")
+        raise NotJudged("another torch.profiler is running, and torch runs one at a time: end it before the block")
     on_gpu = torch.cuda.is_available()
     activity = torch.profiler.ProfilerActivity
     synchronize = torch.cuda.synchronize if on_gpu else _nothing
@@ -108,7 +108,7 @@ def raise_broken(result: Result) -> None:
 
 
 def _check(guess: Mapping[str, Any]) -> None:
-    """Refuse unknown words and values before anything runs, and a guess without words."""
+    """Raise ValueError for a guess without words, and for unknown words and values."""
     from jsonschema import Draft202012Validator
 
     from kernelbook.judge.expectations import vocabulary

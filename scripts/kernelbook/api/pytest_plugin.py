@@ -1,4 +1,4 @@
-"""The pytest fixture `kernelbook_expect`: guesses about kernels in anyone's tests. Importing it imports no torch."""
+"""The pytest fixture `kernelbook_expect`: guesses about kernels in your tests. Importing it does not import torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def kernelbook_expect() -> Callable[..., AbstractContextManager[Result]]:
-    """`kernelbook.expect`, which skips the test without torch and where a guess cannot be judged (no GPU)."""
+    """`kernelbook.expect`; skips the test if torch is missing or a guess cannot be judged, as without a GPU."""
     return _expect_or_skip
 
 

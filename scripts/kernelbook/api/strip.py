@@ -12,9 +12,9 @@ _PARTS = " ▏▎▍▌▋▊▉█"  # eighths of a cell
 
 
 def strip_text(facts: CaseFacts, most: int = MOST) -> str:
-    """What the forward of a case ran on the device, in order of start; durations are medians over its forwards.
+    """The device activities of a case's forward in order of start, with their median durations over its forwards.
 
-    A bar is as long as its activity's part of the longest one.
+    The longest activity has the longest bar. most: activities that are listed; a last line counts the others.
     """
     activities = facts.activities
     if not facts.on_device:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Forward:
-    """The forward that stands for the forwards of an annotation: of those that did the same work, that of median time.
+    """The representative forward of an annotation: of the forwards that did the same work, the one of median time.
 
-    annotation: name of its range. forwards: how many there are in the trace.
+    annotation: name of its range. forwards: number of them in the trace.
     kernels, memcpys, memsets, launches: counts of one forward; None if the trace has no device activity.
     cpu_time_us, device_time_us: medians over the forwards.
     activities: Arrow table of its kernels, memcpys and memsets in order of start, with op, grid, block, bytes ...
@@ -46,7 +46,7 @@ class Forward:
 
 
 class Trace:
-    """One trace. Times are in µs since the earliest event of the file; null means that the file does not have it."""
+    """One trace. Times are in µs since the earliest event of the file; a value that the file lacks is null."""
 
     def __init__(self, reading: TraceReading) -> None:
         self._reading = reading
@@ -77,7 +77,7 @@ class Trace:
 
     @property
     def warnings(self) -> tuple[TraceWarning, ...]:
-        """What to know before using the figures: code, count and message."""
+        """Defects of the file that make figures unreliable: code, count and message."""
         return self._reading.warnings
 
     @cached_property
@@ -108,9 +108,9 @@ class Trace:
         return self._reading.activities
 
     def forward(self, annotation: str | None = None) -> Forward:
-        """The forward that stands for those of an annotation, given by name or glob.
+        """The representative forward of an annotation, by default that of the longest range.
 
-        Without an annotation it is that of the range that takes longest. Raises TraceError if there is no such range.
+        annotation: a name or a glob. Raises TraceError if no range has that name.
         """
         if annotation not in self._forwards:
             self._forwards[annotation] = _forward(self._reading, annotation)
@@ -118,10 +118,10 @@ class Trace:
 
 
 def read(path: str | os.PathLike[str], annotation: str | None = None) -> Trace:
-    """Read a torch.profiler trace of any torch, plain or gzipped.
+    """Read a torch.profiler trace, plain or gzipped.
 
-    annotation: name or glob of the ranges that `forward` takes by default.
-    Raises TraceError (a ValueError) if the file cannot be read or is no trace.
+    annotation: name or glob of the ranges that `forward` uses by default.
+    Raises TraceError (a ValueError) if the file cannot be read or is not a trace.
     """
     return Trace(read_trace(Path(path), annotation))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Setting:
+class Conditions:
     """What a figure was got with. ``threads``: torch's CPU threads; ``params``: of the workload, None where unknown.
 
     ``timer``: what timed the unprofiled forwards, None where none were timed.
@@ -31,7 +31,7 @@ class Setting:
         return self.device, self.driver
 
 
-def refusal(a: Setting, b: Setting) -> str | None:
+def refusal(a: Conditions, b: Conditions) -> str | None:
     """Why times of the two may not be compared; None where they may.
 
     The same device, driver, element type and timer, and for one workload the same parameters. On CPUs the CPU's name
@@ -46,7 +46,7 @@ def refusal(a: Setting, b: Setting) -> str | None:
     return None
 
 
-def _pairs(a: Setting, b: Setting) -> list[tuple[str, str | None, str | None, bool]]:
+def _pairs(a: Conditions, b: Conditions) -> list[tuple[str, str | None, str | None, bool]]:
     """(name, of a, of b, whether it must be known) in the order in which they are compared."""
     apart = a.run != b.run
     cpus = a.device_type == b.device_type == "cpu"

@@ -141,7 +141,7 @@ class CallTotal:
 
 
 @dataclass(frozen=True)
-class Forward:
+class ProfiledForward:
     """One annotated step of one process. ``kind``: 0 where it did the same work as most forwards of its process."""
 
     process: int
@@ -199,7 +199,7 @@ class CaseFacts(CaseColumns):
     notes: tuple[TraceWarning, ...] = ()
     processes: tuple[Process, ...] = ()
     ranks: tuple[Process, ...] = ()
-    forwards: tuple[Forward, ...] = ()
+    forwards: tuple[ProfiledForward, ...] = ()
     calls: tuple[Call, ...] = ()
     call_totals: tuple[CallTotal, ...] = ()
     chosen: tuple[int, int] | None = None
@@ -226,12 +226,12 @@ class CaseFacts(CaseColumns):
         return tuple((p.process, p.forward_times_us) for p in self.processes if p.merged and p.forward_times_us)
 
     @cached_property
-    def usual_forwards(self) -> tuple[Forward, ...]:
+    def usual_forwards(self) -> tuple[ProfiledForward, ...]:
         """The forwards that did the same work as most; medians are over these."""
         return tuple(forward for forward in self.forwards if forward.kind == 0)
 
     @property
-    def first_forwards(self) -> tuple[Forward, ...]:
+    def first_forwards(self) -> tuple[ProfiledForward, ...]:
         """The profiled forwards of the first process that has any."""
         return tuple(f for f in self.forwards if f.process == self.forwards[0].process)
 
@@ -262,7 +262,7 @@ class CaseFacts(CaseColumns):
         return self.kernels is not None
 
     @cached_property
-    def representative(self) -> Forward | None:
+    def representative(self) -> ProfiledForward | None:
         """The forward that stands for the case, None where there is none."""
         return next((f for f in self.forwards if (f.process, f.index) == self.chosen), next(iter(self.forwards), None))
 

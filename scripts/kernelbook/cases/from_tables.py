@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kernelbook.cases.facts import Activity, Call, CallTotal, CaseFacts, Forward, OtherRange
+from kernelbook.cases.facts import Activity, Call, CallTotal, CaseFacts, OtherRange, ProfiledForward
 from kernelbook.cases.medians import median
 from kernelbook.cases.merging import merge_processes
 from kernelbook.cases.process import Process
@@ -142,12 +142,12 @@ def _with_forwards(
     )
 
 
-def representative(forwards: Iterable[Forward]) -> Forward | None:
+def representative(forwards: Iterable[ProfiledForward]) -> ProfiledForward | None:
     """The forward that stands for the others: of the usual ones with the commonest activities, that of median time.
 
     That is device time, or CPU time where no device was used. None if there are no forwards.
     """
-    alike: dict[tuple[tuple[str, str], ...], list[Forward]] = {}
+    alike: dict[tuple[tuple[str, str], ...], list[ProfiledForward]] = {}
     for forward in forwards:
         if forward.kind == 0:
             alike.setdefault(forward.sequence, []).append(forward)
@@ -158,11 +158,11 @@ def representative(forwards: Iterable[Forward]) -> Forward | None:
     return ordered[(len(ordered) - 1) // 2] if ordered else None
 
 
-def _forwards(ranges: Sequence[Row], rows: Sequence[Row]) -> tuple[Forward, ...]:
+def _forwards(ranges: Sequence[Row], rows: Sequence[Row]) -> tuple[ProfiledForward, ...]:
     activities: dict[tuple[int, int], list[Activity]] = {}
     for row in rows:
         activities.setdefault((row["process"], row["index"]), []).append(_activity(row))
-    forwards = [record_of(Forward, {**row, "activities": None}) for row in ranges if row.get("forward")]
+    forwards = [record_of(ProfiledForward, {**row, "activities": None}) for row in ranges if row.get("forward")]
     return tuple(
         replace(forward, activities=tuple(sorted(activities.get((forward.process, forward.index), []), key=_POSITION)))
         for forward in sorted(forwards, key=lambda forward: (forward.process, forward.index))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kernelbook.cases.facts import Activity, Forward
+    from kernelbook.cases.facts import Activity, ProfiledForward
 
 
 def median(values: Iterable[float | None]) -> float | None:
@@ -38,7 +38,7 @@ def spread(values: Iterable[float | None]) -> float | None:
     return max(positive) / min(positive) - 1 if len(positive) > 1 else None
 
 
-def median_durations_us(chosen: Forward, forwards: Sequence[Forward]) -> tuple[float, ...]:
+def median_durations_us(chosen: ProfiledForward, forwards: Sequence[ProfiledForward]) -> tuple[float, ...]:
     """How long the activity in each place of `chosen` usually takes, µs.
 
     Taken over those of `forwards` that have the same activities (category and name) in the same order: the median over

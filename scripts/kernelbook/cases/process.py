@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 import pyarrow as pa
 from msgspec import Meta
 
-from kernelbook.cases.comparability import Setting
+from kernelbook.cases.comparability import Conditions
 from kernelbook.cases.records import schema_of
 from kernelbook.text.meaning import doc
 from kernelbook.trace.types import Totals, TraceWarning
@@ -301,9 +301,9 @@ class CaseColumns(CaseMeasured):
         return self.ceiling is not None and self.variant == "matmul-fp8"
 
     @cached_property
-    def setting(self) -> Setting:
+    def setting(self) -> Conditions:
         """What decides which figures may be compared with these."""
-        return Setting(
+        return Conditions(
             run=self.run,
             workload=self.workload,
             device=self.device,

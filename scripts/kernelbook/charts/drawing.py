@@ -1,7 +1,7 @@
-"""What charts are made of: drawings without a size of their own, and the words beside them.
+"""The parts of a chart: drawings that stretch, and the words beside them.
 
-A drawing is an `<svg>` that fills the box it is put into. Its own units run from 0 to 1000 and from 0 to 100; strokes
-keep their width when it is stretched, and a dot is a line of no length with round ends.
+A drawing is an `<svg>` that fills its box. Its coordinates run from 0 to 1000 and from 0 to 100. Strokes keep their
+width when it is stretched; a dot is a line of zero length with round ends.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 
 from kernelbook.text.formatting import visible
 
-#: The style of all drawings, in custom properties of the page that they are on.
+#: The style of all drawings; its colours are custom properties of the page.
 CHART_STYLE = Path(__file__).parent / "chart.css"
 WIDTH, HEIGHT = 1000.0, 100.0
 #: Ticks within this part of an end of the axis have their label inside.
@@ -32,13 +32,13 @@ class Tick:
 
     @property
     def side(self) -> str:
-        """Which end of the axis it is at: first, last or, for all others, inner."""
+        """Where on the axis it is: first, last or inner."""
         return "first" if self.place < END else "last" if self.place > 1 - END else "inner"
 
 
 @dataclass(frozen=True)
 class Label:
-    """Words over a drawing. `x`, `y`: 0 to 1, of their middle and their lower edge from the left and the top."""
+    """Words over a drawing. `x`: of their middle, `y`: of their lower edge; 0 to 1, from the left and the top."""
 
     x: float
     y: float
@@ -59,9 +59,9 @@ class Key:
 class Panel:
     """A row of a chart: a drawing with its name before it and words behind it.
 
-    group: what the name is of, written smaller. repeats: whether the row above has the same name. anchor: what the name
-    links to. height: in px. part: the part of the chart's width that the drawing takes. end, end_note: the words behind
-    it.
+    group: what the name belongs to, in smaller letters. repeats: whether the row above has the same name. anchor: the
+    target of the name's link. height: in px. part: the drawing's share of the chart's width. end, end_note: the words
+    behind it.
     """
 
     drawing: Markup
@@ -91,7 +91,7 @@ class Chart:
 
 
 def stretched(parts: Iterable[str], label: str, role: str = "img", **data: object) -> Markup:
-    """A drawing of these elements. `label` says in words what it shows; `data` become data- attributes.
+    """A drawing of these elements. label: its description in words. data: its data- attributes.
 
     role: group for a drawing with links in it.
     """
@@ -101,7 +101,7 @@ def stretched(parts: Iterable[str], label: str, role: str = "img", **data: objec
 
 
 def path(css: str, shape: str, title: str = "") -> str:
-    """A path of this shape, or nothing where the shape is empty."""
+    """A path of this shape; "" if the shape is empty."""
     inner = f"<title>{escape(visible(title))}</title>" if title else ""
     return f'<path class="{css}" d="{shape}">{inner}</path>' if shape else ""
 
@@ -116,13 +116,13 @@ def box(left: float, right: float, top: float, bottom: float) -> str:
 
 
 def nice_step(span: float, about: int = 5, factors: tuple[float, ...] = (1, 2, 2.5, 5, 10)) -> float:
-    """The least round step that divides `span` into about so many parts at most."""
+    """The smallest round step that divides `span` into at most `about` parts."""
     power = 10.0 ** math.floor(math.log10(span / about))
     return next(power * factor for factor in factors if power * factor >= span / about * 0.999)
 
 
 def nice_ticks(low: float, high: float, about: int = 5) -> tuple[float, ...]:
-    """Round values from `low` to `high`, about so many."""
+    """Round values from `low` to `high`, at most about + 1."""
     if high <= low:
         return (low,)
     step = nice_step(high - low, about)
@@ -132,18 +132,17 @@ def nice_ticks(low: float, high: float, about: int = 5) -> tuple[float, ...]:
 
 # --- colours ---------------------------------------------------------------------------------------------------------
 
-
 TOKENS = (Path(__file__).parent / "tokens.css").read_text(encoding="utf-8")
 
 
 def with_theme(style: str) -> str:
-    """A style sheet with the properties that it uses, and the style of charts."""
+    """A style sheet together with the colours that it uses and the style of charts."""
     whole = f"{TOKENS}\n{style}\n{CHART_STYLE.read_text(encoding='utf-8')}"
     light = "".join(f"{token}:{colour};" for token, colour in light_colours(whole).items())
-    # browsers from before 2024 do not know light-dark(): they get the light theme
+    # browsers older than 2024 lack light-dark() and get the light theme
     return f"{whole}@supports not (color: light-dark(#000, #fff)){{:root{{{light}}}}}\n"
 
 
 def light_colours(style: str) -> dict[str, str]:
-    """The light one of each custom property that has a colour for either theme."""
+    """Custom property -> its light colour, for each property with a light and a dark one."""
     return dict(re.findall(r"(--[\w-]+): light-dark\(([^,()]+),", style))

@@ -1,4 +1,4 @@
-"""Lines over an axis, for sweeps and trends: points that are joined, levels, marks."""
+"""Line charts, for sweeps and trends: joined points, levels and marks."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from kernelbook.charts.drawing import HEIGHT, WIDTH, box, dots, nice_step, path,
 from kernelbook.text.formatting import NOT_AVAILABLE, significant
 
 Floats = npt.NDArray[np.float64]
-#: Points up to which each has a dot; more would be a smear.
+#: Curves with more points than this have no dots.
 DOTS_UP_TO = 150
-#: Times that span more than so many powers of ten have a logarithmic axis.
+#: Values that span more powers of ten than this have a logarithmic axis.
 DECADES_FOR_LOG = 1.0
 
 
@@ -24,8 +24,8 @@ DECADES_FOR_LOG = 1.0
 class Curve:
     """Points of one series, shapes (n,); NaN is missing. The line is interrupted before the positions `breaks`.
 
-    levels: (first position, last position, value). css: classes of its line and dots. links: address and words of each
-    dot, or none at all.
+    levels: (first position, last position, value). css: classes of its line and dots. links: (address, words) of each
+    dot; empty for dots without links.
     """
 
     x: Floats
@@ -37,7 +37,7 @@ class Curve:
 
 
 def since(curve: Curve, first: float) -> Curve:
-    """The part of a curve, whose x ascend, from `first` on."""
+    """The part of a curve from x = `first` on. Its x must ascend."""
     skip = int(np.searchsorted(curve.x, first))
     return Curve(
         curve.x[skip:],
@@ -51,7 +51,7 @@ def since(curve: Curve, first: float) -> Curve:
 
 @dataclass(frozen=True)
 class Mark:
-    """Something that happened at `x`: a line through the chart under a letter, or without one a short tick."""
+    """An event at `x`: a line through the chart under its letter; a short tick if it has no letter."""
 
     x: float
     letter: str
@@ -60,8 +60,8 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Scale:
-    """A vertical axis from `low` to `high`, with `steps` to draw rules at; logarithmic where `log` is set."""
+class Axis:
+    """A vertical axis from `low` to `high` with grid lines at `steps`; logarithmic if `log` is set."""
 
     low: float
     high: float
@@ -69,29 +69,29 @@ class Scale:
     log: bool = False
 
     def down(self, value: float) -> float:
-        """The distance from the top in units; what is outside sticks to the edge."""
+        """Distance of a value from the top, in units of the drawing; values outside the axis are drawn at its edge."""
         low, high, at = (math.log10(v) if self.log else v for v in (self.low, self.high, value))
         return min(max((high - at) / (high - low) * HEIGHT, 1.5), HEIGHT - 1.5)
 
 
-def from_zero(values: Sequence[float]) -> Scale:
-    """A scale for positive values: from zero, or by powers of ten where they span more than one."""
+def from_zero(values: Sequence[float]) -> Axis:
+    """An axis for positive values: from zero, or logarithmic if they span more than `DECADES_FOR_LOG`."""
     low, high = min(values), max(values)
     if math.log10(high / low) > DECADES_FOR_LOG:
         first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-        return Scale(10.0**first, 10.0**last, tuple(10.0**power for power in range(first, last + 1)), log=True)
+        return Axis(10.0**first, 10.0**last, tuple(10.0**power for power in range(first, last + 1)), log=True)
     step = nice_step(high)
-    return Scale(0.0, high * 1.08, tuple(step * number for number in range(int(high / step) + 1)))
+    return Axis(0.0, high * 1.08, tuple(step * number for number in range(int(high / step) + 1)))
 
 
-def around(values: Floats) -> Scale:
-    """A scale for the range of values: lone spikes may fall outside, the last seven never do."""
+def around(values: Floats) -> Axis:
+    """An axis for the range of the values: lone spikes may fall outside, the last seven values never do."""
     inner = np.concatenate([np.percentile(values, [2, 98]), values[-7:]]) if len(values) > 20 else values
     low, high = float(inner.min()), float(inner.max())
     pad = max(0.15 * (high - low), 0.02 * abs(high), 1e-9)
     low, high = max(low - pad, 0.0), high + pad
     step = nice_step(high - low, 6)
-    return Scale(low, high, tuple(float(value) for value in np.arange(np.ceil(low / step) * step, high, step)))
+    return Axis(low, high, tuple(float(value) for value in np.arange(np.ceil(low / step) * step, high, step)))
 
 
 def across(x: float, first: float, last: float) -> float:
@@ -100,9 +100,9 @@ def across(x: float, first: float, last: float) -> float:
 
 
 def lines_drawing(
-    lines: Sequence[Curve], scale: Scale, ends: tuple[float, float], label: str, marks: Sequence[Mark] = ()
+    lines: Sequence[Curve], scale: Axis, ends: tuple[float, float], label: str, marks: Sequence[Mark] = ()
 ) -> Markup:
-    """All lines on one scale; the horizontal axis goes from `ends[0]` to `ends[1]`."""
+    """All curves in one drawing. ends: first and last value of the horizontal axis."""
     parts = [path("grid", "".join(f"M0 {scale.down(step):.1f}H1000" for step in scale.steps))]
     for mark in marks:
         top = 0 if mark.letter else 95
@@ -113,7 +113,7 @@ def lines_drawing(
     return stretched(parts, label, role="group" if any(line.links for line in lines) else "img")
 
 
-def _line(line: Curve, scale: Scale, ends: tuple[float, float], dotted: bool) -> list[str]:
+def _line(line: Curve, scale: Axis, ends: tuple[float, float], dotted: bool) -> list[str]:
     xs = [across(float(x), *ends) for x in line.x]
     points = {at: (xs[at], scale.down(float(line.y[at]))) for at in np.flatnonzero(np.isfinite(line.y)).tolist()}
     joined = "".join(
@@ -127,13 +127,13 @@ def _line(line: Curve, scale: Scale, ends: tuple[float, float], dotted: bool) ->
 
 
 def _linked(link: str, words: str, point: tuple[float, float], dotted: bool) -> str:
-    """A dot that links to a page and has words; in a crowd it shows under the pointer alone."""
+    """A dot that links to a page. Without `dotted` it is visible only under the pointer."""
     dot = path("dots" if dotted else "dots hidden", dots([point]), words)
     return str(Markup('<a href="{}">{}</a>').format(link, Markup(dot)))
 
 
 def sparkline(y: Floats) -> Markup:
-    """A line without axes, for a row of a table; empty where fewer than two values are known."""
+    """A line without axes, for a row of a table; empty for fewer than two values."""
     values = y[np.isfinite(y)]
     if len(values) < 2:
         return Markup("")
@@ -146,7 +146,7 @@ def sparkline(y: Floats) -> Markup:
 
 
 def bars(heights: Sequence[float | None], most: float, css: str) -> str:
-    """A bar at each position of an axis of as many, as paths; None leaves its place empty."""
+    """Bars at even distances, as one path. most: the value of a bar of full height; None leaves its place empty."""
     places = [(place + 0.5) * WIDTH / len(heights) for place in range(len(heights))]
     shapes = (box(x - 15, x + 15, HEIGHT * (1 - h / most), HEIGHT) for x, h in zip(places, heights, strict=True) if h)
     return path(css, "".join(shapes))

@@ -10,12 +10,12 @@ from markupsafe import Markup, escape
 from kernelbook.charts.drawing import Chart, Key, Panel
 
 PLOT, END, GAP, AXIS, KEY, SIDE = 640, 250, 9, 26, 24, 12
-#: What fills the hatching of segments that are no kernels.
+#: The pattern over segments that are not kernels.
 HATCH = (
     '<defs><pattern id="kb-hatch" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
     '<path class="hatch-line" d="M0 0V5" stroke-width="3"/></pattern></defs>'
 )
-#: px that a letter takes at most, at 12 px.
+#: Largest width of a letter at font size 12 px, in px.
 LETTER = 6.9
 ANCHORS = {"first": "start", "inner": "middle", "last": "end"}
 

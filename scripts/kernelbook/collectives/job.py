@@ -8,8 +8,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kernelbook.collectives.causes import Straggler, find_straggler
-from kernelbook.collectives.matching import MOST_APART, Clocks, Disorder, GroupDisorder, Matched, align, label, match
-from kernelbook.collectives.model import Collective, Event, RankForward, RankTrace
+from kernelbook.collectives.matching import (
+    MOST_APART,
+    Disorder,
+    GroupDisorder,
+    Matched,
+    RankClocks,
+    align,
+    label,
+    match,
+)
+from kernelbook.collectives.model import Collective, CommunicationEvent, RankForward, RankTrace
 from kernelbook.collectives.names import JOINT, SEND_RECV, bus_factor
 from kernelbook.devices import link_rate
 from kernelbook.text.formatting import duration, percent, plural
@@ -58,7 +67,7 @@ def read_job(traces: Sequence[RankTrace]) -> JobReading:
     clocks = align(ranks, matching.collectives)
     refused = _refusal(ranks, clocks)
     if refused:
-        clocks = Clocks((0,) * len(ranks), None, False, clocks.overlap)
+        clocks = RankClocks((0,) * len(ranks), None, False, clocks.overlap)
     origin = min((t.origin + o for t, o in zip(ranks, clocks.offsets, strict=True) if t.origin is not None), default=0)
     rows = _collective_rows(ranks, () if refused else matching.collectives, clocks, origin, size)
     forwards = tuple(_forward_rows(ranks, rows, clocks, origin, comparable=not refused))
@@ -77,7 +86,7 @@ def read_job(traces: Sequence[RankTrace]) -> JobReading:
     )
 
 
-def _refusal(ranks: Sequence[RankTrace], clocks: Clocks) -> str | None:
+def _refusal(ranks: Sequence[RankTrace], clocks: RankClocks) -> str | None:
     if len(ranks) < 2:
         return "only one rank has a trace here: who came last, and who waited, needs the traces of the other ranks"
     if not any(rank.events for rank in ranks):
@@ -101,7 +110,7 @@ def _refusal(ranks: Sequence[RankTrace], clocks: Clocks) -> str | None:
 
 
 def _collective_rows(
-    ranks: Sequence[RankTrace], matched: Sequence[Matched], clocks: Clocks, origin: int, size: int
+    ranks: Sequence[RankTrace], matched: Sequence[Matched], clocks: RankClocks, origin: int, size: int
 ) -> list[Collective]:
     """A row for each communication kernel, by rank and start."""
     matched_rows: dict[tuple[int, int], Collective] = {}
@@ -115,7 +124,7 @@ def _collective_rows(
     return rows
 
 
-def _row(rank: int, event: Event, group: str, shift: int) -> Collective:
+def _row(rank: int, event: CommunicationEvent, group: str, shift: int) -> Collective:
     """shift: what is added to times of the rank's file (ns)."""
     return Collective(
         rank=rank,
@@ -184,7 +193,7 @@ def _rates(row: Collective, transfer_us: float, people: int) -> dict[str, float 
 
 
 def _forward_rows(
-    ranks: Sequence[RankTrace], rows: Sequence[Collective], clocks: Clocks, origin: int, comparable: bool
+    ranks: Sequence[RankTrace], rows: Sequence[Collective], clocks: RankClocks, origin: int, comparable: bool
 ) -> Iterator[RankForward]:
     """The forwards on the clock of the job, with what their collectives waited. comparable: whether waits are known."""
     waits: defaultdict[tuple[int, int | None], float] = defaultdict(float)
@@ -208,7 +217,7 @@ def _warnings(
     rows: Sequence[Collective],
     numbers: Sequence[int],
     size: int,
-    clocks: Clocks,
+    clocks: RankClocks,
     refused: str | None,
 ) -> Iterator[TraceWarning]:
     if refused:

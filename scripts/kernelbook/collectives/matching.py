@@ -10,7 +10,7 @@ from statistics import median
 
 import numpy as np
 
-from kernelbook.collectives.model import Event, RankTrace
+from kernelbook.collectives.model import CommunicationEvent, RankTrace
 from kernelbook.collectives.names import ALIKE, JOINT, POINT_TO_POINT, SEND_RECV
 from kernelbook.text.formatting import number_ranges
 from kernelbook.trace.types import Ints
@@ -132,14 +132,14 @@ def _opposite(
     return None
 
 
-def _key(event: Event) -> _Key:
+def _key(event: CommunicationEvent) -> _Key:
     pair: tuple[int, ...] = ()
     if event.operation in POINT_TO_POINT and event.source is not None and event.destination is not None:
         pair = event.source, event.destination
     return _Key(event.group, event.peers, pair, event.window)
 
 
-def label(event: Event) -> str:
+def label(event: CommunicationEvent) -> str:
     """The group of an event in words: its name, and its ranks where they are recorded."""
     peers = event.peers
     if not peers:
@@ -147,11 +147,11 @@ def label(event: Event) -> str:
     return f"{event.group} (ranks {number_ranges(peers, len(peers))})"
 
 
-def _word(event: Event) -> str:
+def _word(event: CommunicationEvent) -> str:
     return SEND_RECV if event.operation in POINT_TO_POINT else event.operation
 
 
-def _signature(event: Event) -> Signature:
+def _signature(event: CommunicationEvent) -> Signature:
     """What is the same on all ranks of a collective."""
     return _word(event), event.bytes if event.operation in ALIKE else None
 
@@ -238,7 +238,7 @@ OTHER_CLOCK = 100_000_000
 
 
 @dataclass(frozen=True)
-class Clocks:
+class RankClocks:
     """offsets: what is added (ns) to the times of each rank, in order of the job. error: how far (ns) ranks still leave
     one collective after another, for 95 % of them; None where it is not known. aligned: whether every rank has an
     offset that collectives give. overlap: share of joint collectives in which all ranks overlap in time."""
@@ -249,7 +249,7 @@ class Clocks:
     overlap: float | None
 
 
-def align(ranks: Sequence[RankTrace], collectives: Sequence[Matched]) -> Clocks:
+def align(ranks: Sequence[RankTrace], collectives: Sequence[Matched]) -> RankClocks:
     """The clocks by the ends of joint collectives.
 
     An offset is the median difference of ends. One that is smaller than the spread of these differences is not applied:
@@ -274,7 +274,7 @@ def align(ranks: Sequence[RankTrace], collectives: Sequence[Matched]) -> Clocks:
     in_order = tuple(offsets.get(place, 0) for place in range(len(ranks)))
     error = round(max(errors)) if errors and aligned else None
     overlap = _overlap(ranks, joint, in_order) if joint else 1.0 if collectives else None
-    return Clocks(in_order, error, aligned, overlap)
+    return RankClocks(in_order, error, aligned, overlap)
 
 
 def _in_turn(offsets: Mapping[int, int]) -> Iterator[int]:

@@ -108,7 +108,7 @@ class Collective:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class CommunicationEvent:
     """A communication kernel as one rank recorded it; times in ns on the clock of its file.
 
     peers: ranks of the group, () if they are not recorded. elements: the larger of those that go in and come out.
@@ -151,7 +151,7 @@ class RankTrace:
     device: str | None
     truncated: bool
     forwards: tuple[RankForward, ...]
-    events: tuple[Event, ...]
+    events: tuple[CommunicationEvent, ...]
     origin: int | None
     file_start: int
     kernels: Mapping[str, Work] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from kernelbook.collectives.model import Event, RankForward, RankTrace, Work
+from kernelbook.collectives.model import CommunicationEvent, RankForward, RankTrace, Work
 from kernelbook.collectives.names import POINT_TO_POINT, element_bytes, has_other_ranks, is_communication, operation
 from kernelbook.trace.columns import median
 from kernelbook.trace.events import Message, integer
@@ -124,7 +124,7 @@ def communication(line: Timeline) -> Flags:
 # --- communication kernels --------------------------------------------------------------------------------------------
 
 
-def _events(line: Timeline, communicates: Flags, groups: Mapping[str, tuple[int, ...]]) -> list[Event]:
+def _events(line: Timeline, communicates: Flags, groups: Mapping[str, tuple[int, ...]]) -> list[CommunicationEvent]:
     streams: dict[int, int] = {}
     events = []
     for row in np.flatnonzero(communicates).tolist():
@@ -134,7 +134,7 @@ def _events(line: Timeline, communicates: Flags, groups: Mapping[str, tuple[int,
         unnamed = f"stream {streams.setdefault(stream, len(streams) + 1)}"
         launch, index = int(line.launch_start[row]), int(line.forward[row])
         events.append(
-            Event(
+            CommunicationEvent(
                 operation=operation(_torch_name(line, row, message), line.names[line.name[row]]),
                 group=(message and message.group) or unnamed,
                 peers=_peers(message, groups),
@@ -197,7 +197,7 @@ def _ranks(values: Iterable[Any]) -> tuple[int, ...]:
 # --- figures of forwards ----------------------------------------------------------------------------------------------
 
 
-def _forwards(line: Timeline, communicates: Flags, events: list[Event], rank: int) -> list[RankForward]:
+def _forwards(line: Timeline, communicates: Flags, events: list[CommunicationEvent], rank: int) -> list[RankForward]:
     """A row for the whole file, then one for each forward; none where the file has no device activity."""
     if not len(line.start):
         return []
@@ -217,7 +217,7 @@ def _forwards(line: Timeline, communicates: Flags, events: list[Event], rank: in
 
 
 def _rows(
-    line: Timeline, communicates: Flags, events: list[Event], rank: int, group: Ints, count: int
+    line: Timeline, communicates: Flags, events: list[CommunicationEvent], rank: int, group: Ints, count: int
 ) -> list[RankForward]:
     """A row for each group of activities; -1 is none."""
     chosen = group >= 0

@@ -45,7 +45,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredProcess:
     """One process: status ok, failed or unsupported; median of its forwards in µs, None without any."""
 
     status: str
@@ -55,7 +55,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparedSide:
     """A subject and what it measures. folder: where its processes run. cases: name -> case file.
 
     start, image: the shell command that starts its container up to the image, and the name of the image's file; set by
@@ -81,7 +81,7 @@ class Side:
         python = python_words(self.subject, self.image_python)
         return f"{self.start} {limits} {python} {shlex.join(map(str, words))}".strip()
 
-    def measure(self, case: str, process: int) -> Measured:
+    def measure(self, case: str, process: int) -> MeasuredProcess:
         """Measure one process of a case. Raises KeyboardInterrupt where the process was stopped from outside."""
         spec = self.cases[case]
         output = self.place.of_side(self.subject.side) / case / str(process)
@@ -106,16 +106,16 @@ class Side:
         return measured_in(output, time.monotonic() - began)
 
 
-def measured_in(folder: Path, seconds: float) -> Measured:
+def measured_in(folder: Path, seconds: float) -> MeasuredProcess:
     """What the measurement in a folder says; of a job with ranks, the time of its slowest rank."""
     measurement = load_measurement(folder / MEASUREMENT)
     count = measurement.ranks if measurement.ranks is not None and measurement.status == "ok" else 0
     ranks = [load_measurement(folder / f"rank-{rank}" / MEASUREMENT) for rank in range(count)]
     medians = [statistics.median(each.forward_times_us) for each in ranks or [measurement] if each.forward_times_us]
-    return Measured(measurement.status, max(medians, default=None), measurement.reason, seconds)
+    return MeasuredProcess(measurement.status, max(medians, default=None), measurement.reason, seconds)
 
 
-def side_of(side: Side, apptainer_args: str = "") -> Side:
+def side_of(side: ComparedSide, apptainer_args: str = "") -> ComparedSide:
     """A side made ready: its image pulled and started once, the files of its commit unpacked.
 
     apptainer_args: further arguments of `apptainer exec`, for the shell. Raises SubjectError where it cannot be
@@ -126,7 +126,7 @@ def side_of(side: Side, apptainer_args: str = "") -> Side:
     return _in_container(ready, apptainer_args) if side.subject.kind == IMAGE else ready
 
 
-def _in_container(side: Side, apptainer_args: str) -> Side:
+def _in_container(side: ComparedSide, apptainer_args: str) -> ComparedSide:
     subject, place = side.subject, side.place
     store = os.environ.get("KERNELBOOK_IMAGES") or place.images
     source = place.folder / subject.text
@@ -160,7 +160,7 @@ def _in_container(side: Side, apptainer_args: str) -> Side:
 
 MOST_ROUNDS = 200
 #: Measures one process: (side, case, number of the process).
-Measure = Callable[[str, str, int], Measured]
+Measure = Callable[[str, str, int], MeasuredProcess]
 Report = Callable[[str], None]
 
 
@@ -170,7 +170,7 @@ class Turns:
 
     case: str
     medians: dict[str, list[float]] = field(default_factory=lambda: {"A": [], "B": []})
-    ended: dict[str, Measured] = field(default_factory=dict)
+    ended: dict[str, MeasuredProcess] = field(default_factory=dict)
 
     def ratio(self, precision: Precision) -> PairedRatio | None:
         return paired_ratio(self.medians["A"], self.medians["B"], precision.confidence)
@@ -218,7 +218,7 @@ def _round(turns: Turns, measure: Measure, number: int, order: random.Random) ->
     """One process of each side; the pair counts only if both gave a time."""
     sides = ["A", "B"]
     order.shuffle(sides)
-    measured: dict[str, Measured] = {side: measure(side, turns.case, number) for side in sides}
+    measured: dict[str, MeasuredProcess] = {side: measure(side, turns.case, number) for side in sides}
     for side, each in measured.items():
         if each.status != "ok":
             turns.ended[side] = each
@@ -242,7 +242,7 @@ def progress(turns: Turns, precision: Precision) -> str:
     return f"{turns.case}: round {ratio.rounds}, B / A {ratio.ratio:.3f} ({ratio.low:.3f} to {ratio.high:.3f})"
 
 
-def _end(side: str, each: Measured) -> str:
+def _end(side: str, each: MeasuredProcess) -> str:
     return f"{side} {each.status}: {each.reason}" if each.status != "ok" else f"{side} has no forward time"
 
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
 
-from kernelbook.compare.result import CHANGES, CaseResult, Result
+from kernelbook.compare.result import CHANGES, CaseResult, ComparisonResult
 from kernelbook.diffs import pages
 from kernelbook.diffs.as_json import as_json as diff_json
 from kernelbook.judge.paired import PairedRatio, Precision
@@ -27,7 +27,7 @@ class SubjectJson(TypedDict):
     commit: Annotated[str | None, doc("Full hash; null for the working tree and other kinds.")]
 
 
-class CaseJson(TypedDict):
+class ComparedCase(TypedDict):
     """A case of both sides."""
 
     case: str
@@ -48,14 +48,14 @@ class CompareJson(TypedDict):
     seconds: float
     seed: int
     exit_status: Annotated[int, doc("As that of the command.")]
-    cases: list[CaseJson]
+    cases: list[ComparedCase]
     diff: Annotated[
         dict[str, Any] | None,
         doc("The object of kernelbook diff --json (diffs/diff.schema.json); null where a side has no measurement."),
     ]
 
 
-def as_json(result: Result) -> dict[str, Any]:
+def as_json(result: ComparisonResult) -> dict[str, Any]:
     """The whole result. `diff` is the object of `kernelbook diff --json`."""
     made = object_of(
         CompareJson,
@@ -64,14 +64,14 @@ def as_json(result: Result) -> dict[str, Any]:
         a=object_of(SubjectJson, result.a),
         b=object_of(SubjectJson, result.b),
         seconds=round(result.seconds, 1),
-        cases=[object_of(CaseJson, case) for case in result.cases],
+        cases=[object_of(ComparedCase, case) for case in result.cases],
         diff=diff_json(result.diff) if result.diff else None,
     )
     values: dict[str, Any] = plain(made)
     return values
 
 
-def verdicts(result: Result) -> table.Table:
+def verdicts(result: ComparisonResult) -> table.Table:
     columns: list[table.TableColumn[CaseResult]] = [
         table.words("case", lambda case: case.case),
         table.words("B against A", lambda case: case.verdict),
@@ -90,7 +90,7 @@ def _others(case: CaseResult) -> str | None:
     return "; ".join([*exact, *case.reasons]) or None
 
 
-def markdown(result: Result) -> str:
+def markdown(result: ComparisonResult) -> str:
     """The result as Markdown: verdicts, how they were got, and the comparison of each case."""
     confidence = f"{100 * result.precision.confidence:g} %"
     lines = [
@@ -107,7 +107,7 @@ def markdown(result: Result) -> str:
     return "\n".join(map(str, lines)) + ("\n" + pages.sections(result.diff) if result.diff else "")
 
 
-def text(result: Result) -> str:
+def text(result: ComparisonResult) -> str:
     lines = [f"{each.side}  {each.kind} {each.text}" for each in (result.a, result.b)]
     lines += [f"{case.case}: {case.text}" for case in result.cases]
     for comparison in result.diff.comparisons if result.diff else ():
@@ -115,7 +115,7 @@ def text(result: Result) -> str:
     return "\n".join(map(formatting.visible, lines))
 
 
-def write(result: Result, folder: Path) -> None:
+def write(result: ComparisonResult, folder: Path) -> None:
     """Write compare.json and compare.md. Raises OSError where the folder cannot be written."""
     folder.mkdir(parents=True, exist_ok=True)
     made = json.dumps(as_json(result), indent=1, allow_nan=False)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kernelbook.compare.measuring import Place, Report, Side, Turns, ends, side_of, take_turns
+from kernelbook.compare.measuring import ComparedSide, Place, Report, Turns, ends, side_of, take_turns
 from kernelbook.compare.subjects import Subject, Wish, cases_of, check_pair, read_settings, subject_of
 from kernelbook.diffs.model import Diff, diff
 from kernelbook.diffs.sides import SideError
@@ -55,7 +55,7 @@ class CaseResult:
 
 
 @dataclass(frozen=True)
-class Result:
+class ComparisonResult:
     """The whole comparison. fail_on: the changes that set the exit status. seconds: how long it took."""
 
     a: Subject
@@ -128,7 +128,7 @@ class Request:
     image_python: str = "python3"
 
 
-def compare(request: Request, report: Report = lambda line: None) -> Result:
+def compare(request: Request, report: Report = lambda line: None) -> ComparisonResult:
     """Measure and judge. Raises SubjectError, ConfigError, YamlError or ImageError before anything is measured."""
     began, place = time.monotonic(), request.place
     a, b = (subject_of(side, text, place.folder) for side, text in (("A", request.a), ("B", request.b)))
@@ -138,7 +138,7 @@ def compare(request: Request, report: Report = lambda line: None) -> Result:
     place = Place(place.folder, place.home, place.output, config.images)
     device = request.device or config.device
     wanted = (
-        Side(subject, place, place.folder, spec, device, config.threads, image_python=request.image_python)
+        ComparedSide(subject, place, place.folder, spec, device, config.threads, image_python=request.image_python)
         for subject, spec in zip((a, b), specs, strict=True)
     )
     sides = {side.subject.side: side_of(side, request.apptainer_args) for side in wanted}
@@ -151,7 +151,7 @@ def compare(request: Request, report: Report = lambda line: None) -> Result:
         report,
     )
     compared = _diff(place)
-    return Result(
+    return ComparisonResult(
         a,
         b,
         results(turns, compared.comparisons if compared else (), request.precision),

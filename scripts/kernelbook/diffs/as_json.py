@@ -14,7 +14,7 @@ from kernelbook.text.meaning import doc, object_of, plain
 SCHEMA: Literal[1] = 1
 
 
-class CaseJson(TypedDict):
+class DiffedCase(TypedDict):
     """One side of a comparison."""
 
     run: Annotated[str | None, doc("Null for a single trace.")]
@@ -67,8 +67,8 @@ class CauseJson(TypedDict):
 class ComparisonJson(TypedDict):
     """b against a."""
 
-    a: CaseJson
-    b: CaseJson
+    a: DiffedCase
+    b: DiffedCase
     refused: Annotated[str | None, doc("Why times are not compared.")]
     same_work: Annotated[
         bool | None, doc("Whether both ran the same activities in one order; null where a side has none.")
@@ -94,8 +94,8 @@ class DiffJson(TypedDict):
     b: str
     equal: Annotated[bool, doc("What --exit-status reports.")]
     comparisons: list[ComparisonJson]
-    only_a: list[CaseJson]
-    only_b: list[CaseJson]
+    only_a: list[DiffedCase]
+    only_b: list[DiffedCase]
     skipped: Annotated[list[str], doc("Files of a folder that cannot be read.")]
 
 
@@ -127,8 +127,8 @@ def _comparison(comparison: Comparison) -> ComparisonJson:
     )
 
 
-def _identity(case: CaseFacts) -> CaseJson:
-    return object_of(CaseJson, case, run=case.run or None)
+def _identity(case: CaseFacts) -> DiffedCase:
+    return object_of(DiffedCase, case, run=case.run or None)
 
 
 def _step(step: Step) -> StepJson:

@@ -6,7 +6,7 @@ import glob
 from dataclasses import dataclass
 from typing import Any
 
-from kernelbook.cases import Activity, CaseFacts, Forward, Process
+from kernelbook.cases import Activity, CaseFacts, Process, ProfiledForward
 from kernelbook.cases.records import record_of
 from kernelbook.trace import TraceReading
 
@@ -60,7 +60,7 @@ def whole_file(job: str, reading: TraceReading) -> CaseFacts:
     identity |= {"device": reading.device, "annotation": WHOLE_FILE}
     rows = reading.activities.to_pylist()
     activities = tuple(record_of(Activity, {**row, "position": place}) for place, row in enumerate(rows))
-    forward = Forward(
+    forward = ProfiledForward(
         process=1,
         index=0,
         cpu_time_us=0.0,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated
 
-from kernelbook.cases import CaseFacts, Forward, median_of_processes
+from kernelbook.cases import CaseFacts, ProfiledForward, median_of_processes
 from kernelbook.text.formatting import duration
 from kernelbook.text.meaning import doc
 
@@ -114,17 +114,17 @@ def profiled_forward_us(facts: CaseFacts) -> float | None:
     return median_of_processes(distances)
 
 
-def _placed(forward: Forward) -> list[tuple[float, float]]:
+def _placed(forward: ProfiledForward) -> list[tuple[float, float]]:
     """(start, end) of each activity of the forward, without activities whose time in the trace is implausible."""
     starts = ((a.start_us, a.duration_us) for a in forward.activities)
     return [(start, start + length) for start, length in starts if start is not None]
 
 
-def _end(forward: Forward) -> float | None:
+def _end(forward: ProfiledForward) -> float | None:
     return max((end for _, end in _placed(forward)), default=None)
 
 
-def _gaps(forward: Forward) -> float | None:
+def _gaps(forward: ProfiledForward) -> float | None:
     placed = _placed(forward)
     if not placed or forward.device_busy_us is None:
         return None

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from kernelbook.cases import Activity, Call, CaseFacts, Forward
+from kernelbook.cases import Activity, Call, CaseFacts, ProfiledForward
 
 #: What aten::item and its like call to read a value.
 READS_A_VALUE = "aten::_local_scalar_dense"
@@ -108,7 +108,7 @@ class TimeLine:
         forward = facts.representative
         return cls(facts, forward) if forward and forward.start_us is not None and facts.on_device else None
 
-    def __init__(self, facts: CaseFacts, forward: Forward) -> None:
+    def __init__(self, facts: CaseFacts, forward: ProfiledForward) -> None:
         origin = forward.start_us or 0.0
         self.calls = facts.calls
         self.placed = sorted(_placed(forward, origin), key=lambda p: (p.start, p.end))
@@ -278,7 +278,7 @@ def _device_part(activity: Activity, time_us: float) -> Stretch:
     return Stretch(kind, activity.label, activity.op, time_us, activity)
 
 
-def _placed(forward: Forward, origin: float) -> Iterator[_Placed]:
+def _placed(forward: ProfiledForward, origin: float) -> Iterator[_Placed]:
     for activity in forward.activities:
         if activity.start_us is not None:
             start = activity.start_us - origin

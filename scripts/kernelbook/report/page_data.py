@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kernelbook.cases import Activity, Call, CaseFacts
-from kernelbook.cases.comparability import Setting, refusal
+from kernelbook.cases.comparability import Conditions, refusal
 from kernelbook.counters import KernelCounters, facts_of
 from kernelbook.edition.model import Edition
 from kernelbook.judge.cost_model import KernelCost
@@ -98,7 +98,7 @@ def build(
     return script_json(index), [script_json(block) for block in blocks]
 
 
-def refusals(settings: Sequence[Setting]) -> tuple[list[int], list[str], list[list[int | None]]]:
+def refusals(settings: Sequence[Conditions]) -> tuple[list[int], list[str], list[list[int | None]]]:
     """(number of each setting, reasons, table): why cells with settings i and j are not comparable.
 
     table[i][j] is the place of the reason among the reasons, None where they are.

@@ -79,7 +79,7 @@ class WarningJson(TypedDict):
     message: str
 
 
-class CaseJson(TypedDict):
+class ReportedCase(TypedDict):
     """A case on a run."""
 
     run: str
@@ -130,7 +130,7 @@ class SummaryJson(TypedDict):
     runs: list[Run]
     left_out: list[LeftOutJson]
     cases: Annotated[
-        list[CaseJson],
+        list[ReportedCase],
         doc(
             "One entry for each case of each run: counts of the first good process per forward, times as medians over "
             "processes of one machine, 5-95 % over all their forwards."
@@ -201,9 +201,9 @@ def _escaped(sign: str) -> str:
     return "".join(f"\\u{unit}" for unit in units)
 
 
-def _case(row: CaseFacts) -> CaseJson:
+def _case(row: CaseFacts) -> ReportedCase:
     return object_of(
-        CaseJson,
+        ReportedCase,
         row,
         processes=len(row.processes),
         failed_processes=[object_of(FailedJson, process) for process in row.bad_processes],

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from kernelbook.cases import CaseFacts
 from kernelbook.charts.drawing import Chart, Key, Label, Panel, Tick, stretched
-from kernelbook.charts.lines import Curve, Scale, bars, from_zero, lines_drawing
+from kernelbook.charts.lines import Axis, Curve, bars, from_zero, lines_drawing
 from kernelbook.edition.model import ConfiguredCase, Edition, Run
 from kernelbook.report import phrases
 from kernelbook.text import formatting
@@ -81,7 +81,7 @@ def chart(sweep: Sweep) -> Chart | None:
     return Chart(name, "sweep", f"{of} over {parameter}", tuple(panels), values, keys, note)
 
 
-def _times(sweep: Sweep, scale: Scale) -> Markup:
+def _times(sweep: Sweep, scale: Axis) -> Markup:
     places = np.arange(len(sweep.values), dtype=float)
     lines = [
         Curve(

@@ -8,7 +8,7 @@ from kernelbook.collectives.causes import Straggler
 from kernelbook.collectives.model import Collective, RankForward
 from kernelbook.collectives.remarks import Remark
 from kernelbook.text.meaning import codes, doc
-from kernelbook.trace.rows import KernelRow, OpRow, RangeLine
+from kernelbook.trace.rows import KernelRow, OpRow, RangeJson
 from kernelbook.trace.types import Totals, TraceWarning
 
 WARNING_CODES = {
@@ -106,7 +106,7 @@ class TraceLine(TypedDict):
     warnings: Annotated[list[WarningLine], doc("What to know before trusting the figures.")]
     totals: Annotated[Totals, doc("Figures of the whole file.")]
     ranges: Annotated[
-        list[RangeLine],
+        list[RangeJson],
         doc("Every annotated range or, with --annotation, the chosen ones, in order of start; with nested ranges."),
     ]
     kernels: Annotated[

@@ -14,7 +14,7 @@ from kernelbook.collectives.names import has_other_ranks
 from kernelbook.trace.annotations import AnnotationSummary
 from kernelbook.trace.ranks import Job
 from kernelbook.trace.reading import TraceReading
-from kernelbook.trace.rows import RangeLine
+from kernelbook.trace.rows import RangeJson
 from kernelbook.trace.types import TraceWarning
 
 # --- jobs ------------------------------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ if TYPE_CHECKING:
     from kernelbook.collectives.remarks import JobReport
 
 SCHEMA = 1
-_RANGE_COLUMNS = tuple(RangeLine.__annotations__)
+_RANGE_COLUMNS = tuple(RangeJson.__annotations__)
 
 
 class Summary(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from kernelbook.text.meaning import doc
 DeviceCategory = Literal["kernel", "memcpy", "memset"]
 
 
-class RangeLine(TypedDict):
+class RangeJson(TypedDict):
     """One `record_function` range of the trace; figures include those of nested ranges."""
 
     annotation: Annotated[str, doc("Name of the range.")]
@@ -28,7 +28,7 @@ class RangeLine(TypedDict):
     inferred: Annotated[bool, doc("Whether some of them were launched by another thread (backward) while it was open.")]
 
 
-class RangeRow(RangeLine):
+class RangeRow(RangeJson):
     """A row of the table `ranges`, in order of start."""
 
     start_us: Annotated[

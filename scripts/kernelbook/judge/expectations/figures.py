@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from kernelbook.cases import CaseFacts, Forward, medians_by_process
+from kernelbook.cases import CaseFacts, ProfiledForward, medians_by_process
 from kernelbook.collectives.job import JobReading
 from kernelbook.collectives.model import RankForward
 from kernelbook.collectives.remarks import slowest, typical_forward
@@ -114,7 +114,7 @@ def collective_percent(value: Any, facts: CaseFacts, _: RunFacts) -> Observation
     return judge_figure(values, value, percent, evidence)
 
 
-def _collective_share(forward: Forward) -> float | None:
+def _collective_share(forward: ProfiledForward) -> float | None:
     """In percent; None without device time."""
     whole = sum(activity.duration_us for activity in forward.activities)
     return 100 * sum(a.duration_us for a in forward.of_family("communication")) / whole if whole else None

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from kernelbook.cases import Activity, CaseFacts, Forward
+from kernelbook.cases import Activity, CaseFacts, ProfiledForward
 from kernelbook.judge.findings.costs import note
 from kernelbook.judge.findings.rules import Finding, Scene, rule
 from kernelbook.judge.findings.waits import loading_by_forward
@@ -119,7 +119,7 @@ def uneven_kernel(scene: Scene) -> Iterator[Finding]:
     kernel.
     """
     least = UNEVEN_FORWARD * (scene.device_time_us or 0.0)
-    processes: dict[int, list[Forward]] = {}
+    processes: dict[int, list[ProfiledForward]] = {}
     for forward in scene.facts.usual_forwards:
         processes.setdefault(forward.process, []).append(forward)
     worst: dict[str, Uneven] = {}
@@ -152,7 +152,7 @@ class Uneven:
         return max(self.widest) - min(self.widest) if self.widest else 0.0
 
 
-def _times(forwards: Sequence[Forward], position: int, kernel: Activity) -> list[float]:
+def _times(forwards: Sequence[ProfiledForward], position: int, kernel: Activity) -> list[float]:
     """Durations at that position in each forward, if it is the same kernel."""
     rows = (forward.activities[position] for forward in forwards if position < len(forward.activities))
     return [row.duration_us for row in rows if row.name == kernel.name]
