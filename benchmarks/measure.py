@@ -44,7 +44,7 @@ def hta() -> Callable[[str], object]:
             try:
                 found.append(each(visualize=False))
             except (ValueError, KeyError, TypeError, IndexError, AttributeError):
-                found.append(None)  # HTA has no answer where there is no GPU work; what it did until then counts
+                found.append(None)  # HTA has no answer if there is no GPU work; what it did until then counts
         return analysis, found
 
     return work

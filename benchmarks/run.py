@@ -82,7 +82,7 @@ def zipped(path: Path) -> Path:
 
 
 def measure(reader: str, path: Path) -> Result | None:
-    """One measurement; None where the reader failed."""
+    """One measurement; None if the reader failed."""
     python = sys.executable if reader == "kernelbook" else bench_python()
     script = Path(__file__).with_name("measure.py")
     one_core = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

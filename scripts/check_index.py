@@ -74,7 +74,7 @@ def _configurations() -> list[Path]:
 
 
 def unreachable(packages: set[str], settings: dict[str, str]) -> str | None:
-    """Why pip cannot find the packages, or None where it can try."""
+    """Why pip cannot find the packages, or None if it can try."""
     no_index = settings.get("no-index", "").lower() not in _OFF
     indexes = [] if no_index else [settings.get("index-url", INDEX), *settings.get("extra-index-url", "").split()]
     places = [*indexes, *settings.get("find-links", "").split()]

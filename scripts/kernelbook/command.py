@@ -17,7 +17,7 @@ INTERRUPTED = 128 + signal.SIGINT
 
 
 def run(main: Callable[[], int]) -> int:
-    """Run a command's `main` and return its exit status: 0 where the reader of a pipe left, 130 after Ctrl-C.
+    """Run a command's `main` and return its exit status: 0 if the reader of a pipe left, 130 after Ctrl-C.
 
     Whatever else `main` raises ends the process with one line on stderr and status 1; with KERNELBOOK_TRACEBACK=1 in
     the environment the traceback comes first.

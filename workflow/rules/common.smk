@@ -29,7 +29,7 @@ def run_status(wildcards):
 
 
 def measurements(wildcards):
-    """What the tables of a run are made from, as far as Snakemake can watch it; nothing where the run was lost."""
+    """What the tables of a run are made from, as far as Snakemake can watch it; nothing if the run was lost."""
     if run_status(wildcards)["status"] == "lost":
         return []
     rows = [row for row in PLAN.rows() if row[0] == wildcards.run]

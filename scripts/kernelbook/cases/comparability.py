@@ -1,4 +1,4 @@
-"""Which figures may be set against each other: the one rule, for guesses, comparisons, the headline and the page."""
+"""Which figures may be compared: one rule for guesses, comparisons, the headline and the page."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Conditions:
-    """What a figure was got with. ``threads``: torch's CPU threads; ``params``: of the workload, None where unknown.
+    """The conditions that a figure was measured under; None is unknown.
 
-    ``timer``: what timed the unprofiled forwards, None where none were timed.
+    ``threads``: torch's CPU threads. ``params``: those of the workload, as JSON. ``timer``: what timed the unprofiled
+    forwards, None if none were timed.
     """
 
     run: str
@@ -25,17 +26,18 @@ class Conditions:
 
     @property
     def machine(self) -> tuple[str | None, ...]:
-        """What processes must share to be taken together: the device, and its driver or the number of threads."""
+        """What processes must share to be merged: the device, and its driver or the number of threads."""
         if self.device_type == "cpu":
             return self.device, _threads(self.threads)
         return self.device, self.driver
 
 
 def refusal(a: Conditions, b: Conditions) -> str | None:
-    """Why times of the two may not be compared; None where they may.
+    """Why times of the two may not be compared; None if they may.
 
-    The same device, driver, element type and timer, and for one workload the same parameters. On CPUs the CPU's name
-    and the number of threads stand for device and driver. What two runs both do not tell counts as different.
+    Device, driver, element type and timer must be the same, and the parameters if the workload is. On CPUs the CPU's
+    name and the number of threads replace device and driver. A value that neither of two runs states counts as
+    different.
     """
     for name, mine, theirs, must_be_known in _pairs(a, b):
         if mine != theirs:
@@ -47,7 +49,7 @@ def refusal(a: Conditions, b: Conditions) -> str | None:
 
 
 def _pairs(a: Conditions, b: Conditions) -> list[tuple[str, str | None, str | None, bool]]:
-    """(name, of a, of b, whether it must be known) in the order in which they are compared."""
+    """(name, value of a, value of b, whether it must be known), in the order of comparison."""
     apart = a.run != b.run
     cpus = a.device_type == b.device_type == "cpu"
     kind = "CPU" if cpus else "device" if "cpu" in (a.device_type, b.device_type) else "GPU"

@@ -1,7 +1,7 @@
 """One case of one run: its figures, its forwards with their activities, and the CPU calls of one forward.
 
 `from_tables` makes it from the tables ``cases``, ``ranges``, ``activities`` and ``calls``. Judgement, findings,
-comparisons and the report work on it. Times are in µs, sizes in bytes. None is what is not known.
+comparisons and the report use it. Times are in µs, sizes in bytes. An unknown value is None.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ class Activity:
     """One kernel, memcpy or memset of a forward, a row of the table `activities`.
 
     ``start_us`` and ``launch_start_us`` are on the trace's clock, which starts with the earliest event of the file.
-    ``tensor_sizes``: elements of the tensors that its op takes, largest first. ``converts``: of a copy that changes the
-    element type, `bf16 to fp32`. Both are known for the representative forward alone, where shapes were recorded.
-    ``source_ops``: the ATen ops that a kernel of torch.compile computes, in the order of its graph, by Inductor's
-    output code; of the representative forward alone.
+    ``tensor_sizes``: elements of the tensors that its op takes, largest first. ``converts``: `bf16 to fp32` for a copy
+    that changes the element type. ``source_ops``: the ATen ops that a kernel of torch.compile computes, in the order of
+    its graph, from Inductor's output code. These three are known for the representative forward only, the first two
+    only if shapes were recorded.
     """
 
     position: Position
     category: Annotated[str, doc("kernel, memcpy or memset.")]
     name: Annotated[str, doc("Name as the trace has it.")]
-    start_us: Annotated[float | None, doc("Start, from the earliest event of the file; empty where it is impossible.")]
+    start_us: Annotated[float | None, doc("Start, from the earliest event of the file; empty if it is impossible.")]
     duration_us: Annotated[float, doc("Length.")]
     device: Annotated[int | None, doc("Number of the device.")] = None
     stream: Annotated[int | None, doc("Number of the stream.")] = None
@@ -59,7 +59,7 @@ class Activity:
     launch_duration_us: Annotated[float | None, doc("Length of that call.")] = None
     launch_delay_us: Annotated[
         float | None,
-        doc("From the start of that call to the start of the activity; empty where one of them is impossible."),
+        doc("From the start of that call to the start of the activity; empty if one of them is impossible."),
     ] = None
     op: Annotated[str | None, doc("The innermost op around the launch.")] = None
     op_path: Annotated[tuple[str, ...], doc("The ops around the launch, outermost first.")] = ()
@@ -78,7 +78,7 @@ class Activity:
 
     @property
     def decoded(self) -> KernelName:
-        """What the name says."""
+        """The properties that the name states."""
         return decode_activity(self.category, self.name)
 
     @property
@@ -100,12 +100,12 @@ class Activity:
 class Call:
     """One CPU event of the representative forward, a row of the table `calls`.
 
-    ``start_us`` counts from the start of the forward's range, unlike that of an activity. Events of other threads are
-    taken to be the forward's because its range was open around them.
+    ``start_us`` counts from the start of the forward's range, unlike that of an activity. Events of other threads
+    belong to the forward if its range was open around them.
     """
 
     position: Position
-    depth: Annotated[int, doc("0 where no other CPU event of the forward is around it on its thread.")]
+    depth: Annotated[int, doc("0 if no other CPU event of the forward is around it on its thread.")]
     parent: Annotated[int | None, doc("Position of the enclosing call.")]
     category: Category
     name: Annotated[str, doc("Name as the trace has it.")]
@@ -128,7 +128,7 @@ class Call:
 
 @dataclass(frozen=True)
 class CallTotal:
-    """The calls of one name and category in one forward: how many, their length together, and what they launched."""
+    """The calls of one name and category in one forward: their number, total length and launches."""
 
     process: int
     index: Annotated[int, doc("Which forward, from 0.")]
@@ -142,7 +142,7 @@ class CallTotal:
 
 @dataclass(frozen=True)
 class ProfiledForward:
-    """One annotated step of one process. ``kind``: 0 where it did the same work as most forwards of its process."""
+    """One annotated step of one process. ``kind``: 0 if it did the same work as most forwards of its process."""
 
     process: int
     index: int
@@ -173,7 +173,7 @@ class ProfiledForward:
 class OtherRange:
     """The outermost ranges of one name outside the forwards: torch's own (an optimizer's step), or parts of a step.
 
-    ``per_forward``: how many there are for each forward. Times are medians over all of them.
+    ``per_forward``: their number for each forward. Times are medians over all of them.
     """
 
     name: str
@@ -187,13 +187,13 @@ class OtherRange:
 class CaseFacts(CaseColumns):
     """One case of one run, over its merged processes.
 
-    Counts and descriptions are those of the first good process, times medians over the merged processes. ``forwards``
-    and ``call_totals`` are those of the merged processes, ``calls`` those of the forward that stands for the case,
-    which is ``chosen``: (process, index). Of a process with ranks, the slowest rank is in ``processes``, and all are in
-    ``ranks``. ``notes`` are the warnings of all processes. ``other_ranges``: of the first process, longest first.
-    ``jobs``: the ranks of each repetition read together; known while an edition is made, not when it is read again.
-    ``counters``: what Nsight Compute measured, a row a kernel of the representative forward, or one row that says why
-    it did not.
+    Counts and descriptions are those of the first good process; times are medians over the merged processes.
+    ``forwards`` and ``call_totals`` are those of the merged processes. ``chosen``: (process, index) of the
+    representative forward, to which ``calls`` belong. ``processes`` has the slowest rank of a process with ranks,
+    ``ranks`` has all of them. ``notes``: the warnings of all processes. ``other_ranges``: of the first process, longest
+    first. ``jobs``: the ranks of each repetition, read together; available only while an edition is collected.
+    ``counters``: the counters of Nsight Compute, one row for each kernel of the representative forward, or one row with
+    the reason why there are none.
     """
 
     notes: tuple[TraceWarning, ...] = ()
@@ -209,7 +209,7 @@ class CaseFacts(CaseColumns):
 
     @cached_property
     def measured(self) -> Mapping[int, KernelCounters]:
-        """Position in the representative forward -> counters of that kernel, of those that could be joined."""
+        """Position in the representative forward -> counters of that kernel, if they were joined."""
         return {row.position: row for row in self.counters if row.position is not None and row.status == JOINED}
 
     def rank_of(self, process: int) -> int | None:
@@ -248,35 +248,35 @@ class CaseFacts(CaseColumns):
 
     @property
     def gpus(self) -> tuple[str, ...]:
-        """The GPUs that the merged processes are known to have run on, each once, in the order of the processes."""
+        """The known GPUs of the merged processes, each once, in the order of the processes."""
         return tuple(dict.fromkeys(p.gpu_id for p in self.processes if p.merged and p.gpu_id))
 
     @property
     def cpu_spread(self) -> float | None:
-        """How far the CPU times of the merged processes lie apart: the largest over the smallest, less one."""
+        """Spread of the CPU times of the merged processes: the largest over the smallest, minus 1."""
         return spread(process.cpu_time_us for process in self.processes if process.merged)
 
     @property
     def on_device(self) -> bool:
-        """Whether its trace holds device activities, so that figures of the device exist."""
+        """Whether its trace has device activities, so that device figures exist."""
         return self.kernels is not None
 
     @cached_property
     def representative(self) -> ProfiledForward | None:
-        """The forward that stands for the case, None where there is none."""
+        """The forward whose activities and calls represent the case; None without forwards."""
         return next((f for f in self.forwards if (f.process, f.index) == self.chosen), next(iter(self.forwards), None))
 
     @cached_property
     def ops(self) -> tuple[Call, ...]:
-        """The CPU ops of the representative forward (runtime calls and annotations left out), in start order."""
+        """The CPU ops of the representative forward in start order, without runtime calls and annotations."""
         return tuple(call for call in self.calls if call.category == "op")
 
     @cached_property
     def activities(self) -> tuple[Activity, ...]:
-        """The device activities of the representative forward, each as long as in the median (median_durations_us).
+        """The device activities of the representative forward, with their median durations (median_durations_us).
 
-        What quotes a duration takes it from here. What draws a time line takes starts and lengths, which then belong
-        together, from ``representative.activities``.
+        Quote durations from here. Draw time lines from ``representative.activities``, where starts and durations
+        belong together.
         """
         if self.representative is None:
             return ()
@@ -296,9 +296,9 @@ class CaseFacts(CaseColumns):
         return Counter(kernel.name for kernel in self.kernels_of())
 
     def cpu_cost(self, match: Callable[[CallTotal], bool], of_total: Callable[[CallTotal], float]) -> float:
-        """What ``of_total`` gives for the calls that match, summed over a forward.
+        """The sum of ``of_total`` over the matching calls of a forward.
 
-        Like ``cpu_time_us``, of which it is a part: the median over forwards, and of that over processes.
+        Like ``cpu_time_us``: the median over the forwards of a process, then over the processes.
         """
         sums = {(forward.process, forward.index): 0.0 for forward in self.usual_forwards}
         for total in self.call_totals:
@@ -308,7 +308,7 @@ class CaseFacts(CaseColumns):
 
     @cached_property
     def usual_self_us(self) -> Mapping[tuple[str, str], float]:
-        """(category, name) -> self time of one call of it: the median over forwards, and of that over processes."""
+        """(category, name) -> self time of one call: the median over forwards, then over processes."""
         by_op: dict[tuple[str, str], list[tuple[int, float]]] = {}
         unusual = {(forward.process, forward.index) for forward in self.forwards if forward.kind}
         for total in self.call_totals:
@@ -328,7 +328,7 @@ def is_restless(p05_us: float | None, p95_us: float | None) -> bool | None:
 
 
 def label(category: str, name: str) -> str:
-    """A name short enough for a sentence: templates cut off, an ATen kernel's op put behind it in brackets."""
+    """A name short enough for a sentence: without templates, and with the op of an ATen kernel in brackets."""
     decoded, head = decode_activity(category, name), function_name(name)
     head = head if len(head) <= 70 else head[:67] + "..."
     return f"{head} [{decoded.fused_ops[0]}]" if decoded.library == "ATen" and decoded.fused_ops else head

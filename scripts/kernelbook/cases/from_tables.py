@@ -31,9 +31,9 @@ _POSITION = attrgetter("position")
 def case_facts(tables: Mapping[str, pa.Table]) -> dict[Key, CaseFacts]:
     """(run, case) -> facts, from the tables ``cases``, ``ranges``, ``activities``, ``calls`` and ``call_totals``.
 
-    Counters of kernels are those of the table ``counters``; see `with_counters` for those of a process.
-    Without ``call_totals`` it is computed from ``calls``, which must then hold all forwards. Raises ValueError where a
-    row does not have the types of its table.
+    Counters of kernels come from the table ``counters``; `with_counters` adds those of a process. Without
+    ``call_totals``, they are computed from ``calls``, which must then hold all forwards. Raises ValueError if a row
+    does not have the types of its table.
     """
     if "call_totals" not in tables and "calls" in tables:
         tables = {**tables, "call_totals": _summed(tables["calls"])}
@@ -55,10 +55,10 @@ def case_facts(tables: Mapping[str, pa.Table]) -> dict[Key, CaseFacts]:
 
 
 def with_counters(case: CaseFacts, profiled: pa.Table) -> CaseFacts:
-    """The case with the kernels of its representative forward joined to what ncu profiled.
+    """The case with the kernels of its representative forward joined to their counters.
 
-    profiled: rows of the table ``ncu`` of the case. The counters of the process of the representative forward are
-    taken; without any, those of the first process that has some.
+    profiled: rows of the table ``ncu`` of the case. The counters are those of the process of the representative
+    forward, or else of the first process that has some.
     """
     reports: dict[int, list[Profiled]] = {}
     for process, row in zip(profiled["process"].to_pylist(), records_of(Profiled, profiled), strict=True):
@@ -70,9 +70,9 @@ def with_counters(case: CaseFacts, profiled: pa.Table) -> CaseFacts:
 
 
 def call_totals(calls: pa.Table) -> pa.Table:
-    """The table ``calls`` summed: one row a run, case, process, rank, forward (index), category and name.
+    """The table ``calls`` summed by run, case, process, rank, forward (index), category and name.
 
-    count; cpu_time_us, their length together (what is nested in a call of its own name counts twice); self_us;
+    Columns: count; cpu_time_us, their total length (a call nested in one of its own name counts twice); self_us;
     kernels that they launched themselves.
     """
     if not {*TOTALS_OF} - {"rank"} <= set(calls.column_names):
@@ -85,7 +85,7 @@ def call_totals(calls: pa.Table) -> pa.Table:
 
 
 def _summed(calls: pa.Table) -> pa.Table:
-    """`call_totals` of a few processes, by first call: to group a table, pyarrow loads pandas, which takes longer."""
+    """`call_totals` of a few processes without `group_by`, for which pyarrow imports pandas; that takes longer."""
     if not {*TOTALS_OF} - {"rank"} <= set(calls.column_names):
         return pa.table({})
     keys = [name for name in TOTALS_OF if name in calls.column_names]
@@ -104,7 +104,7 @@ def _summed(calls: pa.Table) -> pa.Table:
 
 
 def spans_of(ranks: pa.Table | None) -> dict[Key, dict[tuple[int, int | None], float]]:
-    """(run, case) -> (process, rank) -> how long a forward takes (µs): the median over the forwards of that rank."""
+    """(run, case) -> (process, rank) -> length of a forward (µs), the median over the forwards of that rank."""
     spans: dict[Key, dict[tuple[int, int | None], list[float]]] = {}
     for row in ranks.to_pylist() if ranks is not None else []:
         if row["index"] is not None:
@@ -143,9 +143,9 @@ def _with_forwards(
 
 
 def representative(forwards: Iterable[ProfiledForward]) -> ProfiledForward | None:
-    """The forward that stands for the others: of the usual ones with the commonest activities, that of median time.
+    """The forward of median time among the usual forwards with the most frequent activities.
 
-    That is device time, or CPU time where no device was used. None if there are no forwards.
+    The time is device time, or CPU time if no device was used. None if there are no forwards.
     """
     alike: dict[tuple[tuple[str, str], ...], list[ProfiledForward]] = {}
     for forward in forwards:
@@ -170,7 +170,7 @@ def _forwards(ranges: Sequence[Row], rows: Sequence[Row]) -> tuple[ProfiledForwa
 
 
 def _other_ranges(rows: Sequence[Row]) -> tuple[OtherRange, ...]:
-    """The outermost ranges of one process that are no forwards and contain none; rows in the order of their table."""
+    """The outermost ranges of one process that neither are nor contain forwards. rows: in the order of their table."""
     roots = list(range(len(rows)))
     for place, row in enumerate(rows):
         if row.get("parent") is not None and row["parent"] < place:

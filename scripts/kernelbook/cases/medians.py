@@ -1,7 +1,4 @@
-"""The one kind of median that figures of a case are: over the forwards of a process, and of that over processes.
-
-And how far the processes lie apart.
-"""
+"""Medians of the figures of a case: over the forwards of a process, then over the processes; and their spread."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ def median(values: Iterable[float | None]) -> float | None:
 
 
 def medians_by_process(values: Iterable[tuple[int, float | None]]) -> dict[int, float | None]:
-    """Process -> the median of its values, of (process, value) in any order."""
+    """Process -> the median of its values. values: (process, value) in any order."""
     by_process: dict[int, list[float | None]] = {}
     for process, value in values:
         by_process.setdefault(process, []).append(value)
@@ -28,7 +25,7 @@ def medians_by_process(values: Iterable[tuple[int, float | None]]) -> dict[int, 
 
 
 def median_of_processes(values: Iterable[tuple[int, float | None]]) -> float | None:
-    """The median of (process, value) over the values of each process, and of that over the processes."""
+    """The median over the values of each process, then over the processes. values: (process, value)."""
     return median(medians_by_process(values).values())
 
 
@@ -39,11 +36,10 @@ def spread(values: Iterable[float | None]) -> float | None:
 
 
 def median_durations_us(chosen: ProfiledForward, forwards: Sequence[ProfiledForward]) -> tuple[float, ...]:
-    """How long the activity in each place of `chosen` usually takes, µs.
+    """The median duration (µs) of the activity at each position of `chosen`.
 
-    Taken over those of `forwards` that have the same activities (category and name) in the same order: the median over
-    the forwards of a process, and of that over processes, as device_time_us is. What `chosen` shares its order with no
-    other forward of keeps its own length.
+    It is taken over those of `forwards` that have the same activities (category and name) in the same order: over the
+    forwards of a process, then over the processes, as for device_time_us.
     """
     by_process: dict[int, list[Sequence[Activity]]] = {}
     for forward in (chosen, *(each for each in forwards if each is not chosen)):

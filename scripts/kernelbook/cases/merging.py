@@ -1,7 +1,4 @@
-"""The processes of one case merged: which ones, the figures of all of them, and notes on the others.
-
-This is the only place that decides over processes.
-"""
+"""Merges the processes of one case: decides which ones count, computes their figures, and notes the others."""
 
 from __future__ import annotations
 
@@ -22,18 +19,18 @@ TIMES = ("cpu_time_us", "device_time_us", "device_busy_us", "forward_time_us")
 FAILED_PROCESSES = "failed_processes"
 #: A note is made where the medians of processes differ by more than this share of the smallest.
 APART_FROM = 0.1
-#: (process, rank) -> how long a forward takes on that rank, in µs.
+#: (process, rank) -> length of a forward on that rank, in µs.
 Spans = Mapping[tuple[int, int | None], float]
 
 
 def merge_processes(processes: Sequence[Process], spans: Spans | None = None) -> CaseFacts:
     """The case of these processes, without its forwards.
 
-    A job of several ranks has a row a rank: its figures are those of the slowest rank, and a note states the spread.
-    spans: (process, rank) -> how long a forward takes on that rank (µs), read from all of their traces together.
+    A job of several ranks has one row for each rank: its figures are those of the slowest rank, and a note states the
+    spread. spans: (process, rank) -> length of a forward on that rank (µs), from the traces of all ranks together.
     Good processes are merged if they ran on a machine like that of the first good one: the same device and driver, for
-    a CPU the same number of threads. Several GPUs of one kind are alike. A note names each process that failed or ran
-    elsewhere. Times are medians over the merged processes, forward_p05_us and forward_p95_us quantiles of all their
+    a CPU the same number of threads. GPUs of one model are alike. A note names each process that failed or ran
+    elsewhere. Times are medians over the merged processes; forward_p05_us and forward_p95_us are quantiles of all their
     forwards.
     """
     rows = sorted(processes, key=lambda process: (process.process, process.rank or 0))
@@ -74,8 +71,8 @@ def merge_processes(processes: Sequence[Process], spans: Spans | None = None) ->
 def slowest_rank(job: Sequence[Process], spans: Spans) -> Process:
     """Of the ranks of one job, the first that failed, else the one whose forward takes longest.
 
-    That is the unprofiled forward, without one its span in the trace, and without that the time that the device was
-    busy, on a CPU the time of the range. A bare trace that cannot be read does not fail the others.
+    The time is that of the unprofiled forward, else its span in the trace, else the time that the device was busy, else
+    the time of the range on the CPU. A bare trace that cannot be read does not make the others fail.
     """
     failed = [rank for rank in job if rank.status != "ok"]
     good = [rank for rank in job if rank.status == "ok"]
@@ -91,9 +88,9 @@ def slowest_rank(job: Sequence[Process], spans: Spans) -> Process:
 
 
 def _times(processes: Sequence[Process]) -> dict[str, float | None]:
-    """Medians over processes, and quantiles of all forwards; a lone process without forwards keeps its own quantiles.
+    """Medians over processes, and quantiles of all forwards; a single process without forwards keeps its quantiles.
 
-    A first call that had to compile is never taken together with one that used the compile cache.
+    A first call that had to compile is never merged with one that used the compile cache.
     """
     times = {name: median(getattr(process, name) for process in processes) for name in TIMES}
     cache = processes[0].inductor_cache if processes else None
@@ -114,7 +111,7 @@ def _outcome(bad: Sequence[Process]) -> dict[str, Any]:
 
 
 def _reasons(processes: Sequence[Process]) -> str | None:
-    """The reason that all share; else each with the processes that give it."""
+    """The reason that all processes share, else each reason with its processes."""
     by_reason: dict[str | None, list[int]] = {}
     for process in processes:
         by_reason.setdefault(process.reason, []).append(process.process)
@@ -155,7 +152,7 @@ def _elsewhere(good: Sequence[Process], first: Process) -> list[TraceWarning]:
 
 
 def _ranks(jobs: Sequence[Sequence[Process]], spans: Spans) -> list[TraceWarning]:
-    """A note on each job of several ranks that went well: which rank its figures are those of, and the spread."""
+    """A note on each job of several ranks that succeeded: the rank that its figures are from, and the spread."""
     notes = []
     for job in jobs:
         slowest = slowest_rank(job, spans)
@@ -173,7 +170,7 @@ def _ranks(jobs: Sequence[Sequence[Process]], spans: Spans) -> list[TraceWarning
 
 
 def _apart(alike: Sequence[Process]) -> list[TraceWarning]:
-    """A note where the medians of the processes differ, and whether their GPUs explain it."""
+    """A note if the medians of the processes differ, which says whether their GPUs explain it."""
     medians = [statistics.median(process.forward_times_us) for process in alike if process.forward_times_us]
     if len(medians) < 2 or not min(medians) or max(medians) / min(medians) <= 1 + APART_FROM:
         return []
@@ -185,9 +182,9 @@ def _apart(alike: Sequence[Process]) -> list[TraceWarning]:
 
 
 def _by_gpu(alike: Sequence[Process]) -> str:
-    """Which processes ran on which GPU, where the GPUs differ by more than the processes on one of them.
+    """Which processes ran on which GPU, if the GPUs differ by more than the processes on any one of them.
 
-    Otherwise how far the processes on one GPU differ. Empty where all ran on one GPU, or where that is unknown.
+    Otherwise how far the processes on one GPU differ. Empty if all ran on one GPU, or if the GPUs are unknown.
     """
     by_gpu: dict[str, dict[int, float]] = {}
     for process in alike:
@@ -205,7 +202,7 @@ def _by_gpu(alike: Sequence[Process]) -> str:
 
 
 def _warnings(processes: Sequence[Process]) -> list[TraceWarning]:
-    """The warnings of all processes and ranks: equal ones become one, with those that have it unless all do."""
+    """The warnings of all processes and ranks, equal ones once; each names its processes unless all have it."""
     having: dict[tuple[str, str], list[Process]] = {}
     counts: dict[tuple[str, str], int] = {}
     for process in processes:

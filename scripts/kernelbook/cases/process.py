@@ -1,7 +1,7 @@
 """One process of one case: `Process` is a row of the table `cases`, and its fields are the columns of that table.
 
-What an annotation says of a field is what docs/reference/tables.md says of the column. Times are in µs, sizes in
-bytes, clocks in MHz. None is what is not known.
+docs/reference/tables.md takes the meaning of each column from the `doc` of its field. Times are in µs, sizes in bytes,
+clocks in MHz. An unknown value is None.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ Status = Literal["ok", "failed", "unsupported"]
 
 #: A reason of nvidia-smi for a clock below the highest: the GPU had nothing to do.
 IDLE = "idle"
-#: Reasons that do not slow down work: an idle GPU, and clocks that a user set (nvml.h, nvmlClocksEventReasons).
+#: Reasons that do not slow work down: an idle GPU, and clocks that a user set (nvml.h, nvmlClocksEventReasons).
 NOT_THROTTLING = frozenset({IDLE, "applications clocks setting", "sync boost", "display clock setting"})
-#: A clock under load below this share of the highest counts as throttled even without a reason. A reading is of one
-#: moment: a GPU at its power limit may report no reason at 77 % of its clock. Some GPUs never reach the highest clock
-#: that they report, by a fifth at most.
+#: A clock under load below this share of the highest counts as throttled even without a reason: a reading is of one
+#: moment, and a GPU at its power limit may report no reason at 77 % of its clock. Some GPUs stay below the highest
+#: clock that they report, by at most a fifth.
 FAR_BELOW = 0.8
 #: Later forwards above this ratio to the first ones count as rising.
 RISING_FROM = 1.1
@@ -100,7 +100,7 @@ class Clocks:
 
     @property
     def reasons(self) -> tuple[str, ...] | None:
-        """What held the clocks down, each reason once; None where it could not be read."""
+        """The reasons that limited the clocks, each once; None if they could not be read."""
         lists = [reading.throttle_reasons for reading in self.readings if reading.throttle_reasons is not None]
         return tuple(dict.fromkeys(reason for reasons in lists for reason in reasons)) if lists else None
 
@@ -112,7 +112,7 @@ class Clocks:
 
 @dataclass(frozen=True)
 class Backend:
-    """Whether an SDPA backend takes the inputs of the case, and what torch says against it."""
+    """Whether an SDPA backend accepts the inputs of the case, and torch's reasons if not."""
 
     usable: bool | None = None
     reasons: tuple[str, ...] | None = None
@@ -120,7 +120,7 @@ class Backend:
 
 @dataclass(frozen=True)
 class WarmupCheck:
-    """First timed forwards against the later ones: medians of both, and whether they differ."""
+    """The first timed forwards compared with the later ones: medians of both, and whether they differ."""
 
     still_falling: bool | None = None
     rising: bool | None = None
@@ -130,7 +130,7 @@ class WarmupCheck:
 
     @property
     def rose(self) -> bool | None:
-        """Whether later forwards took longer. Early measurements state the two medians alone."""
+        """Whether later forwards took longer. Measurements of early versions state only the two medians."""
         if self.rising is not None or self.still_falling is None:
             return self.rising
         if self.first_median_us is None or self.rest_median_us is None:
@@ -160,7 +160,7 @@ class Dynamo:
 
 @dataclass(frozen=True, kw_only=True)
 class CaseMeasured:
-    """What measurement.json states about a case, under the names of the columns."""
+    """The columns of a case that come from measurement.json."""
 
     status: Annotated[Status, doc("ok, failed or unsupported.")] = "ok"
     reason: Annotated[str | None, doc("Why it is not ok.")] = None
@@ -189,7 +189,7 @@ class CaseMeasured:
     useful_flops: Annotated[
         Count | None,
         doc(
-            "Those of them that the result needs; causal attention leaves out the masked half. Empty where the "
+            "Those of them that the result needs; causal attention leaves out the masked half. Empty if the "
             "workload states none."
         ),
     ] = None
@@ -205,7 +205,7 @@ class CaseMeasured:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured(CaseMeasured):
-    """What measurement.json states about a process, under the names of the columns."""
+    """The columns of a process that come from measurement.json."""
 
     log_tail: Annotated[tuple[str, ...], doc("The last lines that a failed process wrote.")] = ()
     attempts: Annotated[Count | None, doc("Processes that were started until one left a measurement.")] = None
@@ -233,7 +233,7 @@ class Measured(CaseMeasured):
 
 @dataclass(frozen=True)
 class CaseColumns(CaseMeasured):
-    """The columns of the table `cases` that a case has as a whole, too."""
+    """The columns of the table `cases` that also describe a case as a whole."""
 
     run: str
     case: str
@@ -247,7 +247,7 @@ class CaseColumns(CaseMeasured):
     ] = field(default_factory=dict)
     params: Annotated[
         Mapping[str, Any],
-        doc("Parameter -> value as JSON (`64`, `true`); a text stands without quotes. Empty where unknown."),
+        doc("Parameter -> value as JSON (`64`, `true`); a text stands without quotes. Empty if unknown."),
     ] = field(default_factory=dict)
     annotation: Annotated[
         str | None,
@@ -282,7 +282,7 @@ class CaseColumns(CaseMeasured):
     ] = None
     output_code: Annotated[
         str | None,
-        doc("The code that Inductor generated for a compiled case (.py.gz), as trace_path; empty where none was kept."),
+        doc("The code that Inductor generated for a compiled case (.py.gz), as trace_path; empty if none was kept."),
     ] = None
 
     @property
@@ -292,17 +292,17 @@ class CaseColumns(CaseMeasured):
 
     @property
     def ceiling(self) -> str | None:
-        """Which rate of the device the case measures, by which other cases are judged; None of other workloads."""
+        """The rate of the device that the case measures, against which other cases are judged; None if it does not."""
         return CEILINGS.get(self.variant or "") if self.workload == "ceiling" else None
 
     @property
     def measures_fp8(self) -> bool:
-        """Whether the case is the ceiling of fp8 products; the name of their kernel need not state the type."""
+        """Whether the case is the ceiling of fp8 products, whose kernel names need not state the type."""
         return self.ceiling is not None and self.variant == "matmul-fp8"
 
     @cached_property
     def setting(self) -> Conditions:
-        """What decides which figures may be compared with these."""
+        """The conditions that decide which figures may be compared with these."""
         return Conditions(
             run=self.run,
             workload=self.workload,
@@ -320,8 +320,8 @@ class CaseColumns(CaseMeasured):
 class Process(CaseColumns, Measured):
     """One process of one case; of a case with ranks, one rank of it.
 
-    `merged` is no column: whether the figures are in those of the case. They are not if the process failed or ran on
-    another machine than the others, nor those of a rank that is not the slowest of its job.
+    `merged` is not a column: whether the figures of the case include those of this process. They do not if the process
+    failed, ran on another machine than the others, or is a rank that is not the slowest of its job.
     """
 
     process: int = 1
@@ -345,7 +345,7 @@ class Process(CaseColumns, Measured):
 
     @property
     def job(self) -> int:
-        """Number of the job among those of the case: all ranks of a folder of bare traces are one job."""
+        """Number of its job among those of the case; all ranks of a folder of bare traces form one job."""
         return 1 if self.bare and self.rank is not None else self.process
 
 

@@ -26,16 +26,16 @@ import numpy as np
 import pyarrow as pa
 
 # --- values of columns -----------------------------------------------------------------------------------------------
-# `pyarrow.array` imports pandas where it is installed, which takes longer than to read a trace. The buffers are laid
-# out as in https://arrow.apache.org/docs/format/Columnar.html.
+# `pyarrow.array` imports pandas if it is installed, which takes longer than reading a trace. The layout of the buffers
+# is that of https://arrow.apache.org/docs/format/Columnar.html.
 
 
-#: Of `array.array`, for each type of numbers.
+#: Type codes of `array.array`.
 TYPE_CODES = {pa.int64(): "q", pa.float64(): "d"}
 
 
 def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """An array of this type: of a struct from dicts, of a map from lists of pairs; None is null.
+    """An array of this type; None becomes null. Structs are given as dicts, maps as lists of pairs.
 
     Raises TypeError or OverflowError for a value of another type.
     """
@@ -80,12 +80,12 @@ T = TypeVar("T")
 
 
 def schema_of(kind: type, *without: str) -> pa.Schema:
-    """The columns of a dataclass, without the fields that are named."""
+    """The columns of a dataclass. without: fields to leave out."""
     return pa.schema([(name, _arrow(hint)) for name, hint in _layout(kind).hints.items() if name not in without])
 
 
 def meanings(kind: type) -> dict[str, str]:
-    """Column -> its meaning, of the fields of a dataclass or typed dict that have a `doc`."""
+    """Column -> its meaning, for the fields of a dataclass or typed dict that have a `doc`."""
     hints = get_type_hints(kind, include_extras=True).items()
     return {name: meaning for name, hint in hints if (meaning := _doc(hint))}
 
@@ -126,10 +126,10 @@ def records_of(kind: type[T], table: pa.Table) -> list[T]:
 
 
 def record_of(kind: type[T], row: Mapping[str, Any]) -> T:
-    """Plain values as an instance.
+    """An instance of `kind` from plain values.
 
-    Keys that `kind` does not have are skipped. A missing key and a null take the field's default, or None; NaN counts
-    as null. Raises ValueError for a value of another type.
+    Unknown keys are skipped. A missing key and a null take the field's default, or None; NaN counts as null. Raises
+    ValueError for a value of another type.
     """
     filled: dict[str, Any] = dict.fromkeys(_layout(kind).required)
     filled |= {name: value for name, value in row.items() if value is not None and value == value}  # NaN != NaN
@@ -140,7 +140,7 @@ def record_of(kind: type[T], row: Mapping[str, Any]) -> T:
 
 
 def value_text(value: Any) -> str:
-    """A free-form value as JSON (`64`, `true`, `[1, 2]`); a text that is no JSON stands as it is (`bfloat16`)."""
+    """A value as JSON (`64`, `true`, `[1, 2]`); a text that is not JSON stays as it is (`bfloat16`)."""
     return value if isinstance(value, str) and text_value(value) is value else json.dumps(value, sort_keys=True)
 
 
@@ -153,7 +153,7 @@ def text_value(text: str) -> Any:
 
 
 class _Layout(NamedTuple):
-    """Of a dataclass: field -> annotation, the fields without a default, and those that are `Mapping[str, Any]`."""
+    """The fields of a dataclass: field -> annotation, those without a default, those that are `Mapping[str, Any]`."""
 
     hints: dict[str, Any]
     required: tuple[str, ...]

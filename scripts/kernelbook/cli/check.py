@@ -43,7 +43,7 @@ _NO_RUNS = (
 
 @dataclass(frozen=True)
 class ConfigCheck:
-    """mistakes: of the configuration; plan: what it would run, a line each, where there is none.
+    """mistakes: of the configuration; plan: what it would run, a line each, if there is none.
 
     idle: whether every run is left out here, so that nothing would run.
     """
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def check_config(path: Path) -> ConfigCheck:
-    """Check a configuration as the workflow does. Raises OSError where the file cannot be read."""
+    """Check a configuration as the workflow does. Raises OSError if the file cannot be read."""
     from kernelbook.config.errors import ConfigError
     from kernelbook.config.loading import load_config
     from kernelbook.config.origins import read_sources

@@ -32,7 +32,7 @@ class CheckedConfig(TypedDict):
     kind: Literal["configuration"]
     source: str
     mistakes: Annotated[list[str], doc("File, fact and remedy, one each.")]
-    plan: Annotated[list[str], doc("What would run and what is left out; empty where there are mistakes.")]
+    plan: Annotated[list[str], doc("What would run and what is left out; empty if there are mistakes.")]
 
 
 class StatedName(TypedDict):

@@ -2,7 +2,7 @@
 
 NAME is a kernel's name, mangled or demangled, as a trace or Nsight shows it; - reads one name a line from standard
 input. Each name gives one sentence, with --json one object on a line (schema: cli/name.schema.json in the package),
-null where the name does not state a field:
+null if the name does not state a field:
   name          unchanged
   family        GEMM, attention, softmax, elementwise, copy/cast, fill/mask, reduction, communication, other or unknown
   dtype         fp64, fp32, tf32, fp16, bf16, fp8, int8 ..., or 16-bit if it may be fp16 or bf16

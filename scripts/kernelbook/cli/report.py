@@ -78,7 +78,7 @@ def _has_forwards(case: Mapping[str, Any]) -> bool:
 def render_folders(folders: Sequence[Path], output: Path, annotation: str | None = None) -> None:
     """Render a report of folders of traces into `output`, replacing the report that is there.
 
-    annotation: name of the ranges that are forwards, or a glob. Raises ConfigError where a folder has no case.
+    annotation: name of the ranges that are forwards, or a glob. Raises ConfigError if a folder has no case.
     """
     from kernelbook.config.loading import load_config
     from kernelbook.containers.probe import probe

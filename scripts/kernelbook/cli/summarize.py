@@ -26,7 +26,7 @@ keys, in this order:
   kernels    of the whole file, one per name and category: name, category, count, total_us, median_us, min_us, max_us
   ops        of the whole file, one per name: name, count, cpu_time_us, self_cpu_time_us (without what it calls),
              device_time_us, self_device_time_us (what it launched itself), kernels
-  rank       of a distributed job; null where nothing says so
+  rank       of a distributed job; null if nothing says so
   notes      what is odd about the file, as warnings: graph launches, several streams, no ops, an old schema ...
   range_kernels, range_ops  with --annotation: as kernels and ops, of the chosen ranges alone
   job        only of a rank whose job is read as a whole, the same on the line of each rank: ranks, world_size,

@@ -81,7 +81,7 @@ def print_error(message: str) -> None:
 
 
 def output_problem(output: Path, kind: str, mark: str, option: str) -> str | None:
-    """Why `output` cannot become a folder of this kind, with the remedy; None where it can.
+    """Why `output` cannot become a folder of this kind, with the remedy; None if it can.
 
     mark: a file that every such folder has. A folder with other content is not replaced.
     """

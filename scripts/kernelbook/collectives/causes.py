@@ -52,7 +52,7 @@ class Straggler:
 
 
 def find_straggler(ranks: Sequence[RankTrace], rows: Sequence[Collective], error_us: float | None) -> Straggler | None:
-    """The straggler, None where no rank comes last clearly more often than others. error_us: that of the clocks."""
+    """The straggler, None if no rank comes last clearly more often than others. error_us: that of the clocks."""
     rows = [row for row in rows if row.late_us is not None]
     mine = Counter(row.rank for row in rows)
     late = Counter(row.rank for row in rows if row.last_rank == row.rank)

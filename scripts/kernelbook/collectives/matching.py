@@ -240,7 +240,7 @@ OTHER_CLOCK = 100_000_000
 @dataclass(frozen=True)
 class RankClocks:
     """offsets: what is added (ns) to the times of each rank, in order of the job. error: how far (ns) ranks still leave
-    one collective after another, for 95 % of them; None where it is not known. aligned: whether every rank has an
+    one collective after another, for 95 % of them; None if it is not known. aligned: whether every rank has an
     offset that collectives give. overlap: share of joint collectives in which all ranks overlap in time."""
 
     offsets: tuple[int, ...]

@@ -40,7 +40,7 @@ class RankForward:
     ] = None
     waiting_us: Annotated[
         float | None,
-        doc("Sum of what its communication kernels waited for other ranks; empty where ranks cannot be compared."),
+        doc("Sum of what its communication kernels waited for other ranks; empty if ranks cannot be compared."),
     ] = None
     clock_us: Annotated[
         float | None,

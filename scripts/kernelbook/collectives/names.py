@@ -75,7 +75,7 @@ def element_bytes(dtype: str | None) -> int | None:
 
 
 def bus_factor(operation: str, ranks: int | None) -> float | None:
-    """Bus bandwidth over algorithm bandwidth for that many ranks; None where NCCL defines none.
+    """Bus bandwidth over algorithm bandwidth for that many ranks; None if NCCL defines none.
 
     Source: nccl-tests, doc/PERFORMANCE.md, "Bus bandwidth". A send or receive counts as sendrecv, factor 1.
     """

@@ -82,7 +82,7 @@ class ComparedSide:
         return f"{self.start} {limits} {python} {shlex.join(map(str, words))}".strip()
 
     def measure(self, case: str, process: int) -> MeasuredProcess:
-        """Measure one process of a case. Raises KeyboardInterrupt where the process was stopped from outside."""
+        """Measure one process of a case. Raises KeyboardInterrupt if the process was stopped from outside."""
         spec = self.cases[case]
         output = self.place.of_side(self.subject.side) / case / str(process)
         output.mkdir(parents=True, exist_ok=True)
@@ -118,7 +118,7 @@ def measured_in(folder: Path, seconds: float) -> MeasuredProcess:
 def side_of(side: ComparedSide, apptainer_args: str = "") -> ComparedSide:
     """A side made ready: its image pulled and started once, the files of its commit unpacked.
 
-    apptainer_args: further arguments of `apptainer exec`, for the shell. Raises SubjectError where it cannot be
+    apptainer_args: further arguments of `apptainer exec`, for the shell. Raises SubjectError if it cannot be
     measured, ImageError where nothing is installed that starts containers.
     """
     folder = files_of(side.subject, side.place.folder, side.place.output / "commits")

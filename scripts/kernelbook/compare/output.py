@@ -51,7 +51,7 @@ class CompareJson(TypedDict):
     cases: list[ComparedCase]
     diff: Annotated[
         dict[str, Any] | None,
-        doc("The object of kernelbook diff --json (diffs/diff.schema.json); null where a side has no measurement."),
+        doc("The object of kernelbook diff --json (diffs/diff.schema.json); null if a side has no measurement."),
     ]
 
 
@@ -116,7 +116,7 @@ def text(result: ComparisonResult) -> str:
 
 
 def write(result: ComparisonResult, folder: Path) -> None:
-    """Write compare.json and compare.md. Raises OSError where the folder cannot be written."""
+    """Write compare.json and compare.md. Raises OSError if the folder cannot be written."""
     folder.mkdir(parents=True, exist_ok=True)
     made = json.dumps(as_json(result), indent=1, allow_nan=False)
     (folder / RESULT).write_text(made + "\n", encoding="utf-8")

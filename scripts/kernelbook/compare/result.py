@@ -30,7 +30,7 @@ NO_CHANGE, CHANGED, FAILURE, BOTH = 0, 3, 4, 5
 class CaseResult:
     """One case. verdict: slower, faster, no difference or undecided, of b against a; failed or unsupported.
 
-    reasons: why it could not be measured. changes: CHANGES that were found. comparison: None where a side has no
+    reasons: why it could not be measured. changes: CHANGES that were found. comparison: None if a side has no
     measurement.
     """
 
@@ -164,7 +164,7 @@ def compare(request: Request, report: Report = lambda line: None) -> ComparisonR
 
 
 def _diff(place: Place) -> Diff | None:
-    """The diff of what was measured; None where a side has no measurement at all.
+    """The diff of what was measured; None if a side has no measurement at all.
 
     Without its ratio of forward times, which takes the processes of a side as independent: that of the pairs counts.
     """

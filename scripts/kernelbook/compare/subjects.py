@@ -102,7 +102,7 @@ def _commit_of(side: str, text: str, folder: Path) -> str | None:
 
 
 def _git(folder: Path, *words: str) -> str | None:
-    """What git prints; None where it fails or is not installed."""
+    """What git prints; None if it fails or is not installed."""
     try:
         done = subprocess.run(["git", "-C", folder, *words], capture_output=True, text=True, check=False)
     except OSError:
@@ -111,7 +111,7 @@ def _git(folder: Path, *words: str) -> str | None:
 
 
 def check_pair(a: Subject, b: Subject) -> None:
-    """Raise SubjectError where the two are not of kinds that can be compared."""
+    """Raise SubjectError if the two are not of kinds that can be compared."""
     if a.kind != b.kind and not {a.kind, b.kind} <= set(ENVIRONMENTS):
         raise SubjectError(
             f"A is a {a.kind} and B a {b.kind}: compare two environments (host, Python, image), two workloads, or two "
@@ -122,7 +122,7 @@ def check_pair(a: Subject, b: Subject) -> None:
 def files_of(subject: Subject, folder: Path, store: Path) -> Path:
     """The folder that a side is measured in: the working folder, or the files of its commit, unpacked below `store`.
 
-    Of a repository's subfolder, the same subfolder. Raises SubjectError where git cannot give the files.
+    Of a repository's subfolder, the same subfolder. Raises SubjectError if git cannot give the files.
     """
     if subject.commit is None:
         return folder

@@ -265,7 +265,7 @@ def _case(name: str, spec: Mapping[str, Any], base: Mapping[str, Any]) -> CaseSp
 
 
 def _ranks(spec: Mapping[str, Any]) -> dict[str, int]:
-    """The number of ranks, in the words of either key; nothing where the case has none."""
+    """The number of ranks, in the words of either key; nothing if the case has none."""
     if "torchrun" in spec:
         return {"ranks": spec["torchrun"]["nproc_per_node"]}
     return {"ranks": spec["ranks"]} if "ranks" in spec else {}

@@ -215,7 +215,7 @@ def image_of(where: str, store: Path, source: Path) -> Image:
 
 
 def stamp_of(file: Path, python: str = "python3") -> str:
-    """Changes when another file lies there, or when a folder is changed in place; `absent` where there is none.
+    """Changes when another file lies there, or when a folder is changed in place; `absent` if there is none.
 
     python: the run's Python, which says where in a folder its packages may lie.
     """
@@ -240,10 +240,10 @@ def runtime() -> str:
 
 
 def obtain(image: Image, key: str) -> Identity:
-    """Pull or build the image where it is missing, and return what identifies it.
+    """Pull or build the image if it is missing, and return what identifies it.
 
     key: the place in the configuration that names it, for messages. Two callers at once do the work once.
-    Raises ImageError where it cannot be had.
+    Raises ImageError if it cannot be had.
     """
     if image.kind == "local":
         if not image.file.exists():

@@ -143,7 +143,7 @@ def start_command(ours: Sequence[str], users: str) -> str:
     """The shell command that starts a container, up to the image.
 
     ours: see `start_arguments`. users: what --apptainer-args gave, for the shell of the node that runs the job.
-    Raises ImageError where no program is installed that starts containers.
+    Raises ImageError if no program is installed that starts containers.
     """
     return f'{runtime()} exec --home "$PWD" {shlex.join(ours)} {users}'.rstrip()
 
@@ -151,7 +151,7 @@ def start_command(ours: Sequence[str], users: str) -> str:
 def look_inside(image: Path, python: str, arguments: Sequence[str], where: str, run: str) -> Mapping[str, Any]:
     """Start `image` as a measurement does, and return the versions of python, torch, cuda and cudnn in it.
 
-    where: the image as configured, and run: runs.<name>, for messages. Raises ImageError where it does not start, has
+    where: the image as configured, and run: runs.<name>, for messages. Raises ImageError if it does not start, has
     no torch, a broken one, or one that is not the image's own.
     """
     command = [runtime(), "exec", "--home", os.getcwd(), *arguments, os.fspath(image), python, "-c", LOOK]

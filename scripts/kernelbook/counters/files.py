@@ -143,7 +143,7 @@ def parse(text: str) -> list[Profiled]:
     """The kernels in the order of their rows.
 
     What ncu prints before the table is skipped, and so is what the profiled program printed between the rows. Raises
-    CountersError where there is no table, of another page, of a cut file, and for numbers with a decimal comma.
+    CountersError if there is no table, of another page, of a cut file, and for numbers with a decimal comma.
     """
     lines = text.splitlines()
     start = next((n for n, line in enumerate(lines) if line.startswith(('"ID",', "ID,"))), None)
@@ -218,7 +218,7 @@ CONVERT_LIMIT_S = 300
 def counters_beside(trace: Path) -> Path | None:
     """The counters that lie beside a trace: `NAME.ncu.csv` of the same name, or `ncu.csv` if the trace is alone there.
 
-    Both may be packed (.gz), or a report: `NAME.ncu-rep`, or the only one there. None where there are none.
+    Both may be packed (.gz), or a report: `NAME.ncu-rep`, or the only one there. None if there are none.
     """
     stem = next((trace.name.removesuffix(ending) for ending in TRACE_ENDINGS if trace.name.endswith(ending)), None)
     own = [trace.with_name(stem + ending) for ending in ENDINGS] if stem else []

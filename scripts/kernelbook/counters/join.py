@@ -146,7 +146,7 @@ def _order(kernel: Kernel) -> tuple[int, float, int]:
 
 
 def _difference(kernel: Kernel, partner: Profiled, names: Container[tuple[str, ...]]) -> str | None:
-    """Why the two are not one kernel; None where they are. names: the words of all kernels' names in the trace."""
+    """Why the two are not one kernel; None if they are. names: the words of all kernels' names in the trace."""
     if not same_kernel(kernel.name, partner.name):
         elsewhere = words(partner.name) in names
         what = "kernels ran in another order" if elsewhere else "another kernel was chosen, as autotuning may"

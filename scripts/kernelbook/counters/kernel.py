@@ -24,7 +24,7 @@ class Stall:
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """What ncu measured of one kernel; None where it did not."""
+    """What ncu measured of one kernel; None if it did not."""
 
     duration_us: Annotated[
         float | None, doc("Duration under ncu, which flushes the caches before each kernel and does not fix clocks.")
@@ -73,7 +73,7 @@ class Figures:
 class Profiled(Figures):
     """One kernel in a report of ncu, or, with a reason and no number, why there is no report.
 
-    number: place in the report, from 0. functions: those that alone were profiled; empty where all were. seconds: how
+    number: place in the report, from 0. functions: those that alone were profiled; empty if all were. seconds: how
     long the whole counter pass took.
     """
 
@@ -162,7 +162,7 @@ WAITS = {
 
 
 def limiter_of(figures: Figures) -> str | None:
-    """One of `LIMITERS`; None where the share of the SMs or of memory is not known."""
+    """One of `LIMITERS`; None if the share of the SMs or of memory is not known."""
     sm, memory = figures.sm_percent, figures.memory_percent
     if sm is None or memory is None:
         return None

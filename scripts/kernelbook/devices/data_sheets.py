@@ -31,7 +31,7 @@ def _sheet(
     source: str, tb_per_s: float, fp32: float, tf32: float | None, bits16: float, fp64: float | None = None,
     fp8: float | None = None, nvlink: float | None = None,
 ) -> DataSheet:  # fmt: skip
-    """Rates in TFLOP/s, TB/s and GB/s (NVLink); None where the device has no such thing or its sheet does not say."""
+    """Rates in TFLOP/s, TB/s and GB/s (NVLink); None if the device has no such thing or its sheet does not say."""
     rates = {"fp64": fp64, "fp32": fp32, "tf32": tf32, "16-bit": bits16, "fp8": fp8}
     flops = {kind: rate * 1e12 for kind, rate in rates.items() if rate is not None}
     return DataSheet(flops, tb_per_s * 1e12, source, nvlink)
@@ -80,7 +80,7 @@ RECORDED = {
 
 
 def link_rate(device: str | None, ranks: int | None) -> float | None:
-    """NVLink's rate (GB/s, one direction) for a group of that many ranks; None where it is not known.
+    """NVLink's rate (GB/s, one direction) for a group of that many ranks; None if it is not known.
 
     The bus bandwidth of a collective cannot exceed it, but NVLink SHARP sums in the switch, so that an all-reduce may.
     """

@@ -71,9 +71,9 @@ class ComparisonJson(TypedDict):
     b: DiffedCase
     refused: Annotated[str | None, doc("Why times are not compared.")]
     same_work: Annotated[
-        bool | None, doc("Whether both ran the same activities in one order; null where a side has none.")
+        bool | None, doc("Whether both ran the same activities in one order; null if a side has none.")
     ]
-    activities: Annotated[ActivityCounts | None, doc("Device activities; null where a side has none.")]
+    activities: Annotated[ActivityCounts | None, doc("Device activities; null if a side has none.")]
     figures: list[FigureJson]
     steps: Annotated[list[StepJson], doc("Differences of device activities in the order of the forward.")]
     ops: Annotated[list[OpStep], doc("CPU ops that only one side calls.")]
@@ -81,7 +81,7 @@ class ComparisonJson(TypedDict):
     rest_us: Annotated[float | None, doc("Difference in device time that no step explains.")]
     ratio: Annotated[
         Ratio | None,
-        doc("Unprofiled forward time of b over that of a; null where none was measured, or times are refused."),
+        doc("Unprofiled forward time of b over that of a; null if none was measured, or times are refused."),
     ]
     sentences: list[str]
 

@@ -51,7 +51,7 @@ def diff(a: str | Path, b: str | Path, annotation: str | None = None) -> Diff:
     """Compare b with a: two traces, folders of traces, cases, runs or editions.
 
     annotation: name or glob of the ranges of bare traces; by default those inside no other range.
-    Raises SideError where a path holds nothing to compare or no case of one side fits one of the other, TraceError
+    Raises SideError if a path holds nothing to compare or no case of one side fits one of the other, TraceError
     where a named trace cannot be read.
     """
     return diff_sides(read_side(Path(a), annotation), read_side(Path(b), annotation))

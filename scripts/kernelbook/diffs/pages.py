@@ -27,7 +27,7 @@ PAGE = Markup(
 
 
 def write(diff: Diff, folder: Path) -> None:
-    """Write the files into `folder`. Raises OSError where it cannot be written."""
+    """Write the files into `folder`. Raises OSError if it cannot be written."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "diff.json").write_text(json.dumps(as_json(diff), indent=1, allow_nan=False) + "\n", encoding="utf-8")
     (folder / "diff.md").write_text(markdown(diff), encoding="utf-8")

@@ -68,7 +68,7 @@ class Side:
 def read_side(path: Path, annotation: str | None = None) -> Side:
     """What `path` holds. annotation: name or glob of the ranges of bare traces; measured cases state their own.
 
-    Raises SideError where there is nothing to compare, TraceError or EditionError where a named file is damaged.
+    Raises SideError if there is nothing to compare, TraceError or EditionError where a named file is damaged.
     """
     if not os.path.lexists(path):
         raise SideError(f"{path}: does not exist: name a trace, a folder of traces, a case, a run or an edition")

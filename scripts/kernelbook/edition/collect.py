@@ -88,7 +88,7 @@ RUN_COLUMNS = ("device", "device_type", "capability", "driver", "torch", "cuda",
 def collect(plan: Mapping[str, Any], results: Path) -> EditionFiles:
     """Bring together what the processes of an edition left in `results`, after the plan that made them.
 
-    plan: plan.json. Raises FileNotFoundError where a table that the plan names is missing.
+    plan: plan.json. Raises FileNotFoundError if a table that the plan names is missing.
     """
     tables = {name: _concatenated(plan["rows"], results, name) for name in TABLES if name not in DETAILS}
     cases = tables.pop("case")

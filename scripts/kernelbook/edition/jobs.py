@@ -78,7 +78,7 @@ def by_case(jobs: Sequence[CaseJob]) -> dict[Key, tuple[JobReport, ...]]:
 
 
 def job_tables(jobs: Sequence[CaseJob]) -> dict[str, pa.Table]:
-    """The tables `ranks` and `collectives`; without rows where there is no job."""
+    """The tables `ranks` and `collectives`; without rows if there is no job."""
     parts: dict[str, list[pa.Table]] = {"ranks": [], "collectives": []}
     for job in jobs:
         parts["ranks"].append(_table(job, job.report.job.forwards, RANKS))

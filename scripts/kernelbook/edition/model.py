@@ -137,7 +137,7 @@ MACHINE = ("device", "device_type", "driver")
 
 
 def read_edition(folder: Path) -> Edition:
-    """The edition in a folder; raises EditionError where `read_files` does."""
+    """The edition in a folder; raises EditionError if `read_files` does."""
     return edition_of(read_files(folder))
 
 

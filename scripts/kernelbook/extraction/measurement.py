@@ -106,7 +106,7 @@ class Measurement(Measured):
 def load_measurement(path: Path) -> Measurement:
     """Read <case>/<process>/measurement.json and check that the files it names are of the same recorded folder.
 
-    Raises MeasurementError where the file is missing, damaged or of a later schema, and where it, its trace, its
+    Raises MeasurementError if the file is missing, damaged or of a later schema, and where it, its trace, its
     output code or its counters are not a regular file or lies outside of that folder.
     """
     folder = path.absolute().parent.parent.parent
@@ -146,9 +146,9 @@ def _check_file(path: Path, folder: Path, max_bytes: int | None = MAX_BYTES) -> 
 
 
 def refusal(status: Mapping[str, Any], environment: Mapping[str, Any] | None) -> str | None:
-    """Why a measurement may not stand for its run: its torch is not that of the run's image. None where it may.
+    """Why a measurement may not stand for its run: its torch is not that of the run's image. None if it may.
 
-    status: run.json. environment: that of measurement.json; empty where the process did not get as far as torch.
+    status: run.json. environment: that of measurement.json; empty if the process did not get as far as torch.
     """
     if status.get("kind") != "container" or not environment:
         return None
@@ -168,7 +168,7 @@ def refusal(status: Mapping[str, Any], environment: Mapping[str, Any] | None) ->
 
 
 def profiled_kernels(trace: Path | None, measurement: Measurement | None, folder: Path) -> Sequence[Profiled]:
-    """The counters that measurement.json names, else those beside the trace; empty where none were asked for.
+    """The counters that measurement.json names, else those beside the trace; empty if none were asked for.
 
     folder: that of measurement.json. Raises nothing for a damaged file: its row has the reason.
     """

@@ -59,8 +59,8 @@ def tables_of(
 ) -> dict[str, pa.Table]:
     """The tables of one process; any failure becomes a case row with status and reason.
 
-    spec: the case as configured, used where there is no measurement.
-    measured: measurement.json, or a bare trace of which nothing else is known; None where the run was lost.
+    spec: the case as configured, used if there is no measurement.
+    measured: measurement.json, or a bare trace of which nothing else is known; None if the run was lost.
     windows: further traces of the process of a bare trace, in the order of time.
     Raises nothing for damaged input files.
     """
@@ -234,7 +234,7 @@ def _measured(origin: Origin, spec: Mapping[str, Any], measurement: Measurement)
 
 
 def _output_code(measured: Path, measurement: Measurement) -> str | None:
-    """The file of the output code beside the measurement; None where there is none, or its path is no text."""
+    """The file of the output code beside the measurement; None if there is none, or its path is no text."""
     file = measured.with_name(measurement.output_code) if measurement.output_code else None
     if file is None or not file.is_file():
         return None
@@ -243,7 +243,7 @@ def _output_code(measured: Path, measurement: Measurement) -> str | None:
 
 
 def _known_environment(environment: Environment | None) -> dict[str, Any]:
-    """What is known of the environment; nothing where the process did not get as far as torch."""
+    """What is known of the environment; nothing if the process did not get as far as torch."""
     return {name: value for name, value in asdict(environment or Environment()).items() if value}
 
 

@@ -71,7 +71,7 @@ def read_run(readings: Iterable[Reading], code: str, workers: int = 1) -> int:
     """Make the tables of every process whose sources changed; returns how many those are.
 
     code: digest of the code that makes them; workers: processes at a time. Where a signal of `STOPPED` ends one of
-    these, raises SystemExit with 128 + its number. Raises OSError where a table cannot be written.
+    these, raises SystemExit with 128 + its number. Raises OSError if a table cannot be written.
     """
     changed = [reading for reading in readings if made_from(reading.folder) != reading.source(code)]
     waiting = [task for reading in reversed(changed) for task in reversed(_tasks(reading))]

@@ -70,7 +70,7 @@ class Track:
     """One figure of one series with its m values. `at` (m,): their positions in the series.
 
     `bounds`: where levels begin that were reported, 0 first. `logs` (m,): logarithms of the values. `second` (m,): of
-    second measurements, NaN where there is none. `residuals` (m,): distance from the level of its time and GPU, the
+    second measurements, NaN if there is none. `residuals` (m,): distance from the level of its time and GPU, the
     shift that the night's cases share taken out. `milder` (m,): the measurement nearer to the level of nights that were
     measured twice, as a distance too; NaN for the others. `shifts` (m,): what is taken out of `logs` of each night.
     """

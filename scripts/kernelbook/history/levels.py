@@ -220,7 +220,7 @@ def suspicion(values: np.ndarray, begin: int) -> float:
 
 
 def combined(first: float, second: float, sigma: float) -> float:
-    """What two measurements of a night stand for: their mean, or the one nearer to 0 where they disagree."""
+    """What two measurements of a night stand for: their mean, or the one nearer to 0 if they disagree."""
     return (first + second) / 2 if abs(first - second) < OUTLIER_Z * sigma else min(first, second, key=abs)
 
 
@@ -249,7 +249,7 @@ def find_drift(values: np.ndarray, begin: int) -> float | None:
 
 
 def shared_shift(residuals: np.ndarray, is_ceiling: np.ndarray, least: int = 4) -> np.ndarray:
-    """What a night did to the other cases of the run, for each case and night; 0 where too few others are there.
+    """What a night did to the other cases of the run, for each case and night; 0 if too few others are there.
 
     residuals (cases, nights): distance of each case from its level, NaN where missing. The median of the other cases
     is taken. Ceilings change with the machine alone: where they moved less than the other cases, theirs is taken. What

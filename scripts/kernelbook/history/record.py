@@ -169,5 +169,5 @@ def _identity(row: Mapping[str, Any], kernels: tuple[str, ...] | None, ops: tupl
 
 
 def sm_clock(clocks: Clocks | None) -> float | None:
-    """The SM clock in MHz, the higher of before and after (an idle GPU lowers it); None where it was not readable."""
+    """The SM clock in MHz, the higher of before and after (an idle GPU lowers it); None if it was not readable."""
     return max((reading.sm_mhz for reading in clocks.readings if reading.sm_mhz), default=None) if clocks else None

@@ -198,7 +198,7 @@ class _Groups:
 
 
 def _confirmed(second: pa.Table, groups: _Groups, nights: Sequence[str]) -> dict[str, np.ndarray]:
-    """Medians of the second measurements of each group of the first ones; NaN where there is none."""
+    """Medians of the second measurements of each group of the first ones; NaN if there is none."""
     values = {name: np.full(len(groups.starts), np.nan) for name in _MEDIANS if name in second.column_names}
     if len(second):
         again = _Groups(second, nights)

@@ -46,7 +46,7 @@ EXACT = ("kernels", "memcpys", "memsets", "launches", "peak_memory_bytes")
 
 @dataclass(frozen=True)
 class FigureChange:
-    """One figure of a and of b, by the name of its column; None where it was not measured."""
+    """One figure of a and of b, by the name of its column; None if it was not measured."""
 
     name: str
     a: float | None
@@ -63,7 +63,7 @@ class FigureChange:
 
     @property
     def ratio(self) -> float | None:
-        """b over a; None where one is missing or a is 0."""
+        """b over a; None if one is missing or a is 0."""
         return self.b / self.a if self.a and self.b is not None else None
 
     @property
@@ -105,7 +105,7 @@ class CauseChange:
 
 def cause_changes(a: TimeSplit | None, b: TimeSplit | None) -> tuple[CauseChange, ...]:
     """The time of each kind of cause on both sides, the largest difference first; the differences add up to that of
-    the forwards. Empty where a side has no split, or where one is of unprofiled forwards and the other of a trace.
+    the forwards. Empty if a side has no split, or where one is of unprofiled forwards and the other of a trace.
     """
     if a is None or b is None or a.source != b.source:
         return ()
@@ -142,7 +142,7 @@ class Comparison:
     """b against a.
 
     refused: why times cannot be compared, None if they can. sentences: the differences in words. rest_us: see
-    `rest_us`, None if times cannot be compared. causes: the time by cause; empty where it is not known or refused.
+    `rest_us`, None if times cannot be compared. causes: the time by cause; empty if it is not known or refused.
     """
 
     a: CaseFacts
@@ -161,7 +161,7 @@ class Comparison:
 
     @property
     def same_work(self) -> bool | None:
-        """Whether both ran the same activities in one order; None where a side has none to compare."""
+        """Whether both ran the same activities in one order; None if a side has none to compare."""
         if not self.a.on_device or not self.b.on_device:
             return None
         return all(step.kind in ("same", "changed") for step in self.steps)

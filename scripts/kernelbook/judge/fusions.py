@@ -218,7 +218,7 @@ def ops_by_kernel(code: str) -> dict[str, tuple[str, ...]]:
 
 
 def unfused_kernels(facts: CaseFacts) -> Mapping[Pair, tuple[str, ...]]:
-    """(name, name) of two generated kernels -> why Inductor did not fuse them; empty where its log was not kept."""
+    """(name, name) of two generated kernels -> why Inductor did not fuse them; empty if its log was not kept."""
     return reasons_by_pair(read_code(facts.output_code)) if facts.output_code else {}
 
 

@@ -51,7 +51,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class CaseCost:
-    """Cost, clock and split of the time of one case; no split where there are no device activities."""
+    """Cost, clock and split of the time of one case; no split if there are no device activities."""
 
     forward: ForwardCost
     kernels: tuple[KernelCost, ...]

@@ -80,7 +80,7 @@ def paired_ratio(a: Sequence[float], b: Sequence[float], confidence: float) -> P
 
 
 def _left_out(rounds: int, confidence: float) -> int | None:
-    """How many of the ordered means lie outside the interval at each end; None where too few rounds allow none.
+    """How many of the ordered means lie outside the interval at each end; None if too few rounds allow none.
 
     The largest k with P(T <= k) <= (1 - confidence) / 2, T being the signed-rank statistic: the sum of a random subset
     of 1, 2, ... rounds.

@@ -38,7 +38,7 @@ class Cause:
     time_us: Annotated[float, doc("Its time in one forward.")]
     count: Annotated[int, doc("Activities, or stretches of idle time.")]
     least_us: Annotated[
-        float | None, doc("Least time that the ceilings allow for this work; empty where its traffic is unknown.")
+        float | None, doc("Least time that the ceilings allow for this work; empty if its traffic is unknown.")
     ] = None
     positions: tuple[int, ...] = ()
 
@@ -51,7 +51,7 @@ class Cause:
 class TimeSplit:
     """The time of one forward and its causes, longest first, which add up to it.
 
-    source: `unprofiled forward`, or `trace` where none was measured: then the time from the start of the forward's
+    source: `unprofiled forward`, or `trace` if none was measured: then the time from the start of the forward's
     range to the end of its range and its device work. waits: calls of the trace that block the CPU, longest first.
     """
 

@@ -81,7 +81,7 @@ def _factor(row: KernelCounters) -> float:
 
 
 def trust_columns(rows: Sequence[KernelCounters]) -> dict[str, Any]:
-    """The columns of the table `trust` about counters; None where none were asked for."""
+    """The columns of the table `trust` about counters; None if none were asked for."""
     if not rows:
         return dict.fromkeys(("counted_kernels", "bytes_ratio", "limiters_compared", "limiters_agree"))
     ratios = [row.bytes_ratio for row in compared(rows) if row.bytes_ratio]
@@ -120,7 +120,7 @@ class Trust:
     retried_processes: Annotated[int | None, doc("Processes that took more than one attempt.")] = None
     gpus: Annotated[
         tuple[str, ...] | None,
-        doc("Which GPUs of one kind the processes ran on, `gpu_id` of the cases; null where unknown."),
+        doc("Which GPUs of one kind the processes ran on, `gpu_id` of the cases; null if unknown."),
     ] = None
     device_spread: Annotated[
         float | None, doc("Largest over smallest median device time of the processes, less one.")
@@ -144,7 +144,7 @@ class Trust:
     ] = "unknown"
     bound_processes: Annotated[
         int | None,
-        doc("In how many of the processes that is so by their own medians; empty where it is known of none."),
+        doc("In how many of the processes that is so by their own medians; empty if it is known of none."),
     ] = None
     overhead_share: Annotated[float | None, doc("How much longer a forward takes under the profiler.")] = None
     warmup: Annotated[int | None, doc("Calls made before anything was measured; 0 for a cold case.")] = None
@@ -183,7 +183,7 @@ class Trust:
     flush_l2: Annotated[bool | None, doc("Whether the GPU's L2 cache was emptied before each timed forward.")] = None
     forward_timer: Annotated[str | None, doc("What timed the unprofiled forwards.", "cuda_events", "wall", None)] = None
     counted_kernels: Annotated[
-        int | None, doc("Kernels of the forward whose counters were joined; null where none were asked for.")
+        int | None, doc("Kernels of the forward whose counters were joined; null if none were asked for.")
     ] = None
     bytes_ratio: Annotated[
         float | None,
@@ -258,7 +258,7 @@ def trust_of(facts: CaseFacts, clock: Clock) -> Trust:
 
 
 def busy_ratio(facts: CaseFacts) -> float | None:
-    """Unprofiled forward time over device busy time; None where either is missing."""
+    """Unprofiled forward time over device busy time; None if either is missing."""
     whole, busy = facts.forward_time_us, facts.device_busy_us
     return whole / busy if whole and busy else None
 
@@ -268,7 +268,7 @@ def _first_call(processes: Iterable[Process], cache: str | None) -> float | None
 
 
 def _each_once(lists: Iterable[Sequence[str] | None], *without: str) -> tuple[str, ...] | None:
-    """The names in all lists, each once; None where every list is None."""
+    """The names in all lists, each once; None if every list is None."""
     present = [names for names in lists if names is not None]
     names = dict.fromkeys(name for names in present for name in names if name not in without)
     return tuple(names) if present else None

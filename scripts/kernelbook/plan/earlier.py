@@ -66,7 +66,7 @@ def write_stamp(folder: Path, source: str) -> None:
 
 
 def made_from(folder: Path) -> str | None:
-    """Digest of what the tables in `folder` were made from; None where a table is missing or incomplete."""
+    """Digest of what the tables in `folder` were made from; None if a table is missing or incomplete."""
     try:
         stamp = json.loads((folder / STAMP).read_text(encoding="utf-8"))
         return stamp["source"] if stamp["sizes"] == _sizes(folder) else None

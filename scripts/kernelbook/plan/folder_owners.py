@@ -62,7 +62,7 @@ class Owner:
         return (self.namespace, self.host) == (here.namespace, here.host)
 
     def may_live(self) -> bool:
-        """Whether the process runs; of another host or container, where that cannot be seen, it may."""
+        """Whether the process runs; of another host or container, if that cannot be seen, it may."""
         if not self.is_here():
             return True
         try:

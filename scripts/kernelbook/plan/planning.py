@@ -291,7 +291,7 @@ def make_plan(config: Config, root: Path, home: Path, containers_on: bool, prefi
     """Sort the runs of `config` into those that take part and those left out, with the reason.
 
     root: the working folder; home: the project's checkout, often the same; prefix: see `prefix` of Snakemake's modules.
-    containers_on: whether Snakemake runs rules in their containers (--use-singularity). Raises ImageError where it
+    containers_on: whether Snakemake runs rules in their containers (--use-singularity). Raises ImageError if it
     should, and nothing that starts containers is installed; ConfigError where no run takes any case.
     """
     if containers_on and any(run.kind == "container" for run in config.runs):

@@ -92,7 +92,7 @@ def gpu(visible: str | None) -> str | None:
 def measurements_at_once(cores: int | None, device: str, visible: str | None) -> int:
     """The number of GPUs like the first visible one, but no more than there are 4 cores for each; at least 1.
 
-    cores: those of ``--cores``, None where jobs are submitted to a cluster. device: as configured. visible:
+    cores: those of ``--cores``, None if jobs are submitted to a cluster. device: as configured. visible:
     CUDA_VISIBLE_DEVICES. On a CPU measurements run one after the other.
     """
     if device == "cpu" or cores is None:
@@ -127,7 +127,7 @@ def _value(file: Path, pattern: str) -> str | None:
 
 
 def _by_smi() -> tuple[list[str], str | None]:
-    """Models and driver as nvidia-smi gives them; nothing where it is absent, fails or hangs."""
+    """Models and driver as nvidia-smi gives them; nothing if it is absent, fails or hangs."""
     command = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
         done = subprocess.run(command, capture_output=True, timeout=SMI_LIMIT_S, check=False)

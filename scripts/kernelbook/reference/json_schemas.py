@@ -40,7 +40,7 @@ SCHEMAS: Mapping[str, Described] = {
         TraceLine,
         "One line of kernelbook summarize --json",
         "One trace in short. Times are microseconds. null is what the file does not have: every device figure of a "
-        "file without device activities is null, and 0 where there are some elsewhere in the file. `schema` grows "
+        "file without device activities is null, and 0 if there are some elsewhere in the file. `schema` grows "
         "when a key changes its meaning or is removed; new keys may be added without.",
     ),
     "diffs/diff": Described(

@@ -50,7 +50,7 @@ KEYS = {
     "run": "Name of the run in config.yaml.",
     "case": "Name of the case; of bare traces, made of what the paths of the job's files have in common.",
     "process": "Number of the process, from 1; of a recorded job with ranks, the rank and one.",
-    "rank": "Rank of the process in its job, from 0; empty where the case has no `ranks`.",
+    "rank": "Rank of the process in its job, from 0; empty if the case has no `ranks`.",
 }
 #: In the order of the page.
 TABLE_DOCS: Mapping[str, Described] = {
@@ -115,8 +115,8 @@ TABLE_DOCS: Mapping[str, Described] = {
         (KernelCounters,),
     ),
     "trust": Described(
-        "One row a run and case that was measured, on how far its figures can be trusted. A list is empty where "
-        "there was something to read and nothing in it, null where nothing could be read.",
+        "One row a run and case that was measured, on how far its figures can be trusted. A list is empty if "
+        "there was something to read and nothing in it, null if nothing could be read.",
         (Trust,),
     ),
     "sdpa_backends": Described(

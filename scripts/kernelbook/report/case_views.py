@@ -80,7 +80,7 @@ class CaseView:
 
     spec: ConfiguredCase
     anchor: str
-    cells: tuple[CellView | None, ...]  # in the order of the edition's runs; None where the run has no such case
+    cells: tuple[CellView | None, ...]  # in the order of the edition's runs; None if the run has no such case
     guesses: tuple[GuessLine, ...]
     findings: tuple[Finding, ...] = ()
     costs: tuple[ForwardCost, ...] = ()

@@ -68,7 +68,7 @@ def reach_of(rows: tuple[Spread, ...]) -> float:
 
 
 def chart(rows: tuple[Spread, ...], title: str, anchors: Mapping[str, str]) -> Chart | None:
-    """The samples of the workload `title` on one scale; None where there are none."""
+    """The samples of the workload `title` on one scale; None if there are none."""
     if not rows:
         return None
     several = len({spread.run.run for spread in rows}) > 1

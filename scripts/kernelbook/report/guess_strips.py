@@ -35,7 +35,7 @@ class Slot:
 
     @property
     def word(self) -> str:
-        """What differs, for readers; empty where nothing does."""
+        """What differs, for readers; empty if nothing does."""
         return {"more": "not guessed", "less": "did not run", "other": "ran instead"}.get(self.kind, "")
 
     @property
@@ -106,7 +106,7 @@ def _broken_case(edition: Edition, case: str, lines: tuple[GuessLine, ...]) -> B
 
 
 def slots_of(guesses: Mapping[str, str], activities: Iterable[Activity]) -> tuple[Slot, ...]:
-    """The slots of the guesses `kernels`, `kernel_families`, `memcpys` and `memsets`; empty where there are none.
+    """The slots of the guesses `kernels`, `kernel_families`, `memcpys` and `memsets`; empty if there are none.
 
     guesses: word -> the guessed value as text. Each activity takes a guess of its family, else one of any kernel. What
     is guessed and left over takes the place of what ran unguessed, and else stands at the end.

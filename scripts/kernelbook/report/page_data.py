@@ -101,7 +101,7 @@ def build(
 def refusals(settings: Sequence[Conditions]) -> tuple[list[int], list[str], list[list[int | None]]]:
     """(number of each setting, reasons, table): why cells with settings i and j are not comparable.
 
-    table[i][j] is the place of the reason among the reasons, None where they are.
+    table[i][j] is the place of the reason among the reasons, None if they are.
     """
     distinct = list(dict.fromkeys(settings))
     numbers = {setting: number for number, setting in enumerate(distinct)}
@@ -232,5 +232,5 @@ def _call(call: Call, table: Names, on_device: bool) -> list[Any]:
 
 
 def _shapes(call: Call) -> str | None:
-    """The shapes of its inputs, `[]` for a number; None where none were recorded."""
+    """The shapes of its inputs, `[]` for a number; None if none were recorded."""
     return json.dumps([each.tensors or each.shape or [] for each in call.inputs]) if call.inputs else None

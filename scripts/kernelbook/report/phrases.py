@@ -49,7 +49,7 @@ def sizes_of(row: CaseFacts, order: Iterable[str] = ()) -> str:
 
 
 def counts(row: CaseFacts | WholeFile) -> str:
-    """`5 kernels + 1 memcpy + 1 memset`, or n/a where the trace has no device activity."""
+    """`5 kernels + 1 memcpy + 1 memset`, or n/a if the trace has no device activity."""
     if row.kernels is None:
         return NOT_AVAILABLE
     every = ((row.kernels, "kernel"), (row.memcpys, "memcpy"), (row.memsets, "memset"))

@@ -56,7 +56,7 @@ def charts(edition: Edition, workload: str) -> tuple[Chart, ...]:
 
 
 def chart(tables: Mapping[str, pa.Table], case: CaseFacts, run: Run) -> Chart | None:
-    """The representative forward of all ranks; None where there is one rank, or no collective that ranks share."""
+    """The representative forward of all ranks; None if there is one rank, or no collective that ranks share."""
     if case.chosen is None or len({each.rank for each in case.ranks}) < 2:
         return None
     index = case.chosen[1]

@@ -154,7 +154,7 @@ def _strip(row: CaseFacts, run: Run, cell: int, scale: float) -> Strip:
 def chart(
     rows: tuple[Strip, ...], title: str, anchors: Mapping[str, str], notes: Mapping[str, str] | None = None
 ) -> Chart | None:
-    """The strips of the workload `title` on one scale; None where nothing ran on a device.
+    """The strips of the workload `title` on one scale; None if nothing ran on a device.
 
     notes: case -> what is written behind the counts of its strip.
     """

@@ -22,7 +22,7 @@ COLOURS = 3
 
 @dataclass(frozen=True)
 class SweptRun:
-    """One run over the values; None where that value was not measured."""
+    """One run over the values; None if that value was not measured."""
 
     run: Run
     rows: tuple[CaseFacts | None, ...]
@@ -65,7 +65,7 @@ def sweeps(edition: Edition, workload: str) -> tuple[Sweep, ...]:
 
 
 def chart(sweep: Sweep) -> Chart | None:
-    """Times of all runs on one scale, and the kernels of each below; None where there is no time."""
+    """Times of all runs on one scale, and the kernels of each below; None if there is no time."""
     times = [time for run in sweep.runs for name, _ in TIMES for time in run.times(name) if time]
     if not times:
         return None

@@ -66,7 +66,7 @@ def find(folder: Path, path: str) -> Path | None:
 def _copy(file: Path, copy: Path, scrub: Scrubber) -> None:
     """Copy a trace without credentials and paths of the machine; a trace without any is copied byte for byte.
 
-    Of a damaged gzip file, what can be unpacked is copied. Raises TraceError where nothing can.
+    Of a damaged gzip file, what can be unpacked is copied. Raises TraceError if nothing can.
     """
     changed = False
     source = Source(file, PIECE)

@@ -113,7 +113,7 @@ class TraceLine(TypedDict):
         list[KernelRow], doc("Activities of the whole file by name and category, the longest total first.")
     ]
     ops: Annotated[list[OpRow], doc("Ops of the whole file by name, the longest CPU time first.")]
-    rank: Annotated[int | None, doc("Rank in a distributed job; null where nothing says so.")]
+    rank: Annotated[int | None, doc("Rank in a distributed job; null if nothing says so.")]
     notes: Annotated[list[NoteLine], doc("What is unusual about the file and no reason to distrust its figures.")]
     range_kernels: NotRequired[
         Annotated[list[KernelRow], doc("As kernels, of the chosen ranges alone; only with --annotation.")]

@@ -97,7 +97,7 @@ class Summary(msgspec.Struct, frozen=True):
     ranges, annotations: with an annotation, of the selected ranges only.
     names: of all ranges, where the annotation selects none; the profiler's steps are one, ProfilerStep#*.
     range_kernels, range_ops: as `kernels` and `ops`, of the selected ranges only; None without an annotation.
-    rank_trace: what the reading of its job needs; None where the trace shows no other rank.
+    rank_trace: what the reading of its job needs; None if the trace shows no other rank.
     job: the job of a rank whose traces are read together.
     """
 

@@ -30,7 +30,7 @@ _RULES = tuple(
 def fact_and_remedy(reason: str) -> tuple[str, str]:
     """What happened, and what to do: the part behind the last colon that begins like a remedy, else a known remedy.
 
-    The remedy is a sentence; empty where neither is there.
+    The remedy is a sentence; empty if neither is there.
     """
     colons = [*_REMEDY.finditer(reason)]
     if colons:

@@ -20,7 +20,7 @@ MOST_KINDS = 5  # summaries of one family; the last covers all less frequent wor
 
 
 class AnnotationSummary(msgspec.Struct, frozen=True):
-    """The outermost ranges of one family that did the same work. None where the file does not have the figure.
+    """The outermost ranges of one family that did the same work. None if the file does not have the figure.
 
     annotation: name of the family. labels: what tells its names apart, if it has several.
     counts: (lowest, highest) of each of COUNTS over the ranges.
@@ -70,7 +70,7 @@ class Annotations(msgspec.Struct, frozen=True):
     def summaries(self, selected: Flags) -> list[AnnotationSummary]:
         """Summaries of the selected ranges, by family and kind of work.
 
-        Incomplete ranges are left out; where there are no others, only the CPU time is given.
+        Incomplete ranges are left out; if there are no others, only the CPU time is given.
         """
         groups = self.groups
         part_of_range = np.full(len(selected), NONE)
@@ -125,7 +125,7 @@ class Annotations(msgspec.Struct, frozen=True):
         )
 
     def _busy_share(self, forest_rows: Ints, activities: Ints) -> float | None:
-        """Of these ranges and activities, without impossible times; None where no time is left."""
+        """Of these ranges and activities, without impossible times; None if no time is left."""
         device, rows = self.columns.device, self.attribution.forest.rows
         own = forest_rows[~self.implausible.cpu_apart[forest_rows]]
         timed = activities[~self.implausible.apart[activities]]

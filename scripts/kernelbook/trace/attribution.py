@@ -27,7 +27,7 @@ _LAUNCHES = ("launch", "memcpy", "memset")  # part of the name of every vendor's
 
 
 class Attribution(msgspec.Struct, frozen=True):
-    """Links from activities and CPU rows to rows of `forest` and to ranges; NONE where there is no link.
+    """Links from activities and CPU rows to rows of `forest` and to ranges; NONE if there is no link.
 
     Per activity:
         launch: row of the call that queued it.
@@ -209,7 +209,7 @@ def _latest_earlier(rows: CpuRows, calls: Ints, device: DeviceRows) -> Ints:
 
 
 def _owners(device: DeviceRows, callers: list[int | str], candidates: Flags) -> Ints:
-    """Per activity the process that uses its device, as a row of `candidates`; NONE where it is not known.
+    """Per activity the process that uses its device, as a row of `candidates`; NONE if it is not known.
 
     torch writes the device's number as the pid of an activity. If a pid is that of a process instead, it is that
     process. Otherwise it is the only process whose calls have ids that occur in no other process and on this device.

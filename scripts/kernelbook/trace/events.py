@@ -95,7 +95,7 @@ def _count(value: Any) -> int | None:
 
 
 class InputArgs(Args, gc=False):
-    """Also the inputs that `record_shapes` adds, as JSON text; empty where there are none."""
+    """Also the inputs that `record_shapes` adds, as JSON text; empty if there are none."""
 
     input_dims: msgspec.Raw = msgspec.field(default=_EMPTY, name="Input Dims")
     old_input_dims: msgspec.Raw = msgspec.field(default=_EMPTY, name="Input dims")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Column(msgspec.Struct, frozen=True):
-    """Numbers or booleans, null where `missing` is true.
+    """Numbers or booleans, null if `missing` is true.
 
     names: with it, `values` are indices into these names, and a negative one is null.
     """
@@ -148,7 +148,7 @@ class Frame(dict[str, Column | Lists]):
 
 
 def whole(values: Ints) -> Column:
-    """Whole numbers, null where MISSING."""
+    """Whole numbers, null if MISSING."""
     return Column(values, values == MISSING)
 
 

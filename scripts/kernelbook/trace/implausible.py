@@ -1,6 +1,6 @@
 """Device activities whose times cannot be right, and the device time in doubt for it.
 
-The profiler and other exporters sometimes write a wrong time: 0 where CUPTI collected none, an end that is seconds too
+The profiler and other exporters sometimes write a wrong time: 0 if CUPTI collected none, an end that is seconds too
 late, a device clock that differs from the CPU's. Counts are not affected; sums and windows are.
 """
 
@@ -85,7 +85,7 @@ def _early(device: DeviceRows, rows: CpuRows, launch: Ints, comparable: Flags) -
 
 
 def _launching_process(rows: CpuRows, launch: Ints) -> Ints:
-    """Per activity a number of the process that launched it; NONE where it is not known and there are several."""
+    """Per activity a number of the process that launched it; NONE if it is not known and there are several."""
     pids, process = rows.processes()
     if len(pids) < 2:
         return np.zeros(len(launch), dtype=np.int64)

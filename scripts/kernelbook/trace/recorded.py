@@ -26,7 +26,7 @@ class Recorded:
     """One process of a recorded case.
 
     files: its measurement.json or its bare traces, one per window in order of time, relative to the folder.
-    warnings: about the process as a rank of its job. rank: of bare traces; None where it is unknown or not unique.
+    warnings: about the process as a rank of its job. rank: of bare traces; None if it is unknown or not unique.
     """
 
     files: tuple[Path, ...]

@@ -31,9 +31,7 @@ class RangeJson(TypedDict):
 class RangeRow(RangeJson):
     """A row of the table `ranges`, in order of start."""
 
-    start_us: Annotated[
-        float | None, doc("Its start, from the earliest event of the file; empty where it is impossible.")
-    ]
+    start_us: Annotated[float | None, doc("Its start, from the earliest event of the file; empty if it is impossible.")]
     parent: Annotated[int | None, doc("Row of the enclosing range in the same trace, from 0.")]
     pid: Annotated[int | None, doc("Process of the trace.")]
     tid: Annotated[int | None, doc("Thread of the trace.")]

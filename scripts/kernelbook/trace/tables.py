@@ -329,6 +329,6 @@ def _op_paths(columns: Columns, attribution: Attribution) -> Lists:
 
 
 def _triples(values: Ints) -> Lists:
-    """Lists of three numbers, null where the first is MISSING. values: shape (rows, 3)."""
+    """Lists of three numbers, null if the first is MISSING. values: shape (rows, 3)."""
     first = np.arange(len(values)) * 3
     return Lists(first, np.where(values[:, 0] == MISSING, -1, 3), Column(values.reshape(-1)))

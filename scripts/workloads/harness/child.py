@@ -29,7 +29,7 @@ Step = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Task:
-    """What is measured, where, and what is known of it so far. card: identity of the GPU, None where unknown."""
+    """What is measured, where, and what is known of it so far. card: identity of the GPU, None if unknown."""
 
     case: dict[str, Any]
     device: Any

@@ -131,7 +131,7 @@ def _end(child: subprocess.Popen[bytes], before: set[int]) -> None:
 def kept_columns(text: str) -> str | None:
     """The CSV in what ncu printed, with the columns of `ncu.METRICS` and those that describe the kernel.
 
-    ncu adds the GPU's attributes, and least and largest values over its parts. None where there are no kernels.
+    ncu adds the GPU's attributes, and least and largest values over its parts. None if there are no kernels.
     """
     lines = text.splitlines()
     start = next((number for number, line in enumerate(lines) if line.startswith('"ID"')), None)

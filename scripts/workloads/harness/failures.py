@@ -125,7 +125,7 @@ RULES = (
 
 
 def outside_container(wanted: str, actual: str | None) -> Failure | None:
-    """The refusal of a measurement that has to run in another container than it does; None where it is the one."""
+    """The refusal of a measurement that has to run in another container than it does; None if it is the one."""
     if actual == wanted:
         return None
     where = f"in the container {actual}" if actual else "in no container"
@@ -189,7 +189,7 @@ def from_removed(names: list[str]) -> Failure:
 
 
 def of_process(code: int, record: dict[str, Any], log: list[str]) -> Failure | None:
-    """The failure of a child that ended with this status; None where it came to its end.
+    """The failure of a child that ended with this status; None if it came to its end.
 
     record: what the child wrote down; its error goes before its status.
     """

@@ -41,7 +41,7 @@ CLOCK_FIELDS = {
 
 
 def query(what: str, gpu: str | None = None) -> list[list[str]] | None:
-    """Rows of `nvidia-smi --query-...`; None where nvidia-smi is absent, refuses or hangs."""
+    """Rows of `nvidia-smi --query-...`; None if nvidia-smi is absent, refuses or hangs."""
     if shutil.which("nvidia-smi") is None:
         return None
     command = ["nvidia-smi", what, "--format=csv,noheader,nounits"] + (["-i", gpu] if gpu else [])
@@ -98,7 +98,7 @@ def is_uuid(gpu: str | None) -> bool:
 
 
 def gpu_id(uuid: str | None) -> str | None:
-    """What tells one GPU from another without naming it: 8 hex digits of the SHA-256 of its UUID, None where unknown.
+    """What tells one GPU from another without naming it: 8 hex digits of the SHA-256 of its UUID, None if unknown.
 
     uuid: whole, as nvidia-smi (`GPU-` and 36 signs) or torch (without `GPU-`) writes it.
     """
@@ -124,7 +124,7 @@ def driver_version() -> str | None:
 
 
 def clocks(gpu: str | None) -> dict[str, Any] | None:
-    """Clocks (MHz), temperature (°C), power (W) and throttling reasons now; None where they cannot be read."""
+    """Clocks (MHz), temperature (°C), power (W) and throttling reasons now; None if they cannot be read."""
     if not _is_whole(gpu):
         return None
     fields = list(CLOCK_FIELDS.values())
@@ -238,7 +238,7 @@ def _waiting(gpus: int, count: int) -> str:
 
 
 def _locked(path: Path) -> int | None:
-    """A handle that holds the lock; None where the file can be neither made nor opened.
+    """A handle that holds the lock; None if the file can be neither made nor opened.
 
     Raises BlockingIOError if somebody else holds it.
     """

@@ -39,7 +39,7 @@ def _prctl(option: int, value: int) -> None:
 
 
 def descendants() -> set[int]:
-    """The ids of all processes below this one that have not ended, by /proc; empty where there is none."""
+    """The ids of all processes below this one that have not ended, by /proc; empty if there is none."""
     parents: dict[int, int] = {}
     with contextlib.suppress(OSError):
         for name in filter(str.isdigit, os.listdir("/proc")):

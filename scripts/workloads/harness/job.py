@@ -40,7 +40,7 @@ class Job:
 def device_of_rank(device: torch.device) -> torch.device:
     """The GPU of this rank: the one numbered LOCAL_RANK of those that torch sees. A CPU is shared by all.
 
-    Raises Unsupported where there are fewer GPUs than ranks.
+    Raises Unsupported if there are fewer GPUs than ranks.
     """
     if device.type != "cuda":
         return device

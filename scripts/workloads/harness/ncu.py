@@ -101,7 +101,7 @@ def find_ncu(asked: str | None) -> str | None:
 
 
 def missing(asked: str | None) -> Failure:
-    """The refusal where there is no ncu."""
+    """The refusal if there is no ncu."""
     if asked:
         return Failure("refused", f"there is no ncu in {asked}", "correct the run's `ncu`")
     remedy = "use an image that has it, or name the host's folder of Nsight Compute in the run's `ncu`"
@@ -185,7 +185,7 @@ def _device_rows(averages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 def longest_functions(averages: list[dict[str, Any]], forwards: int, most: int) -> tuple[str, ...] | None:
     """Functions whose kernels take longest and are at most `most` in a forward; () where that is all of them.
 
-    averages: rows of `key_averages` of so many forwards. None where even the longest function has more kernels.
+    averages: rows of `key_averages` of so many forwards. None if even the longest function has more kernels.
     """
     counts: dict[str, int] = {}
     times: dict[str, float] = {}

@@ -28,7 +28,7 @@ class Kept:
         return written or not values.same_bits(_head(self.tensor).cpu(), self.head)
 
     def restore(self) -> None:
-        """Write the kept values back. Raises RuntimeError where the tensor cannot be written to, as one expanded."""
+        """Write the kept values back. Raises RuntimeError if the tensor cannot be written to, as one expanded."""
         with torch.inference_mode() if self.tensor.is_inference() else contextlib.nullcontext():
             self.tensor.detach().copy_(self.head)
 

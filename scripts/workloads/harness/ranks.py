@@ -82,7 +82,7 @@ def _object(path: Path) -> dict[str, Any]:
 
 
 def first_failure(ranks: Sequence[Rank], log: list[str]) -> failures.Failure | None:
-    """The failure of the rank that failed first, by name of the rank; None where none failed.
+    """The failure of the rank that failed first, by name of the rank; None if none failed.
 
     A rank that lost its connection to another one counts only where no rank failed in any other way: a process that
     crashed closes its connections before it is seen to have ended.

@@ -102,7 +102,7 @@ def _linked(link: Path, path: Path) -> bool:
 
 
 def packages_of_torch() -> Path | None:
-    """The folder that torch is imported from, found without importing it; None where there is none."""
+    """The folder that torch is imported from, found without importing it; None if there is none."""
     spec = importlib.util.find_spec("torch")
     return Path(spec.origin).parents[1] if spec and spec.origin else None
 

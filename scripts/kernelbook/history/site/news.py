@@ -72,7 +72,7 @@ def worst_first(book: Book, groups: Iterable[tuple[NightEvent, ...]]) -> list[tu
 
 
 def advice(event: NightEvent) -> str:
-    """What to do about an event, in a sentence or two; empty where nothing is to be done."""
+    """What to do about an event, in a sentence or two; empty if nothing is to be done."""
     if event.kind == "failure":
         return fact_and_remedy(event.text)[1]
     if event.direction == "faster" or event.kind in ("series", "gap"):
@@ -120,7 +120,7 @@ def lasting(book: Book) -> str:
     """`2 changes still last: linear-eager, mlp-eager`: changes of time lately reported whose last value is nearer to
     the new level than to the old.
 
-    One change on several runs counts once. Empty where there is none.
+    One change on several runs counts once. Empty if there is none.
     """
     last = len(book.history.nights) - 1
     latest = {

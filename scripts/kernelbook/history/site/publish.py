@@ -99,7 +99,7 @@ def _is_copy(path: Path, source: Path) -> bool:
 
 
 def _link(path: Path, link: Path) -> bool:
-    """Make a hard link; False where the file system has none."""
+    """Make a hard link; False if the file system has none."""
     try:
         os.link(path, link)
     except OSError:

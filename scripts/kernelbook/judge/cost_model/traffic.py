@@ -183,7 +183,7 @@ def _handed_in(arguments: Operands, count: int) -> Operand | None:
 
 
 def _result(name: str, read: Operands) -> Operand | None:
-    """The tensor that a pointwise op makes, None where the operands do not determine its shape or type.
+    """The tensor that a pointwise op makes, None if the operands do not determine its shape or type.
 
     Numbers beside tensors give no type; where there are only such, theirs holds.
     """

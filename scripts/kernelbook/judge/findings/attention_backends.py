@@ -260,7 +260,7 @@ def _kernels(scene: Scene, calls: Sequence[Call]) -> list[list[Activity]]:
 
 
 def _reason(scene: Scene, call: Call, work: Sequence[Activity]) -> Reason | None:
-    """Why no faster backend ran; None where a fast one did, or the inputs were not recorded."""
+    """Why no faster backend ran; None if a fast one did, or the inputs were not recorded."""
     tensors = operands(call) or ()
     query = tensors[0] if tensors else None
     if query is None:

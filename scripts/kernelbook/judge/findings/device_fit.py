@@ -172,7 +172,7 @@ def occupancy_gap(scene: Scene) -> Iterator[Finding]:
 
 
 def _achieved(scene: Scene, kernel: Activity) -> str:
-    """What Nsight Compute measured of the kernel; empty where it did not."""
+    """What Nsight Compute measured of the kernel; empty if it did not."""
     counted = scene.facts.measured.get(kernel.position)
     if counted is None or counted.occupancy_percent is None:
         return ""

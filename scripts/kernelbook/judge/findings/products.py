@@ -85,7 +85,7 @@ def product_without_tf32(scene: Scene) -> Iterator[Finding]:
 
 
 def _in_tf32(scene: Scene, gemms: Sequence[GemmCost]) -> str:
-    """A sentence with the time of these products at the ceiling of TF32; empty where that is not known."""
+    """A sentence with the time of these products at the ceiling of TF32; empty if that is not known."""
     least = time_at(sum(gemm.flops for gemm in gemms), scene.ceilings.compute("tf32"))
     return f" The ceiling of TF32 allows {duration(least)}." if least else ""
 

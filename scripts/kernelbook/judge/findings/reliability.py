@@ -49,7 +49,7 @@ def before_window(scene: Scene) -> Iterator[Finding]:
 def slow_first(scene: Scene) -> Iterator[Finding]:
     """Figures are medians, so they are not affected. Which calls take longer, and whether the device was slow as well.
 
-    Nothing where it is slow because kernels were loaded, which `kernel-loading` reports.
+    Nothing if it is slow because kernels were loaded, which `kernel-loading` reports.
     """
     warning = scene.facts.note("slow_first")
     if not warning or any(index == 0 for _, index in loading_by_forward(scene.facts)):

@@ -41,7 +41,7 @@ class Finding:
     case: str = field(default="", kw_only=True)
     rule: Annotated[str, doc("Which rule found it.")]
     severity: Annotated[str, doc("high, medium, low or info.")]
-    time_us: Annotated[float | None, doc("What it costs a forward; empty where that cannot be said.")]
+    time_us: Annotated[float | None, doc("What it costs a forward; empty if that cannot be said.")]
     share: Annotated[float | None, doc("Of the forward's whole time of that kind.")]
     evidence: Annotated[str, doc("What it rests on.")]
     remedy: Annotated[str, doc("What to do about it.")]
@@ -62,7 +62,7 @@ class Finding:
         ),
     ] = NOTE
     time_low_us: Annotated[
-        float | None, doc("The least of the case's processes; empty where the time was not taken of each.")
+        float | None, doc("The least of the case's processes; empty if the time was not taken of each.")
     ] = None
     time_high_us: Annotated[float | None, doc("The most of the case's processes.")] = None
     cases: Annotated[

@@ -54,7 +54,7 @@ const byName = new Map(index.cells.map((cell, number) => [JSON.stringify([cell.r
 const numberOf = (run, name) => byName.get(JSON.stringify([run, name]));
 const titleOf = (cell) => `${visible(cell.case)} on ${visible(cell.run)}`;
 
-// What stops two figures from being compared, as kernelbook/cases/comparability.py decided beforehand; empty where nothing does.
+// What stops two figures from being compared, as kernelbook/cases/comparability.py decided beforehand; empty if nothing does.
 function differences(one, other) {
   const reason = index.refusals[one.setting][other.setting];
   return missing(reason) ? [] : [index.reasons[reason]];

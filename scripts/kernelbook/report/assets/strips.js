@@ -17,7 +17,7 @@ function factsOf(act) {
       "shared memory",
       values.shared_memory_bytes ? `${values.shared_memory_bytes.toLocaleString("en-US")} B` : null,
     ),
-    // the profiler estimates 0 where a kernel opts in to more shared memory than it knows of: that is no figure
+    // the profiler estimates 0 if a kernel opts in to more shared memory than it knows of: that is no figure
     pair("occupancy, estimated", values.occupancy_percent ? `${values.occupancy_percent} %` : null),
     pair("bytes", values.bytes?.toLocaleString("en-US")),
     pair("graph", values.graph ? "launched as part of a graph" : null),
@@ -111,7 +111,7 @@ function enhanceStrip(bar) {
   });
 }
 
-// The page's own drawing of a cell's strip, or of its forward times, to stand in another place; null where it has none.
+// The page's own drawing of a cell's strip, or of its forward times, to stand in another place; null if it has none.
 function drawingOf(kind, cell) {
   const drawn = $(`.${kind} svg[data-cell="${cell.number}"]`);
   const twin = drawn?.cloneNode(true);
