@@ -1,13 +1,13 @@
-"""Reads what ran on the GPU off torch.profiler traces, and judges it against what was guessed.
+"""Reads what ran on the GPU from torch.profiler traces, and checks it against what was guessed.
 
-For programs: `read`, `diff`, `expect` and the exceptions below (docs/reference/python.md), imported when they are used.
+For programs: `read`, `diff`, `expect` and the exceptions below (docs/reference/python.md), each imported at first use.
 """
 
 from __future__ import annotations
 
 import importlib
 
-TYPE_CHECKING = False  # that of `typing`, whose import takes longer than all else here
+TYPE_CHECKING = False  # importing `typing` takes longer than everything else here
 if TYPE_CHECKING:
     from kernelbook.api.expectation import BrokenGuess, NotJudged, expect
     from kernelbook.api.trace import Forward, Trace, read

@@ -1,4 +1,4 @@
-"""How the project's commands end: an error is one line, with where it happened only when asked for."""
+"""Runs the project's commands: an error is printed as one line, and with its traceback only on request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INTERRUPTED = 128 + signal.SIGINT
 def run(main: Callable[[], int]) -> int:
     """Run a command's `main` and return its exit status: 0 if the reader of a pipe left, 130 after Ctrl-C.
 
-    Whatever else `main` raises ends the process with one line on stderr and status 1; with KERNELBOOK_TRACEBACK=1 in
+    Any other exception of `main` ends the process with one line on stderr and status 1; with KERNELBOOK_TRACEBACK=1 in
     the environment the traceback comes first.
     """
     _mend_streams()
@@ -30,7 +30,7 @@ def run(main: Callable[[], int]) -> int:
     except BrokenPipeError:
         _drop_output()
         return 0
-    except (KeyboardInterrupt, SystemExit) as end:  # SystemExit also where Ctrl-C ended a process that this one started
+    except (KeyboardInterrupt, SystemExit) as end:  # SystemExit also if Ctrl-C ended a process that this one started
         if isinstance(end, SystemExit) and end.code != INTERRUPTED:
             raise
         return INTERRUPTED
@@ -38,7 +38,7 @@ def run(main: Callable[[], int]) -> int:
 
 
 def _mend_streams() -> None:
-    """Replace closed streams by empty ones, and let outputs that lack a letter (LANG=C) spell it out."""
+    """Replace closed streams by empty ones, and escape letters that the encoding of an output lacks (LANG=C)."""
     if sys.stdin is None:
         sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 (open until the process ends)
     for name in ("stdout", "stderr"):
@@ -66,7 +66,7 @@ def _say(kind: type[BaseException], error: BaseException, trace: TracebackType |
     print(f"{Path(sys.argv[0]).stem}: {visible(' '.join(fact.split()))}{hint}", file=sys.stderr)
     try:
         sys.stdout.flush()
-    except OSError:  # what cannot be written must not be tried once more at the end: Python 3.13 makes that status 120
+    except OSError:  # Python 3.13 would flush again at exit, fail again, and end with status 120
         _drop_output()
 
 

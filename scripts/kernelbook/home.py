@@ -1,4 +1,4 @@
-"""The checkout, or of an installed package the copy of the parts that it needs."""
+"""The checkout of the project, or an installed package's copy of the parts that it needs."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
 In: the words of a command line. Out: lines on stdout and an exit status.
 
 A subcommand is a line in `COMMANDS` and a module of its name with `add_arguments(parser)` and `run(arguments) -> int`;
-the module's docstring is its help. Only the module that is asked for is imported, and it imports what takes time
-inside `run`.
+the module's docstring is its help. Only the module of the chosen command is imported; slow imports are inside `run`.
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run_command(name: str, words: Sequence[str], prog: str | None = None) -> int:
-    """Run the subcommand with the rest of its words. prog: what its help shows as the command."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # else importing NumPy starts a thread a core, and none is used
+    """Run the subcommand with its arguments. prog: the command's name in its help."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # otherwise importing NumPy starts an unused thread a core
     module = importlib.import_module(f"{__name__}.{name}")
     status: int = module.run(parser_of(module, prog or f"kernelbook {name}").parse_args(words))
     return status

@@ -43,9 +43,10 @@ _NO_RUNS = (
 
 @dataclass(frozen=True)
 class ConfigCheck:
-    """mistakes: of the configuration; plan: what it would run, a line each, if there is none.
+    """The result of checking a configuration.
 
-    idle: whether every run is left out here, so that nothing would run.
+    mistakes: a line each. plan: what would run, a line each, if there are no mistakes. idle: whether nothing would run,
+    because every run is left out on this machine.
     """
 
     source: str
@@ -60,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what was found of each path; the exit status as in the module's text."""
+    """Print the result for each path, and return the exit status of the module's text."""
     configurations = [path for path in args.path if path.suffix.lower() in YAML]
     status = 0
     for path in configurations:
@@ -159,7 +160,7 @@ def _trace_json(summary: Summary) -> str:
 
 
 def _odd(summary: Summary) -> list[TraceWarning]:
-    """The warnings and notes of a trace. That it is of one rank of several is no oddity."""
+    """The warnings and notes of a trace, without the note that it is of one rank of several."""
     return [each for each in (*summary.warnings, *summary.notes) if each.code != "rank"]
 
 

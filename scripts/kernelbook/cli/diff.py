@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the diff; the exit status as in the module's text."""
+    """Print the diff, and return the exit status of the module's text."""
     from kernelbook.cli.traces import output_problem, print_error, writing
     from kernelbook.diffs import SideError, diff
     from kernelbook.diffs.as_json import as_json

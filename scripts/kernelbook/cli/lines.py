@@ -1,6 +1,6 @@
 """The JSON that the subcommands print, from which their schemas are made.
 
-The commands import it for type checks alone: `kernelbook COMMAND --help` needs nothing of what it imports.
+The commands import it for type checks only, so that `kernelbook COMMAND --help` imports little.
 """
 
 from __future__ import annotations

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from kernelbook.cli.lines import ReportLine
 
 SCHEMA: Literal[1] = 1
-
-
 OUTPUT = Path("kernelbook-report")
 
 
@@ -47,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Render the report and print where it is; the exit status as in the module's text."""
+    """Render the report and print where it is. Returns the exit status of the module's text."""
     from kernelbook.cli.traces import print_error, writing
 
     problem = _problem(args.folder, args.output)
@@ -114,7 +112,7 @@ def _settings(folders: Sequence[Path], annotation: str | None) -> dict[str, Any]
 
 
 def _run_name(folder: Path, used: Mapping[str, Any]) -> str:
-    """The folder's name in the letters that a run's name may have."""
+    """The folder's name, with the characters that a run's name may have."""
     name = re.sub(r"[^a-z0-9.]+", "-", folder.resolve().name.lower()).strip("-.") or "traces"
     name = name if name[0].isalpha() else f"traces-{name}"
     number, unused = 1, name
@@ -126,7 +124,7 @@ def _run_name(folder: Path, used: Mapping[str, Any]) -> str:
 
 @cache
 def case_files(folder: Path) -> Mapping[str, Sequence[Path]]:
-    """The files of each case of a folder; cases of nothing but JSON of another kind are left out, with a note."""
+    """Case -> its files. Cases that have only JSON files of another kind are left out, with a line on stderr."""
     from kernelbook.cli.traces import print_skipped
     from kernelbook.trace.files import unreadable_folders
     from kernelbook.trace.reader import EventReader
@@ -178,7 +176,7 @@ def _about(summary: Mapping[str, Any], output: Path) -> ReportLine:
 
 @contextmanager
 def _status(what: str) -> Iterator[None]:
-    """A line on stderr while the work lasts, if that is a terminal."""
+    """Show a line on stderr during the work if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield
         return

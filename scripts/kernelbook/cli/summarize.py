@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a summary of each trace; the exit status as in the module's text."""
+    """Print a summary of each trace, and return the exit status of the module's text."""
     from kernelbook.cli.traces import print_error, read_summaries
 
     summaries, status = read_summaries(args.trace, args.annotation, args.output)
@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _remedy(annotation: str, names: Collection[str]) -> str:
-    """The name that was meant, or the first names that there are."""
+    """The most similar name, or the first of the existing names."""
     from kernelbook.text.suggestions import closest, near_miss
 
     if len(names) <= MOST_NAMES or closest(annotation, names):

@@ -1,4 +1,4 @@
-"""Traces named on a command line, read for a subcommand; what cannot be read is a line on stderr."""
+"""Reads the traces named on a command line; a file that cannot be read becomes a line on stderr."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_SKIPPED = 3
 def read_summaries(
     paths: Sequence[Path], annotation: str | None = None, output: Path | None = None
 ) -> tuple[list[Summary], int]:
-    """Summaries of the traces in files and folders, with their ranks, and the exit status: 0, or 2 for a bad file.
+    """Summaries of the traces in files and folders, with their ranks; and the exit status, 2 if a named file is bad.
 
     output: folder for the tables of each trace.
     """
@@ -102,7 +102,7 @@ def output_problem(output: Path, kind: str, mark: str, option: str) -> str | Non
 
 @contextmanager
 def writing(output: Path, option: str) -> Iterator[None]:
-    """Raise a ValueError with the remedy where the disk of `output`, or of temporary files, is full or read-only."""
+    """Raise a ValueError with the remedy if the disk of `output`, or of temporary files, is full or read-only."""
     try:
         yield
     except OSError as error:

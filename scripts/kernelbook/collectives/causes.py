@@ -1,4 +1,4 @@
-"""Which rank comes last to collectives, and what on it makes it late."""
+"""Finds the rank that comes last to collectives, and why it is late."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ LEAST_PART = 0.2
 class Straggler:
     """The rank that comes last most often.
 
-    last: to how many of the `matched` collectives. late_us: how much later than the others it enters, the median over
-    all of these. operation: the operation of all of them, or None. late_total_us: sum over those it came last to.
-    side: whether its CPU had not queued the collective yet, or its device was busy, for most of the lateness.
+    last: the number of the `matched` collectives to which it came last. late_us: how much later than the others it
+    enters, the median over the matched ones. operation: the operation of all of them, or None. late_total_us: sum over
+    those it came last to. side: CPU if for most of the lateness the collective was not queued, else device.
     unqueued: share of the lateness in which the collective was not queued.
-    kernel, kernel_us: the kernel that takes most longer on this rank, by how much in the whole file.
-    call, call_us: likewise the op or runtime call on the CPU.
+    kernel, kernel_us: the kernel whose time exceeds that on the other ranks most, and by how much in the whole file.
+    call, call_us: the same for the op or runtime call on the CPU.
     """
 
     rank: int
@@ -52,7 +52,7 @@ class Straggler:
 
 
 def find_straggler(ranks: Sequence[RankTrace], rows: Sequence[Collective], error_us: float | None) -> Straggler | None:
-    """The straggler, None if no rank comes last clearly more often than others. error_us: that of the clocks."""
+    """The straggler; None if no rank clearly comes last more often than others. error_us: error of the clocks."""
     rows = [row for row in rows if row.late_us is not None]
     mine = Counter(row.rank for row in rows)
     late = Counter(row.rank for row in rows if row.last_rank == row.rank)
@@ -87,10 +87,10 @@ def _unqueued(behind: Sequence[Collective]) -> float | None:
 def _excess(
     ranks: Sequence[RankTrace], rank: int, work: Callable[[RankTrace], Mapping[str, Work]]
 ) -> tuple[str | None, float | None]:
-    """What takes most longer on this rank than in the median of the others: its name, and how much (µs).
+    """(name, µs) of the work that takes longest on this rank compared with the median of the others.
 
-    What runs more often counts with the time of the further calls: kernels that run beside communication are slower, so
-    that totals of ranks which wait are larger for the same work.
+    Work that runs more often counts at least the time of its additional calls: kernels that run beside communication
+    are slower, so that the totals of waiting ranks are larger for the same work.
     """
     own = next(work(trace) for trace in ranks if trace.rank == rank)
     others = [work(trace) for trace in ranks if trace.rank != rank]
@@ -100,7 +100,7 @@ def _excess(
 
 
 def excess(own: Work, others: Sequence[Work]) -> float:
-    """By how much (µs) work takes longer than in the median of others, or what its further calls take."""
+    """By how much (µs) work exceeds the median of the others, or the time of its additional calls if that is more."""
     further = own[0] - median(count for count, _ in others)
     longer = own[1] - median(time for _, time in others)
     return max(longer, further * own[1] / own[0] if own[0] else 0.0)
@@ -108,9 +108,9 @@ def excess(own: Work, others: Sequence[Work]) -> float:
 
 @dataclass(frozen=True)
 class Further:
-    """Kernels that a rank runs more often than the others. name: the longest of them; count: how many there are.
+    """Kernels that a rank runs in addition to those of the others. name: of the longest. count: their number.
 
-    time_us: their time if they are as long as the mean of their name; most_us: if they are as long as its longest.
+    time_us: their time, each as long as the mean of its name. most_us: the same, each as long as the longest.
     """
 
     name: str | None
@@ -133,9 +133,9 @@ def further_kernels(rank: int, traces: Mapping[int, RankTrace]) -> Further:
 
 
 def queued_us(rows: Sequence[Collective]) -> float:
-    """How long launched collectives of one rank waited for the transfer of the previous one on their stream.
+    """How long (µs) launched collectives of one rank waited for the transfer of the previous one on their stream.
 
-    What the one before waited for other ranks does not count.
+    The time that the previous one itself waited for other ranks does not count.
     """
     total = 0.0
     previous: dict[int | None, Collective] = {}

@@ -1,4 +1,4 @@
-"""The traces of all ranks of one job, read together: one clock, matched collectives, waits and bandwidths."""
+"""Reads the traces of all ranks of one job together: one clock, matched collectives, waits and bandwidths."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from kernelbook.trace.types import TraceWarning
 class JobReading:
     """A job: `forwards` are the rows of the table `ranks`, `collectives` those of the table of that name.
 
-    ranks: numbers of the ranks that are here. world_size: how many the job has.
+    ranks: numbers of the ranks that have a trace. world_size: number of ranks of the job.
     clock_error_us: how far apart ranks still leave one collective, for 95 % of them; None if the clocks are not
-    aligned. refused: why figures across ranks are missing; None if they are there.
-    disorders: collectives that a rank runs in another order than the first rank; group_disorders: collectives of two
+    aligned. refused: why there are no figures across ranks; None if there are.
+    disorders: collectives that a rank runs in another order than the first rank. group_disorders: collectives of two
     groups that a rank launches in another order.
     """
 
@@ -50,7 +50,7 @@ class JobReading:
 
     @property
     def incomplete(self) -> bool:
-        """Whether a rank of the job has no trace here."""
+        """Whether a rank of the job has no trace."""
         return self.world_size > len(self.ranks)
 
     def of_rank(self, rank: int) -> RankForward | None:
@@ -59,7 +59,7 @@ class JobReading:
 
 
 def read_job(traces: Sequence[RankTrace]) -> JobReading:
-    """Read the ranks of one job together. The traces must be of different ranks; their order does not matter."""
+    """Read the ranks of one job together. traces: of different ranks, in any order."""
     ranks = sorted(traces, key=lambda trace: trace.rank)
     numbers = tuple(trace.rank for trace in ranks)
     size = max([*(trace.world_size or 0 for trace in ranks), numbers[-1] + 1]) if ranks else 0
@@ -125,7 +125,7 @@ def _collective_rows(
 
 
 def _row(rank: int, event: CommunicationEvent, group: str, shift: int) -> Collective:
-    """shift: what is added to times of the rank's file (ns)."""
+    """The row of an unmatched event. shift: is added to the times of the rank's file (ns)."""
     return Collective(
         rank=rank,
         index=event.index,
@@ -175,7 +175,7 @@ def _matched_rows(
 
 
 def medians_of_others(values: Mapping[int, float]) -> dict[int, float]:
-    """Of each key, the median of the values of all other keys; at least two are needed."""
+    """Key -> the median of the values of all other keys. There must be at least two."""
     keys = sorted(values, key=lambda key: values[key])
     low, high = (len(keys) - 2) // 2, (len(keys) - 1) // 2  # places of the middle without the key's own value
     ordered = [values[key] for key in keys]
@@ -195,7 +195,7 @@ def _rates(row: Collective, transfer_us: float, people: int) -> dict[str, float 
 def _forward_rows(
     ranks: Sequence[RankTrace], rows: Sequence[Collective], clocks: RankClocks, origin: int, comparable: bool
 ) -> Iterator[RankForward]:
-    """The forwards on the clock of the job, with what their collectives waited. comparable: whether waits are known."""
+    """The forwards on the clock of the job, with the waits of their collectives. comparable: whether waits exist."""
     waits: defaultdict[tuple[int, int | None], float] = defaultdict(float)
     for row in rows:
         for index in {None, row.index}:

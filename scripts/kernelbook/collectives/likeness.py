@@ -1,4 +1,4 @@
-"""Ranks that do the same in the same time, to be listed as one."""
+"""Groups ranks that do the same work in the same time, which are listed as one."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 Member = TypeVar("Member")
-#: Times of ranks that count as one may differ by this share.
+#: Times of the ranks of a group may differ by this share.
 WITHIN = 0.05
-#: Up to so many have a row each.
+#: Up to this number of ranks, each has its own row.
 ALONE = 8
 
 
 def fold(members: Iterable[tuple[Member, object, float, tuple[float, ...]]], alone: int = ALONE) -> list[list[Member]]:
-    """Members that are alike, in order of the first of each; up to `alone` members each stay by themselves.
+    """Groups of similar members, in the order of their first members; up to `alone` members each form their own group.
 
-    members: (member, what must be equal, scale, times). Two are alike if each time differs by at most `WITHIN` of the
-    scale of the first.
+    members: (member, value that must be equal, scale, times). Two are similar if each time differs by at most `WITHIN`
+    of the scale of the first.
     """
     members = list(members)
     if len(members) <= alone:

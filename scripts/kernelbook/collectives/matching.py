@@ -1,4 +1,4 @@
-"""Which communication kernels of several ranks are one collective: by process group, order and size."""
+"""Matches communication kernels of several ranks to collectives, by process group, order and size."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from kernelbook.text.formatting import number_ranges
 from kernelbook.trace.types import Ints
 
 Signature = tuple[str, int | None]
-_MOST_SHIFTED = 200  # positions by which the lists of two ranks are moved against one another
-_CLEARLY = 0.5  # a moved list must fit the clocks this much better than one that begins at the same place
+_MOST_SHIFTED = 200  # positions by which the list of one rank is shifted against that of another
+_CLEARLY = 0.5  # largest deviation of the clocks after a shift, as a share of that without a shift
 
 
 @dataclass(frozen=True)
 class Matched:
-    """One collective: the position of its event in `RankTrace.events` of each rank (its place in the job)."""
+    """One collective. members: place of a rank in the job -> position of its event in `RankTrace.events`."""
 
     group: str
     sequence: int
@@ -63,9 +63,9 @@ class Matching:
 
 @dataclass(frozen=True, order=True)
 class _Key:
-    """What the events of one list have in common. A send and its receive form a list of their own.
+    """The properties that the events of one list share. A send and its receive form a separate list.
 
-    Two groups may have one name on different ranks, so their ranks count.
+    peers: the ranks of the group, since two groups may have the same name on different ranks.
     """
 
     group: str
@@ -96,10 +96,10 @@ def match(ranks: Sequence[RankTrace]) -> Matching:
 
 
 def _group_disorders(ranks: Sequence[RankTrace], collectives: Sequence[Matched]) -> Iterator[GroupDisorder]:
-    """For each two groups and each rank, the first two collectives launched in another order than the first rank does.
+    """For each two groups and each rank, the first two collectives launched in another order than on the first rank.
 
-    The order is that of the launches on the CPU, since groups have streams of their own. A send and a receive that
-    torch batches are one call, in which their order is free, so they do not count.
+    The order is that of the launches on the CPU, since each group has its own streams. Sends and receives are left out:
+    torch may batch them into one call, in which their order is free.
     """
     by_group: dict[str, list[Matched]] = {}
     for each in collectives:
@@ -118,7 +118,7 @@ def _group_disorders(ranks: Sequence[RankTrace], collectives: Sequence[Matched])
 def _opposite(
     ranks: Sequence[RankTrace], collectives: Sequence[Matched], reference: int, place: int
 ) -> tuple[Matched, Matched] | None:
-    """(earlier, later) on the rank at `place`, of the first two that the reference launches the other way round."""
+    """The first two collectives that the reference launches in the opposite order: (earlier, later) at `place`."""
     launches: list[tuple[int, int, Matched]] = []
     for each in collectives:
         if reference in each.members and place in each.members:
@@ -140,7 +140,7 @@ def _key(event: CommunicationEvent) -> _Key:
 
 
 def label(event: CommunicationEvent) -> str:
-    """The group of an event in words: its name, and its ranks where they are recorded."""
+    """The group of an event in words: its name, and its ranks if they are recorded."""
     peers = event.peers
     if not peers:
         return event.group
@@ -152,14 +152,14 @@ def _word(event: CommunicationEvent) -> str:
 
 
 def _signature(event: CommunicationEvent) -> Signature:
-    """What is the same on all ranks of a collective."""
+    """The properties of an event that are equal on all ranks of its collective."""
     return _word(event), event.bytes if event.operation in ALIKE else None
 
 
 def _matched_lists(
     ranks: Sequence[RankTrace], group: str, lists: Mapping[int, list[int]], disorders: list[Disorder]
 ) -> Iterable[dict[int, int]]:
-    """The collectives of one group, each as place of the rank -> position of its event."""
+    """The collectives of one group, each as: place of the rank -> position of its event."""
     signatures = {
         place: [_signature(ranks[place].events[position]) for position in positions]
         for place, positions in lists.items()
@@ -198,8 +198,8 @@ def _shift(
 ) -> int:
     """How many collectives of the first rank precede the first one of this rank.
 
-    0 for lists of equal length. A file that begins later lacks the first ones: then the shift is taken that agrees with
-    the order and leaves the ends of matched kernels closest to one another.
+    0 for lists of equal length. A file that begins later lacks the first ones: then it is the shift that agrees with
+    the order and for which matched kernels end closest to one another.
     """
     surplus = len(lists[first]) - len(lists[place])
     if not surplus:
@@ -239,9 +239,12 @@ OTHER_CLOCK = 100_000_000
 
 @dataclass(frozen=True)
 class RankClocks:
-    """offsets: what is added (ns) to the times of each rank, in order of the job. error: how far (ns) ranks still leave
-    one collective after another, for 95 % of them; None if it is not known. aligned: whether every rank has an
-    offset that collectives give. overlap: share of joint collectives in which all ranks overlap in time."""
+    """The clocks of the ranks of a job.
+
+    offsets: is added (ns) to the times of each rank, in the order of the job. error: how far apart (ns) ranks still
+    leave one collective, for 95 % of them; None if unknown. aligned: whether collectives determine the offset of every
+    rank. overlap: share of joint collectives in which all ranks overlap in time.
+    """
 
     offsets: tuple[int, ...]
     error: int | None
@@ -250,11 +253,11 @@ class RankClocks:
 
 
 def align(ranks: Sequence[RankTrace], collectives: Sequence[Matched]) -> RankClocks:
-    """The clocks by the ends of joint collectives.
+    """The clocks of the ranks, from the ends of joint collectives.
 
-    An offset is the median difference of ends. One that is smaller than the spread of these differences is not applied:
-    it may be a property of the collective instead of the clock. A send or broadcast may end long before it is received,
-    so that these alone move only clocks that are clearly different.
+    An offset is the median difference of ends. It is not applied if it is smaller than the spread of these differences:
+    then it may be a property of the collective, not of the clock. A send or broadcast may end long before it is
+    received, so without joint collectives only clearly different clocks are moved.
     """
     ends: list[dict[int, int]] = [{} for _ in ranks]
     joint = [each for each in collectives if each.operation in JOINT]
@@ -278,7 +281,7 @@ def align(ranks: Sequence[RankTrace], collectives: Sequence[Matched]) -> RankClo
 
 
 def _in_turn(offsets: Mapping[int, int]) -> Iterator[int]:
-    """The ranks whose offset is known, also those that become known meanwhile."""
+    """The ranks with an offset, including those that are added during the iteration."""
     done = 0
     while done < len(offsets):
         yield list(offsets)[done]
@@ -286,9 +289,9 @@ def _in_turn(offsets: Mapping[int, int]) -> Iterator[int]:
 
 
 def _offset(apart: Ints, certain: bool) -> tuple[int, float]:
-    """(the offset of a rank, how far 95 % of its ends still lie apart); both in ns.
+    """(offset of a rank, how far apart 95 % of its ends still are); both in ns.
 
-    apart: how much later a rank whose clock is known left each collective. certain: whether all are joint ones.
+    apart: how much later (ns) a rank with a known clock left each collective. certain: whether all are joint ones.
     """
     middle = int(np.median(apart))
     spread = float(np.quantile(np.abs(apart - middle), 0.95))

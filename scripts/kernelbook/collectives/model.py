@@ -1,7 +1,7 @@
 """Ranks, forwards and collectives of a job, as rows of the tables `ranks` and `collectives`.
 
 Times are in µs, sizes in bytes, rates in GB/s. `start_us` counts from the earliest device activity of the job, on the
-clock of its first rank. None is what is not known.
+clock of its first rank. An unknown value is None.
 """
 
 from __future__ import annotations
@@ -130,16 +130,16 @@ class CommunicationEvent:
 
 
 Work = tuple[int, float]
-"""How often, and the total time in µs."""
+"""(number of runs, total time in µs)."""
 
 
 @dataclass(frozen=True)
 class RankTrace:
-    """What the reading of a job takes from the trace of one rank.
+    """The part of one rank's trace that reading its job needs.
 
-    kernels: name of each kernel that is no communication -> how often it ran, and its total time (µs).
+    kernels: name of each kernel other than communication -> number of runs and total time (µs).
     longest: name of each such kernel -> its longest run (µs).
-    cpu: name of each op and runtime call -> how often it was called, and the CPU time of its own (µs).
+    cpu: name of each op and runtime call -> number of calls and self CPU time (µs).
     forwards: their start_us counts from `origin`, the start of the first device activity in ns on the file's clock.
     file_start: the earliest event of the file, on its clock (ns).
     truncated: whether the file ends too early. shared_stream: whether a stream runs communication and other kernels.

@@ -1,4 +1,4 @@
-"""What the names of collectives say: torch's and NCCL's words as one, and the size of element types."""
+"""Names of collectives: torch's and NCCL's words in one spelling, and the size of element types."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ def is_communication(kernel: str) -> bool:
 
 
 def has_other_ranks(world_size: int | None, names: Iterable[str]) -> bool:
-    """Whether a trace is of one rank of several: by the ranks of its job or, where these are unknown, by its kernels.
+    """Whether a trace is of one rank of several: by the size of its job or, if that is unknown, by its kernels.
 
-    names: of its kernels, and perhaps of its other events.
+    names: of its kernels; names of other events may be among them.
     """
     return any(map(is_communication, names)) if world_size is None else world_size > 1
 
 
 def operation(torch_name: str | None, kernel: str) -> str:
-    """The operation: by torch's name of the collective or, where that states none, by the kernel's."""
+    """The operation: by torch's name of the collective or, if that states none, by the kernel's."""
     for name in (torch_name or "", kernel):
         plain = name.lower()
         word = next((word for pattern, word in _WORDS if pattern.search(plain)), None)

@@ -1,4 +1,4 @@
-"""From the reading of one rank's trace to what the reading of a job needs of it."""
+"""Extracts from one rank's trace what reading its job needs."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ _OF_TORCH = re.compile(r"(?:nccl|rccl|xccl|ucc):")
 
 
 def trace_of_rank(reading: TraceReading, rank: int) -> RankTrace | None:
-    """As `rank_trace`; None for a job of one process, and where nothing shows that there are other ranks."""
+    """As `rank_trace`; None for a job of one process, or if nothing shows that there are other ranks."""
     return rank_trace(reading, rank) if has_other_ranks(reading.world_size, reading.names) else None
 
 
@@ -154,9 +154,9 @@ def _events(line: Timeline, communicates: Flags, groups: Mapping[str, tuple[int,
 
 
 def _torch_name(line: Timeline, row: int, message: Message | None) -> str | None:
-    """torch's name of the collective: from its record or, as of versions without one, from its range around the launch.
+    """torch's name of the collective: from its record or, in versions without one, from the range around the launch.
 
-    The name of the kernel alone may state none: ncclDevKernel_Generic, or ncclDevKernel_SendRecv of an all-to-all.
+    The kernel's name may not state it: ncclDevKernel_Generic, or ncclDevKernel_SendRecv of an all-to-all.
     """
     if message and message.collective:
         return message.collective
@@ -189,7 +189,7 @@ def _groups(job: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
 
 
 def _ranks(values: Iterable[Any]) -> tuple[int, ...]:
-    """In order; what is no number of 64 bits is left out."""
+    """The ranks in ascending order; values other than numbers of 64 bits are skipped."""
     numbers = (None if isinstance(value, bool) else integer(value) for value in values)
     return tuple(sorted(number for number in numbers if number is not None))
 
@@ -198,7 +198,7 @@ def _ranks(values: Iterable[Any]) -> tuple[int, ...]:
 
 
 def _forwards(line: Timeline, communicates: Flags, events: list[CommunicationEvent], rank: int) -> list[RankForward]:
-    """A row for the whole file, then one for each forward; none where the file has no device activity."""
+    """A row for the whole file, then one for each forward; no rows if the file has no device activity."""
     if not len(line.start):
         return []
     place = np.full(int(line.forward_number.max(initial=-1)) + 2, -1)
@@ -260,7 +260,7 @@ def _rows(
 
 
 def summed(rows: list[RankForward]) -> RankForward:
-    """The windows of one process together; the launch delay and the start are those of the first."""
+    """The sum of the windows of one process; the launch delay and the start are those of the first."""
     times = (*Split.__dataclass_fields__, "device_time", "communication_time")
     totals: dict[str, Any] = {f"{name}_us": sum(getattr(row, f"{name}_us") for row in rows) for name in times}
     bubbles = [row.bubble_us for row in rows if row.bubble_us is not None]

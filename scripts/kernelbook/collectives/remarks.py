@@ -1,4 +1,4 @@
-"""What is worth knowing about a job, in sentences: the straggler first, then what communication costs, and why."""
+"""Remarks about a job, in sentences: the straggler first, then the cost of communication and its causes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Remark:
 
 @dataclass(frozen=True)
 class JobReport:
-    """A job and what is worth knowing about it, the most important first. lead: the sentence that comes first."""
+    """A job and the remarks about it, the most important first. lead: the sentence that comes first."""
 
     job: JobReading
     remarks: tuple[Remark, ...]
@@ -60,16 +60,16 @@ class JobReport:
 
     @property
     def _leads_in_spite(self) -> bool:
-        """Whether the ranks have no common clock, and yet it is known that one has more work."""
+        """Whether the first remark is about unequal work although the ranks have no common clock."""
         return bool(self.job.refused and self.remarks and self.remarks[0].rule == "unequal-work")
 
 
 def report_job(traces: Sequence[RankTrace]) -> JobReport:
-    """Read the ranks of one job together; the traces must be of different ranks, in any order."""
+    """Read the ranks of one job together. traces: of different ranks, in any order."""
     job = read_job(traces)
     typical = {rank: each for rank in job.ranks if (each := typical_forward(job.forwards, rank)) is not None}
     shared = sorted(trace.rank for trace in traces if trace.shared_stream)
-    cut = {trace.rank for trace in traces if trace.truncated}  # what a cut file lacks is no property of the rank
+    cut = {trace.rank for trace in traces if trace.truncated}  # missing events say nothing about the rank
     whole = {} if cut else {trace.rank: trace for trace in traces}
     if typical and not any(row.compute_us for row in typical.values()):  # a benchmark of collectives
         costs = tuple(_rates(job))
@@ -90,7 +90,7 @@ def report_job(traces: Sequence[RankTrace]) -> JobReport:
 
 
 def typical_forward(forwards: Sequence[RankForward], rank: int) -> RankForward | None:
-    """The medians over the forwards of one rank, or the figures of its whole file where it has no forwards."""
+    """The medians over the forwards of one rank, or the figures of its whole file if it has no forwards."""
     own = [row for row in forwards if row.rank == rank]
     rows = [row for row in own if row.index is not None and row.span_us > 0] or own
     if not rows:
@@ -177,7 +177,7 @@ def _exposed(job: JobReading, typical: Mapping[int, RankForward]) -> Iterator[Re
 
 
 def _rates(job: JobReading) -> Iterator[Remark]:
-    """What matters of forwards that run collectives and nothing else: the median bus bandwidth of the largest size."""
+    """For forwards that run only collectives: the median bus bandwidth of the largest size."""
     rated = [row for row in job.collectives if row.bus_gb_s is not None and row.bytes]
     if not rated:
         return
@@ -323,7 +323,7 @@ def _serialised(job: JobReading, shared: Sequence[int]) -> Iterator[Remark]:
             "collectives-serialised", text, "Run collectives asynchronously, on a stream of their own.", shared[0]
         )
         return
-    if job.refused:  # what a transfer ahead only waited for is not known
+    if job.refused:  # how long the transfer ahead itself waited is unknown
         return
     by_rank: dict[int, list[Collective]] = {rank: [] for rank in job.ranks}
     for row in job.collectives:

@@ -1,4 +1,4 @@
 """`make compare A=... B=...`: two environments, workloads or commits, measured in turns until the ratio is known.
 
-In: what A and B are, a configuration, how exact the ratios must be. Out: a `ComparisonResult` with a verdict a case.
+In: A and B, a configuration, the precision of the ratios. Out: a `ComparisonResult` with a verdict for each case.
 """

@@ -32,7 +32,7 @@ from kernelbook.trace.recorded import MEASUREMENT
 
 @dataclass(frozen=True)
 class Place:
-    """Where things are. folder: the working folder. home: the checkout. output: of this comparison, absolute."""
+    """The folders of a comparison. folder: the working folder. home: the checkout. output: its results, absolute."""
 
     folder: Path
     home: Path
@@ -58,8 +58,8 @@ class MeasuredProcess:
 class ComparedSide:
     """A subject and what it measures. folder: where its processes run. cases: name -> case file.
 
-    start, image: the shell command that starts its container up to the image, and the name of the image's file; set by
-    `side_of`. image_python: the Python inside an image.
+    start: the shell command that starts its container, up to the image. image: name of the image's file. `side_of` sets
+    both. image_python: the Python inside an image.
     """
 
     subject: Subject
@@ -107,7 +107,7 @@ class ComparedSide:
 
 
 def measured_in(folder: Path, seconds: float) -> MeasuredProcess:
-    """What the measurement in a folder says; of a job with ranks, the time of its slowest rank."""
+    """The measurement in a folder; for a job with ranks, with the time of its slowest rank."""
     measurement = load_measurement(folder / MEASUREMENT)
     count = measurement.ranks if measurement.ranks is not None and measurement.status == "ok" else 0
     ranks = [load_measurement(folder / f"rank-{rank}" / MEASUREMENT) for rank in range(count)]
@@ -116,10 +116,10 @@ def measured_in(folder: Path, seconds: float) -> MeasuredProcess:
 
 
 def side_of(side: ComparedSide, apptainer_args: str = "") -> ComparedSide:
-    """A side made ready: its image pulled and started once, the files of its commit unpacked.
+    """Prepare a side: pull and start its image once, unpack the files of its commit.
 
-    apptainer_args: further arguments of `apptainer exec`, for the shell. Raises SubjectError if it cannot be
-    measured, ImageError where nothing is installed that starts containers.
+    apptainer_args: further arguments of `apptainer exec`, for the shell. Raises SubjectError if it cannot be measured,
+    ImageError if no program that starts containers is installed.
     """
     folder = files_of(side.subject, side.place.folder, side.place.output / "commits")
     ready = replace(side, folder=folder)
@@ -166,7 +166,7 @@ Report = Callable[[str], None]
 
 @dataclass
 class Turns:
-    """The rounds of one case: medians of the processes of A and B in µs, and why it ended early."""
+    """The rounds of one case: medians of the processes of A and B in µs, and the process that ended it early."""
 
     case: str
     medians: dict[str, list[float]] = field(default_factory=lambda: {"A": [], "B": []})
@@ -192,8 +192,8 @@ def take_turns(
 ) -> list[Turns]:
     """Measure all cases round by round, in random order of cases and sides, and return their rounds.
 
-    budget_s: no round of a case begins that would probably end later than this after the start; the first always does.
-    seed: of the orders. A process that fails, or gives no forward time, ends its case.
+    budget_s: a round begins only if it would probably end within this time; the first round always runs. seed: of the
+    random order. A process that fails, or has no forward time, ends its case.
     """
     order = random.Random(seed)
     turns = {case: Turns(case) for case in cases}
@@ -215,7 +215,7 @@ def take_turns(
 
 
 def _round(turns: Turns, measure: Measure, number: int, order: random.Random) -> None:
-    """One process of each side; the pair counts only if both gave a time."""
+    """Measure one process of each side; the pair counts only if both have a time."""
     sides = ["A", "B"]
     order.shuffle(sides)
     measured: dict[str, MeasuredProcess] = {side: measure(side, turns.case, number) for side in sides}
@@ -231,7 +231,7 @@ def _round(turns: Turns, measure: Measure, number: int, order: random.Random) ->
 
 
 def progress(turns: Turns, precision: Precision) -> str:
-    """One line on how a case stands."""
+    """The progress of a case in one line."""
     ratio = turns.ratio(precision)
     if turns.ended:
         return f"{turns.case}: {'; '.join(ends(turns))}"
@@ -242,11 +242,7 @@ def progress(turns: Turns, precision: Precision) -> str:
     return f"{turns.case}: round {ratio.rounds}, B / A {ratio.ratio:.3f} ({ratio.low:.3f} to {ratio.high:.3f})"
 
 
-def _end(side: str, each: MeasuredProcess) -> str:
-    return f"{side} {each.status}: {each.reason}" if each.status != "ok" else f"{side} has no forward time"
-
-
 def ends(turns: Turns) -> Iterator[str]:
     """Why the sides of a case could not be measured, a sentence each."""
     for side, each in turns.ended.items():
-        yield _end(side, each)
+        yield f"{side} {each.status}: {each.reason}" if each.status != "ok" else f"{side} has no forward time"

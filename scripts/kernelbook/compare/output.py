@@ -85,13 +85,13 @@ def verdicts(result: ComparisonResult) -> table.Table:
 
 
 def _others(case: CaseResult) -> str | None:
-    """What differs beside the time, and why a side was not measured."""
+    """The differences other than in time, and why a side was not measured."""
     exact = [change for change in case.changes if change != case.verdict]
     return "; ".join([*exact, *case.reasons]) or None
 
 
 def markdown(result: ComparisonResult) -> str:
-    """The result as Markdown: verdicts, how they were got, and the comparison of each case."""
+    """The result as Markdown: verdicts, their method, and the comparison of each case."""
     confidence = f"{100 * result.precision.confidence:g} %"
     lines = [
         f"# {formatting.markdown(f'{result.b.text} against {result.a.text}')}",

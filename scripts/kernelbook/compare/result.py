@@ -1,4 +1,4 @@
-"""A whole comparison and its verdicts: times by the paired ratio, the rest by the comparison of `kernelbook diff`."""
+"""A whole comparison and its verdicts: on times by the paired ratio, on the rest as in `kernelbook diff`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from kernelbook.sources.workload_source import Places
 
 KERNELS, MEMORY, OPS = "kernels", "memory", "ops"
 CHANGES = (SLOWER, FASTER, KERNELS, MEMORY, OPS)
-#: Changes that end a comparison with status 3 if nothing else is asked for; ops differ between any two torch versions.
+#: Changes that end a comparison with status 3 by default; ops are not among them: they differ between torch versions.
 DEFAULT_CHANGES = (SLOWER, FASTER, KERNELS, MEMORY)
 FAILED, UNSUPPORTED = "failed", "unsupported"
-#: Peak memory counts as changed from this share on: allocators round.
+#: Least relative change of peak memory that counts, since allocators round.
 MEMORY_FROM = 0.01
 NO_CHANGE, CHANGED, FAILURE, BOTH = 0, 3, 4, 5
 
@@ -69,7 +69,7 @@ class ComparisonResult:
 
     @property
     def exit_status(self) -> int:
-        """0 no change shown, 3 a change of `fail_on`, 4 a case failed, 5 both."""
+        """0 no change, 3 a change of `fail_on`, 4 a case failed, 5 both."""
         changed = any(set(case.changes) & set(self.fail_on) for case in self.cases)
         failed = any(case.verdict == FAILED for case in self.cases)
         return {(False, False): NO_CHANGE, (True, False): CHANGED, (False, True): FAILURE, (True, True): BOTH}[
@@ -97,7 +97,7 @@ def _result(turns: Turns, comparison: Comparison | None, precision: Precision) -
 
 
 def exact_changes(comparison: Comparison) -> list[str]:
-    """Which of kernels, memory and ops differ; kernels stand for all device activities."""
+    """Which of kernels (all device activities), memory and ops differ."""
     memory = next((each for each in comparison.figures if each.name == "peak_memory_bytes"), None)
     changes = {
         KERNELS: comparison.same_work is False,
@@ -112,7 +112,7 @@ def exact_changes(comparison: Comparison) -> list[str]:
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for. config: the configuration, None for none. device: None for the configured one."""
+    """The user's request. config: the configuration file, if any. device: None for the configured one."""
 
     a: str
     b: str
@@ -164,9 +164,10 @@ def compare(request: Request, report: Report = lambda line: None) -> ComparisonR
 
 
 def _diff(place: Place) -> Diff | None:
-    """The diff of what was measured; None if a side has no measurement at all.
+    """The diff of the measurements; None if a side has none.
 
-    Without its ratio of forward times, which takes the processes of a side as independent: that of the pairs counts.
+    Its ratio of forward times is removed, because it takes the processes of a side as independent; the ratio of the
+    pairs counts instead.
     """
     try:
         whole = diff(place.of_side("A"), place.of_side("B"))

@@ -1,4 +1,4 @@
-"""What A and B can be, and what they are measured with.
+"""The subjects A and B of a comparison, and the cases that they are measured with.
 
 | text | subject |
 | --- | --- |
@@ -8,7 +8,7 @@
 | file.py:function | that workload, in this Python |
 | a commit of the repository in the working folder; `.` | the files of that commit, or as they are now |
 
-A prefix says which is meant where that is not clear: `python:`, `image:`, `workload:`, `commit:`.
+A prefix resolves ambiguity: `python:`, `image:`, `workload:`, `commit:`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WORKING_TREE = "."
 
 
 class SubjectError(ValueError):
-    """A or B cannot be measured; the message says what it was taken for, the fact and the remedy."""
+    """A or B cannot be measured; the message names its kind, the fact and the remedy."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Subject:
 
 
 def subject_of(side: str, text: str, folder: Path) -> Subject:
-    """What a text means. side: A or B. folder: the working folder. Raises SubjectError."""
+    """The subject that a text names. side: A or B. folder: the working folder. Raises SubjectError if there is none."""
     prefix, colon, rest = text.partition(":")
     kind = prefix if colon and prefix in PREFIXES and rest else None
     value = rest if kind else text
@@ -85,7 +85,7 @@ def _guessed_kind(text: str, folder: Path) -> str | None:
 
 
 def _python_of(side: str, path: Path) -> Path:
-    """The Python that a path names, not resolved: a virtual environment is known by the link in it."""
+    """The Python that a path names. Links are kept, because Python finds its virtual environment by them."""
     python = path / "bin" / "python" if path.is_dir() else path
     if not (python.is_file() and os.access(python, os.X_OK)):
         raise SubjectError(f"{side}={path}: has no Python: name an executable, or a folder with bin/python")
@@ -102,7 +102,7 @@ def _commit_of(side: str, text: str, folder: Path) -> str | None:
 
 
 def _git(folder: Path, *words: str) -> str | None:
-    """What git prints; None if it fails or is not installed."""
+    """The output of git; None if it fails or is not installed."""
     try:
         done = subprocess.run(["git", "-C", folder, *words], capture_output=True, text=True, check=False)
     except OSError:
@@ -111,7 +111,7 @@ def _git(folder: Path, *words: str) -> str | None:
 
 
 def check_pair(a: Subject, b: Subject) -> None:
-    """Raise SubjectError if the two are not of kinds that can be compared."""
+    """Raise SubjectError if the kinds of the two cannot be compared."""
     if a.kind != b.kind and not {a.kind, b.kind} <= set(ENVIRONMENTS):
         raise SubjectError(
             f"A is a {a.kind} and B a {b.kind}: compare two environments (host, Python, image), two workloads, or two "
@@ -122,7 +122,7 @@ def check_pair(a: Subject, b: Subject) -> None:
 def files_of(subject: Subject, folder: Path, store: Path) -> Path:
     """The folder that a side is measured in: the working folder, or the files of its commit, unpacked below `store`.
 
-    Of a repository's subfolder, the same subfolder. Raises SubjectError if git cannot give the files.
+    For a subfolder of a repository it is the same subfolder. Raises SubjectError if git cannot archive the files.
     """
     if subject.commit is None:
         return folder
@@ -152,7 +152,7 @@ def python_words(subject: Subject, configured: str = "python3") -> str:
 
 
 def environment_of(subject: Subject, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a process of this side: that of another Python has no trace of this one's."""
+    """The environment of a process of this side; for another Python without the variables of this one."""
     if subject.kind != PYTHON:
         return dict(environ)
     own = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX")
@@ -169,7 +169,7 @@ Specs = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Wish:
-    """What the user asks for: cases of the configuration; of two workloads, mode, variant and parameters."""
+    """The user's options: cases of the configuration; mode, variant and parameters for two workloads."""
 
     only_cases: tuple[str, ...] = ()
     mode: str = "eager"
@@ -179,7 +179,7 @@ class Wish:
 
 
 def read_settings(file: Path | None) -> dict[str, Any]:
-    """The keys of a configuration that a comparison uses; none without a file. Raises YamlError or OSError."""
+    """The keys `KEPT` of a configuration; empty without a file. Raises YamlError or OSError if it cannot be read."""
     raw = read_yaml(file.read_text(encoding="utf-8")) if file else {}
     return {key: raw[key] for key in KEPT if isinstance(raw, Mapping) and key in raw}
 
@@ -187,9 +187,9 @@ def read_settings(file: Path | None) -> dict[str, Any]:
 def cases_of(
     a: Subject, b: Subject, settings: Mapping[str, Any], wish: Wish, places: Places
 ) -> tuple[Config, Specs, Specs]:
-    """The configuration, and what each side measures: name of the case -> case file.
+    """The configuration, and the cases of A and of B: name of the case -> content of its case file.
 
-    Raises ConfigError for mistakes of the configuration or of a workload, SubjectError where no case is left.
+    Raises ConfigError for mistakes of the configuration or of a workload, SubjectError if no case is left.
     """
     settings = {**settings, "runs": {"host": {"host": True}}}
     settings["measure"] = {**settings.get("measure", {}), **(wish.measure or {})}
