@@ -1,4 +1,4 @@
-"""How a case is measured where the config does not say."""
+"""How a case is measured by default."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def refuse_bad_yaml(*paths: str | Path) -> None:
 def schema_errors(raw: Mapping[str, Any], schemas: Path, sources: Sequence[ConfigSource] = ()) -> list[str]:
     """Every violation of the schema, one line each, in the order of the file.
 
-    sources: where values are looked up as they were written.
+    sources: the files that `raw` was merged from, for values as they were written.
     """
     schema = config_schema(schemas)
     parts = [(path.name, json.loads(path.read_text(encoding="utf-8"))) for path in schemas.glob("*.schema.json")]
@@ -143,7 +143,7 @@ def _required(it: _Violation) -> list[str]:
 def _one_of(it: _Violation) -> list[str]:
     keys = [option["required"][0] for option in it.demand if option.get("required")]
     if keys and not isinstance(it.value, Mapping):
-        return []  # that it must be a map is a mistake of its own
+        return []  # the wrong type is reported separately
     if not keys:
         return [f"{_json(it.value)} fits none or several of the forms it may have"]
     present = [key for key in keys if key in it.value]

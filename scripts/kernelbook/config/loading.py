@@ -151,7 +151,7 @@ def load_config(
 
 
 def _measured(settings: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], dict[str, Mapping[str, Any]]]:
-    """Specifications of the runs that would be measured, and of their cases."""
+    """The settings of the runs that would be measured, and of their cases."""
     only_runs, only_cases = settings.get("only_runs", []), settings.get("only_cases", [])
     runs = [
         spec
@@ -265,7 +265,7 @@ def _case(name: str, spec: Mapping[str, Any], base: Mapping[str, Any]) -> CaseSp
 
 
 def _ranks(spec: Mapping[str, Any]) -> dict[str, int]:
-    """The number of ranks, in the words of either key; nothing if the case has none."""
+    """{"ranks": number} from either of the keys `ranks` and `torchrun`; empty if the case has neither."""
     if "torchrun" in spec:
         return {"ranks": spec["torchrun"]["nproc_per_node"]}
     return {"ranks": spec["ranks"]} if "ranks" in spec else {}

@@ -71,7 +71,7 @@ def _taken(settings: Mapping[str, Any]) -> list[str]:
 
 
 def _unfit_names(settings: Mapping[str, Any]) -> Iterator[str]:
-    """Names that no folder of results or logs can have."""
+    """Names that folders of results or logs cannot have."""
     groups = {
         "edition": [settings.get("edition")],
         "runs": _map(settings.get("runs")),

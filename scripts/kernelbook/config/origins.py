@@ -22,7 +22,7 @@ _UNKNOWN = re.compile(r"unknown key (['\"])(?P<key>.*?)\1")
 class ConfigSource(NamedTuple):
     """A source of settings and its content.
 
-    written: the settings with all values and keys as text, as they are written: "2.10" where `settings` has 2.1.
+    written: the settings with all keys and values as they are written: "2.10" if `settings` has 2.1.
     """
 
     name: str
@@ -66,7 +66,7 @@ def written_key(sources: Sequence[ConfigSource], section: str, key: Any) -> str 
 
 
 def source_of(problem: str, sources: Sequence[ConfigSource], otherwise: str = "config.yaml") -> str:
-    """Name of the source that a problem (`path: fact`) is in: the last one that has most of its path."""
+    """Name of the source of a problem (`path: fact`): the last one of those that have the longest part of its path."""
     path, _, fact = problem.partition(": ")
     unknown = _UNKNOWN.match(fact)
     steps = [] if path == TOP else [path]
@@ -118,7 +118,7 @@ def _display(path: Path) -> str:
 
 
 # --- names that YAML reads as another type ---------------------------------------------------------------------------
-# Such a name would silently become another one, so it is a mistake, reported with a spelling that works.
+# Such a name would silently become another one, so it is reported as a mistake, with a spelling that works.
 
 
 NAME = re.compile(r"[a-z][a-z0-9.-]*")

@@ -1,7 +1,7 @@
-"""Container images: where each one that a run names lies on disk, how it gets there, and what identifies it.
+"""Container images: their place on disk, how they are pulled or built, and their digests.
 
-A docker:// or oras:// address is pulled once, a definition file built once, into the folder of images; a file or folder
-of one's own stays where it is. A tag that moves is not followed: delete the file, and it is pulled again.
+A docker:// or oras:// address is pulled once, a definition file built once, into the folder of images; an image file or
+folder is used where it is. A tag is resolved once: to follow a moved tag, delete the file, and it is pulled again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kernelbook.sources.fingerprint import folder_stamp
 from kernelbook.text.credentials import passwords_in, without_secrets
 from kernelbook.text.formatting import last_words
 
-# --- the digest that a registry knows an image by --------------------------------------------------------------------
+# --- the registry's digest of an image -------------------------------------------------------------------------------
 # After the OCI distribution specification 1.1 ("Pulling manifests") and Docker's token authentication; anonymous only.
 
 
@@ -44,9 +44,9 @@ DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 def pinned_address(address: str) -> tuple[str, str | None]:
-    """The address to pull and the digest that it stands for: of a tag, the one the registry gives now, None without.
+    """The address to pull, and its digest: for a tag, the registry's current one; None if the registry gives none.
 
-    A docker:// address that bears a digest loses its tag, since the two together cannot be pulled.
+    A docker:// address with a digest loses its tag, since the two together cannot be pulled.
     """
     if not address.startswith("docker://"):
         return address, None
@@ -65,7 +65,7 @@ def with_digest(address: str, digest: str) -> str:
 
 
 def _parts(name: str) -> tuple[str, str, str]:
-    """host, path and tag of nvcr.io/nvidia/pytorch:26.09-py3, with Docker's own rules for what is left out."""
+    """(host, path, tag) of nvcr.io/nvidia/pytorch:26.09-py3, with Docker's defaults for missing parts."""
     host, slash, path = name.partition("/")
     if not slash or not (set(".:") & set(host) or host == "localhost"):
         host, path = DOCKER_HUB, name
@@ -94,7 +94,10 @@ def _asked(host: str, path: str, tag: str) -> str | None:
 
 
 def _token(challenge: str) -> str:
-    """An anonymous token from the place that the challenge names; raises ValueError if it names none, else OSError."""
+    """An anonymous token from the service in the challenge.
+
+    Raises ValueError if the challenge names no service, OSError if the service cannot be reached.
+    """
     query = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
     realm = query.pop("realm", "")
     if not realm.startswith("https://"):
@@ -165,7 +168,7 @@ class ImageError(Exception):
 
 @dataclass(frozen=True)
 class Image:
-    """What a run names as its container. kind: remote | definition | local; `file` is where it lies or will lie."""
+    """The container of a run. where: as configured. kind: remote, definition or local. file: its path on disk."""
 
     where: str
     kind: str
@@ -174,11 +177,11 @@ class Image:
 
     @property
     def name(self) -> str:
-        """The file's name, made of letters, digits, dots, dashes and underscores only."""
+        """The file's name, with other characters than letters, digits, dots, dashes and underscores replaced."""
         return re.sub(r"[^A-Za-z0-9._-]", "-", self.file.name)
 
     def state(self) -> str:
-        """What would happen to it now, in a few words."""
+        """Its state in a few words: on disk, missing, to be pulled or to be built."""
         if self.file.exists():
             return "image on disk"
         if self.kind == "local" or (self.source and not self.source.is_file()):
@@ -188,22 +191,22 @@ class Image:
 
 @dataclass(frozen=True)
 class Identity:
-    """sha256 of the image file (None for a folder), and the digest that its registry knows it by, where known."""
+    """SHA-256 of the image file (None for a folder), and its digest in the registry if known."""
 
     file_digest: str | None
     registry_digest: str | None = None
 
     @property
     def digest(self) -> str | None:
-        """The registry's where there is one: an image that is pulled anew is another file of the same content."""
+        """The registry's digest if known, since a new pull makes another file with the same content."""
         return self.registry_digest or self.file_digest
 
 
 def image_of(where: str, store: Path, source: Path) -> Image:
-    """Sort what a run names: an address, a definition file or an image.
+    """The image of a run, from an address, a definition file or an image file.
 
-    store: folder of pulled and built images. source: the file that `where` names, if it is no address. The name of a
-    built image changes with its definition file, so that a changed one is built anew.
+    store: folder of pulled and built images. source: the file that `where` names, unless it is an address. The name of
+    a built image changes with its definition file, so that a changed one is built again.
     """
     if ADDRESS.match(where):
         last = re.sub(r"[^A-Za-z0-9._-]", "-", where.rstrip("/").rpartition("/")[2].partition("@")[0].replace(":", "_"))
@@ -215,9 +218,9 @@ def image_of(where: str, store: Path, source: Path) -> Image:
 
 
 def stamp_of(file: Path, python: str = "python3") -> str:
-    """Changes when another file lies there, or when a folder is changed in place; `absent` if there is none.
+    """A text that changes when the file is replaced or the folder changed; `absent` if there is none.
 
-    python: the run's Python, which says where in a folder its packages may lie.
+    python: the run's Python, next to which its packages are in a folder.
     """
     try:
         status = file.stat()
@@ -229,7 +232,7 @@ def stamp_of(file: Path, python: str = "python3") -> str:
 
 
 def runtime() -> str:
-    """Name of the program that starts containers, the one that Snakemake takes too. Raises ImageError without one."""
+    """Name of the program that starts containers, the same that Snakemake uses. Raises ImageError if there is none."""
     for program in ("apptainer", "singularity"):
         if shutil.which(program):
             return program
@@ -240,10 +243,10 @@ def runtime() -> str:
 
 
 def obtain(image: Image, key: str) -> Identity:
-    """Pull or build the image if it is missing, and return what identifies it.
+    """Pull or build the image if it is missing, and return its digests.
 
-    key: the place in the configuration that names it, for messages. Two callers at once do the work once.
-    Raises ImageError if it cannot be had.
+    key: the place in the configuration that names it, for messages. Concurrent callers do the work once.
+    Raises ImageError if it cannot be pulled, built or found.
     """
     if image.kind == "local":
         if not image.file.exists():
@@ -262,7 +265,7 @@ def obtain(image: Image, key: str) -> Identity:
 
 
 def _fetched(image: Image, key: str) -> Identity:
-    """The image pulled or built: under its name once it is whole."""
+    """Pull or build the image; it gets its name when it is complete."""
     part = image.file.with_name(f".{image.file.name}.part")
     registry_digest = None
     if image.kind == "remote":
@@ -314,7 +317,7 @@ def _note_file(image: Image) -> Path:
 
 
 def _note_of(image: Image) -> Identity:
-    """What was noted when the image was fetched, if it is still that file; else what can be read off the file."""
+    """The digests noted when the image was fetched, if the file has not changed since; else the digest of the file."""
     with contextlib.suppress(OSError, ValueError):
         note = json.loads(_note_file(image).read_text(encoding="utf-8"))
         if note["stamp"] == stamp_of(image.file):
@@ -335,7 +338,7 @@ def _short(text: bytes) -> str:
 
 @contextlib.contextmanager
 def _alone(file: Path) -> Iterator[None]:
-    """Hold the right to make `file`; ends with its holder, however that ends."""
+    """Hold a lock on making `file`; the system releases it if the process dies."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.with_name(f".{file.name}.lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)

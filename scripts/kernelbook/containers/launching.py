@@ -1,4 +1,4 @@
-"""Starting a container as a measurement does: its arguments, its environment, and whether torch is in it."""
+"""Starts containers as measurements do: their arguments, their environment, and a check for torch in them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ GPU_SWITCHES = ("APPTAINER_NV", "SINGULARITY_NV")
 INTO_CONTAINER = ("SINGULARITYENV_", "APPTAINERENV_")  # the latter wins where both are set
 HOST_PYTHON = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", "VIRTUAL_ENV", "CONDA_PREFIX")
 THREAD_LIMITS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-# What a machine sets for the libraries by which ranks communicate, such as its network or a feature that it forbids:
-# variables of NCCL, of torch for NCCL and symmetric memory, of NVSHMEM and gloo, and of UCX and libfabric below them.
+# Variables by which a machine configures communication between ranks, such as its network or a feature that it forbids:
+# those of NCCL, of torch for NCCL and symmetric memory, of NVSHMEM and gloo, and of UCX and libfabric below them.
 BETWEEN_RANKS = re.compile(r"(NCCL|RCCL|TORCH_NCCL|TORCH_SYMM_MEM|TORCH_GLOO|NVSHMEM|GLOO|UCX|FI)_\w+")
 OLDEST_PYTHON = (3, 9)  # what scripts/workloads/ is written for
-# Runs in the image with its own Python, of any version: that version, and if it is new enough what torch there is and
-# whether it is the image's own. The first of its two lines tells that the container started.
+# Runs in the image with its Python, of any version, and prints that version. If it is new enough, it also prints the
+# versions of torch and whether torch is the image's own. The first of its two lines shows that the container started.
 LOOK = f"""
 import json, os, sys
 found = dict.fromkeys(("torch", "cuda", "cudnn", "error", "foreign"), None)
@@ -81,9 +81,9 @@ START_FAILURES = (
 
 
 def start_arguments(bound: Iterable[Path]) -> list[str]:
-    """Arguments of `apptainer exec`: nothing of the caller's environment, and these folders to read.
+    """Arguments of `apptainer exec`: a clean environment, and these folders bound read-only.
 
-    The machine's own /tmp always: there measurements lock a GPU against each other, inside containers and out.
+    The machine's /tmp is always bound: measurements inside and outside containers lock a GPU by files there.
     """
     folders = sorted({os.fspath(path) for path in bound})
     binds = [LOCKED_IN, *(f"{folder}:{folder}:ro" for folder in folders)]
@@ -93,9 +93,9 @@ def start_arguments(bound: Iterable[Path]) -> list[str]:
 def prepare_environment(environ: MutableMapping[str, str], visible_devices: str) -> None:
     """Set in `environ` what the containers started from it get: the GPU, its number, and no Python of this machine.
 
-    Variables of `BETWEEN_RANKS` reach the container too, unless the user has set others for it. Once more is as good as
-    once. visible_devices: CUDA_VISIBLE_DEVICES for the measurement; empty passes on what the job has, which is Slurm's
-    choice on a cluster.
+    Variables of `BETWEEN_RANKS` reach the container too, unless the user has set others for it. Repeated calls change
+    nothing. visible_devices: CUDA_VISIBLE_DEVICES for the measurement; empty keeps that of the job, which on a cluster
+    is Slurm's choice.
     """
     if visible_devices:
         environ["CUDA_VISIBLE_DEVICES"] = visible_devices
@@ -116,7 +116,7 @@ def prepare_environment(environ: MutableMapping[str, str], visible_devices: str)
 def reaching(environ: Mapping[str, str], container: bool) -> dict[str, str]:
     """Environment variables that reach a measurement.
 
-    container: a container gets those alone that are meant for it, as APPTAINERENV_ or SINGULARITYENV_.
+    container: a container gets only those with the prefixes APPTAINERENV_ and SINGULARITYENV_.
     """
     if not container:
         return dict(environ)
@@ -131,8 +131,8 @@ def reaching(environ: Mapping[str, str], container: bool) -> dict[str, str]:
 def thread_limits(threads: int, reaching: Mapping[str, str] | None = None) -> str:
     """The command that sets the CPU threads of the command after it.
 
-    threads: as configured; 0 leaves what the user has set. reaching: the user's variables that reach the measurement.
-    What Snakemake sets itself is lifted either way.
+    threads: as configured; 0 keeps the user's limits. reaching: the user's variables that reach the measurement.
+    Snakemake's own limits are removed in any case.
     """
     limits = {name: str(threads) if threads else (reaching or {}).get(name) for name in THREAD_LIMITS}
     unset = [word for name, value in limits.items() if value is None for word in ("-u", name)]
@@ -142,7 +142,7 @@ def thread_limits(threads: int, reaching: Mapping[str, str] | None = None) -> st
 def start_command(ours: Sequence[str], users: str) -> str:
     """The shell command that starts a container, up to the image.
 
-    ours: see `start_arguments`. users: what --apptainer-args gave, for the shell of the node that runs the job.
+    ours: see `start_arguments`. users: the words of --apptainer-args, for the shell of the node that runs the job.
     Raises ImageError if no program is installed that starts containers.
     """
     return f'{runtime()} exec --home "$PWD" {shlex.join(ours)} {users}'.rstrip()
@@ -151,8 +151,8 @@ def start_command(ours: Sequence[str], users: str) -> str:
 def look_inside(image: Path, python: str, arguments: Sequence[str], where: str, run: str) -> Mapping[str, Any]:
     """Start `image` as a measurement does, and return the versions of python, torch, cuda and cudnn in it.
 
-    where: the image as configured, and run: runs.<name>, for messages. Raises ImageError if it does not start, has
-    no torch, a broken one, or one that is not the image's own.
+    where: the image as configured, and run: runs.<name>, for messages. Raises ImageError if it does not start, or if
+    its torch is missing, broken or not the image's own.
     """
     command = [runtime(), "exec", "--home", os.getcwd(), *arguments, os.fspath(image), python, "-c", LOOK]
     try:

@@ -1,4 +1,4 @@
-"""Can a run be measured here? The answer decides whether its cases are measured or become failed rows."""
+"""Checks whether a run can be measured here; if not, its cases become failed rows."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Lost(Exception):  # noqa: N818
 
 
 def probe(spec: Mapping[str, Any], root: Path) -> dict[str, Any]:
-    """Look at one run and return what run.json holds: status ok or lost, reason, and what identifies the build.
+    """Check one run and return the content of run.json: status ok or lost, reason, and what identifies the build.
 
-    spec: run, kind, where, description, and retry_of where an earlier look failed; of a container run also `container`
+    spec: run, kind, where, description, and retry_of if an earlier check failed; for a container run also `container`
     (see Plan.run_json), whose image is pulled or built, linked into the results and started once.
     """
     entry = {key: value for key, value in spec.items() if key != "container"}
@@ -34,7 +34,7 @@ def probe(spec: Mapping[str, Any], root: Path) -> dict[str, Any]:
 
 
 def _nothing_to_check(root: Path, spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The host's torch is looked at when the plan is made; a broken one fails case by case, with its own words."""
+    """The plan checks the host's torch; with a broken one each case fails with torch's message."""
     return {}
 
 
@@ -48,7 +48,7 @@ def _recorded(root: Path, spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _container(root: Path, spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Fetch the image, link it to where the measurement expects it, start it; what identifies it and its torch."""
+    """Fetch the image, link it to where the measurement expects it, start it; returns its digests and versions."""
     how = spec["container"]
     where = f"runs.{spec['run']}"
     image = image_of(spec["where"], root / how["store"], root / how["source"])

@@ -1,7 +1,7 @@
-"""What Nsight Compute measured inside each kernel, beside what torch.profiler recorded of it.
+"""Counters of Nsight Compute, joined to the kernels that torch.profiler recorded.
 
-In: the raw page of a report as CSV, and the kernels of a case's representative forward. Out: `KernelCounters`, one for
-each kernel, joined to it or with the reason why not; and what limits the kernel, by Nsight's own rule.
+In: the raw page of a report as CSV, and the kernels of a case's representative forward. Out: a `KernelCounters` for
+each kernel, with its counters or the reason why it has none; and what limits the kernel, by Nsight's rule.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where the counters of a trace lie, and reading them: CSV, packed CSV, or a report that ncu converts."""
+"""Finds and reads the counters of a trace: CSV, gzipped CSV, or a report that ncu converts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kernelbook.counters.kernel import Profiled, Stall
 
 
 PEAK, ACTIVE = ".avg.pct_of_peak_sustained_elapsed", ".avg.pct_of_peak_sustained_active"
-#: Figure -> metrics that give it, the first that a report has.
+#: Figure -> its metrics; the first that the report has is used.
 SINGLE: Mapping[str, tuple[str, ...]] = {
     "duration_us": ("gpu__time_duration.sum", "gpu__time_duration.avg"),
     "dram_read_bytes": ("dram__bytes_read.sum",),
@@ -39,8 +39,8 @@ SINGLE: Mapping[str, tuple[str, ...]] = {
     "occupancy_bound_percent": ("sm__maximum_warps_per_active_cycle_pct",),
     "waves": ("launch__waves_per_multiprocessor",),
 }
-#: The tensor pipe has a counter for each kind of instruction; the busiest is the pipe's share. Instructions are counted
-#: where cycles are not: on Hopper, whose instructions are long, that says little.
+#: The tensor pipe has a counter for each kind of instruction; the busiest is the pipe's share. The count of
+#: instructions is used if cycles are missing; on Hopper, whose instructions are long, it says little.
 TENSOR_CYCLES = re.compile(r"sm__pipe_tensor(_op_\w+)?_cycles_active" + re.escape(ACTIVE))
 TENSOR_INSTRUCTIONS = "sm__inst_executed_pipe_tensor" + ACTIVE
 LOCAL = tuple(f"l1tex__t_bytes_pipe_lsu_mem_local_op_{way}.sum" for way in ("ld", "st"))
@@ -57,7 +57,7 @@ STALL = re.compile(
 )
 SELECTED = "selected"  # the warp issued its instruction and did not wait
 MOST_STALLS = 3
-#: Unit of a column -> what its values are multiplied with, to µs or bytes.
+#: Unit of a column -> factor of its values to µs or bytes.
 SCALES = {
     "ns": 1e-3,
     "nsecond": 1e-3,
@@ -77,7 +77,7 @@ SCALED = re.compile(r"\w*(time_duration|bytes)\w*\.(sum|avg)")
 
 
 def scale_of(metric: str, unit: str) -> float | None:
-    """Factor to µs or bytes; 1 of other metrics; None of times and sizes in an unknown unit."""
+    """Factor to µs or bytes; 1 for other metrics; None for times and sizes in an unknown unit."""
     return SCALES.get(unit.strip()) if SCALED.fullmatch(metric) else 1.0
 
 
@@ -110,7 +110,7 @@ def _limits(values: Mapping[str, float]) -> tuple[str, ...]:
 
 
 def _stalls(values: Mapping[str, float]) -> tuple[Stall, ...]:
-    """The largest reasons, as shares of all time between instructions; of one family of metrics."""
+    """The largest reasons, in percent of all time between instructions; from one family of metrics."""
     families: dict[str, dict[str, float]] = {}
     for name, value in values.items():
         if (match := STALL.fullmatch(name)) and not match[2].endswith("_not_issued"):
@@ -142,8 +142,8 @@ class CountersError(ValueError):
 def parse(text: str) -> list[Profiled]:
     """The kernels in the order of their rows.
 
-    What ncu prints before the table is skipped, and so is what the profiled program printed between the rows. Raises
-    CountersError if there is no table, of another page, of a cut file, and for numbers with a decimal comma.
+    Lines of ncu before the table and of the profiled program between the rows are skipped. Raises CountersError if
+    there is no table, if it is of another page or cut, and for numbers with a decimal comma.
     """
     lines = text.splitlines()
     start = next((n for n, line in enumerate(lines) if line.startswith(('"ID",', "ID,"))), None)
@@ -184,7 +184,7 @@ def _kernel(
 
 
 def _number(text: str, scale: float) -> float | None:
-    """`1,234.5` times the scale; None of what is no number, and of what no metric can be."""
+    """`1,234.5` times the scale; None for other text, negative and too large numbers."""
     plain = GROUPING.sub("", text.strip())
     if not NUMBER.fullmatch(plain):
         return None
@@ -205,9 +205,7 @@ def _sizes(text: str) -> tuple[int, ...]:
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
-__all__ = ["CountersError", "counters_beside", "read_counters"]
-
-#: Endings in the order in which they are looked for, after the trace's own name or `ncu`.
+#: Endings after the trace's own name or `ncu`, in the order of the search.
 ENDINGS = (".ncu.csv", ".ncu.csv.gz", ".ncu-rep")
 PLAIN = ("ncu.csv", "ncu.csv.gz")
 TRACE_ENDINGS = (".json.gz", ".json")
@@ -216,9 +214,9 @@ CONVERT_LIMIT_S = 300
 
 
 def counters_beside(trace: Path) -> Path | None:
-    """The counters that lie beside a trace: `NAME.ncu.csv` of the same name, or `ncu.csv` if the trace is alone there.
+    """The counters beside a trace: `NAME.ncu.csv` of the same name, or `ncu.csv` if the folder has no other trace.
 
-    Both may be packed (.gz), or a report: `NAME.ncu-rep`, or the only one there. None if there are none.
+    Both may be gzipped (.gz), or a report: `NAME.ncu-rep`, or the folder's only one. None if there are none.
     """
     stem = next((trace.name.removesuffix(ending) for ending in TRACE_ENDINGS if trace.name.endswith(ending)), None)
     own = [trace.with_name(stem + ending) for ending in ENDINGS] if stem else []
@@ -233,14 +231,14 @@ def counters_beside(trace: Path) -> Path | None:
 def _is_alone(trace: Path) -> bool:
     try:
         names = os.listdir(trace.parent)
-    except OSError:  # a folder that cannot be read has nothing to offer
+    except OSError:  # the folder cannot be read
         return False
     others = [name for name in names if name.endswith(TRACE_ENDINGS) and name != trace.name]
     return not [name for name in others if name not in ("measurement.json", "shapes.json.gz", "case.json")]
 
 
 def read_counters(file: Path) -> list[Profiled]:
-    """The kernels in the file, in order. Raises CountersError that states the fact and the remedy."""
+    """The kernels in the file, in order. Raises CountersError if it cannot be read."""
     try:
         if os.path.getsize(file) > MAX_BYTES:
             raise CountersError(f"{file.name} is larger than {MAX_BYTES >> 20} MiB: profile fewer kernels")
@@ -262,7 +260,7 @@ def _text(file: Path) -> str:
 
 
 def _converted(report: Path) -> str:
-    """The raw page of a report, by the ncu of this machine."""
+    """The raw page of a report as CSV, made by the ncu of this machine."""
     program = shutil.which("ncu")
     if program is None:
         remedy = f"convert it where there is one: ncu --import {report.name} --csv --page raw > ncu.csv"

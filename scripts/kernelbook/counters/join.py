@@ -1,4 +1,4 @@
-"""The kernels of a forward beside those of a report of ncu: the n-th of one is the n-th of the other, or nothing."""
+"""Joins the kernels of a forward to those of an ncu report, n-th to n-th; no pair is joined that does not match."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from kernelbook.counters.kernel import (
     sentence_of,
 )
 
-# --- whether two names are of one kernel: torch and Nsight Compute demangle them in different ways -------------------
-# ncu leaves out inline namespaces, writes `T2` for a type that stands in the template already, `[lambda() (instance
+# --- names of one kernel, which torch and Nsight Compute demangle differently ----------------------------------------
+# ncu omits inline namespaces, and writes `T2` for a type that occurred in the template before, `[lambda() (instance
 # 1)]` for `{lambda()#1}`, and 0 for false.
 
 
@@ -33,13 +33,13 @@ CALL = re.compile(r"operator\s*\(\)")
 CAST = re.compile(r"\([A-Za-z_][\w: ]*\)(?=-?\d)")
 ARGUMENTS = re.compile(r"\([^()]*\)")
 WORD = re.compile(r"([A-Za-z_]\w*)(\s*::)?|(\d+)(?:u?l*\b)?")
-#: Words that one of the two leaves out, and ncu's names for template parameters.
+#: Words that only one of the two writes, and ncu's names for template parameters.
 SILENT = re.compile(r"void|const|enum|struct|class|typename|T\d+")
 VALUES = {"true": "1", "false": "0"}
 
 
 def same_kernel(one: str, other: str) -> bool:
-    """Whether the two names, of a trace and of ncu, can be of one kernel."""
+    """Whether a name in a trace and one of ncu can be of the same kernel."""
     return one == other or words(one) == words(other)
 
 
@@ -65,7 +65,7 @@ def words(name: str) -> tuple[str, ...]:
 
 
 def function_name(kernel: str) -> str:
-    """The name that ncu filters by: without namespaces, template, return type and arguments."""
+    """The name by which ncu filters: without namespaces, template, return type and arguments."""
     depth, kept = 0, []
     for sign in UNNAMED.sub("", kernel):
         if sign == "(" and depth == 0:
@@ -83,7 +83,7 @@ MEASURE_AGAIN = "measure the case again with counters"
 
 
 class Kernel(Protocol):
-    """What is needed of a kernel of the trace."""
+    """The properties of a kernel of the trace that joining needs."""
 
     @property
     def position(self) -> int: ...
@@ -102,11 +102,11 @@ class Kernel(Protocol):
 
 
 def join(run: str, case: str, kernels: Sequence[Kernel], report: Sequence[Profiled]) -> list[KernelCounters]:
-    """A row for each kernel of the forward, in the order of launches; one refused row where the report has a reason.
+    """A row for each kernel of the forward in the order of launches, or one refused row if the report has a reason.
 
     kernels: those of the representative forward, without memcpys and memsets, which ncu does not profile. Names and
-    launch shapes must agree. Where ncu saw more or fewer kernels than the trace, no row is joined, since a shift would
-    go unnoticed among kernels that are alike.
+    launch shapes must agree. If ncu saw more or fewer kernels than the trace, no row is joined, since a shift among
+    equal kernels would go unnoticed.
     """
     if not report:
         return []
@@ -137,7 +137,7 @@ def join(run: str, case: str, kernels: Sequence[Kernel], report: Sequence[Profil
 
 
 def _order(kernel: Kernel) -> tuple[int, float, int]:
-    """In order of launch; the kernels of one graph, which share a launch, by start."""
+    """Sort key: the order of launches; kernels of one graph share a launch and are ordered by start."""
     return (
         -1 if kernel.correlation is None else kernel.correlation,
         0.0 if kernel.start_us is None else kernel.start_us,
@@ -146,7 +146,7 @@ def _order(kernel: Kernel) -> tuple[int, float, int]:
 
 
 def _difference(kernel: Kernel, partner: Profiled, names: Container[tuple[str, ...]]) -> str | None:
-    """Why the two are not one kernel; None if they are. names: the words of all kernels' names in the trace."""
+    """Why the two are different kernels; None if they are one. names: the words of all kernel names in the trace."""
     if not same_kernel(kernel.name, partner.name):
         elsewhere = words(partner.name) in names
         what = "kernels ran in another order" if elsewhere else "another kernel was chosen, as autotuning may"

@@ -1,4 +1,4 @@
-"""One kernel as Nsight Compute measured it. Times are in µs, sizes in bytes, shares in percent of the GPU's peak."""
+"""The counters of one kernel. Times are in µs, sizes in bytes, shares in percent of the GPU's peak."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ APART_FROM = 0.1
 
 @dataclass(frozen=True)
 class Stall:
-    """Why warps waited: the reason in ncu's word, and its share of the time between two instructions of a warp."""
+    """Why warps waited: ncu's word for the reason, and its share of the time between two instructions of a warp."""
 
     reason: str
     percent: float
@@ -24,7 +24,7 @@ class Stall:
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """What ncu measured of one kernel; None if it did not."""
+    """The figures that ncu measured of one kernel; a missing one is None."""
 
     duration_us: Annotated[
         float | None, doc("Duration under ncu, which flushes the caches before each kernel and does not fix clocks.")
@@ -71,10 +71,10 @@ class Figures:
 
 @dataclass(frozen=True, kw_only=True)
 class Profiled(Figures):
-    """One kernel in a report of ncu, or, with a reason and no number, why there is no report.
+    """One kernel in a report of ncu; or, with a reason and without a number, why there is no report.
 
-    number: place in the report, from 0. functions: those that alone were profiled; empty if all were. seconds: how
-    long the whole counter pass took.
+    number: place in the report, from 0. functions: the only ones that were profiled; empty if all were. seconds:
+    duration of the whole counter pass.
     """
 
     number: int | None = None
@@ -135,9 +135,9 @@ class KernelCounters(Figures):
 
 COMPUTE, MEMORY, BALANCED, LATENCY, GRID = LIMITERS = ("compute", "memory", "balanced", "latency", "grid")
 HIGH, LOW, CLOSE = 80.0, 60.0, 10.0
-#: A part of the memory system is the one that the whole's share comes from if it is that near, in points.
+#: A part of the memory system determines the share of the whole if the two differ by at most this many points.
 SAME = 1.5
-#: A pipe is worth a word from this share of the active cycles on.
+#: Least share of the active cycles for which a pipe is mentioned.
 BUSY = 30.0
 #: Reason of a stall in ncu's word -> what the warps waited for (Nsight Compute, "Warp Stall Reasons").
 WAITS = {
@@ -162,7 +162,7 @@ WAITS = {
 
 
 def limiter_of(figures: Figures) -> str | None:
-    """One of `LIMITERS`; None if the share of the SMs or of memory is not known."""
+    """One of `LIMITERS`; None if the share of the SMs or of memory is unknown."""
     sm, memory = figures.sm_percent, figures.memory_percent
     if sm is None or memory is None:
         return None
@@ -174,7 +174,7 @@ def limiter_of(figures: Figures) -> str | None:
 
 
 def sentence_of(figures: Figures) -> str | None:
-    """The limiter with the figures behind it: `Memory is the limit: DRAM at 86 % of its peak, the SMs at 18 %.`"""
+    """The limiter with its figures: `Memory is the limit: DRAM at 86 % of its peak, the SMs at 18 %.`"""
     kind, sm = limiter_of(figures), figures.sm_percent
     if kind is None or sm is None:
         return None
@@ -191,7 +191,7 @@ def sentence_of(figures: Figures) -> str | None:
 
 
 def facts_of(figures: Figures) -> list[str]:
-    """What else the counters state of a kernel, a short text each: occupancy, waits, local memory, waves."""
+    """Further facts about a kernel, a short text each: occupancy, waits, local memory, waves."""
     facts = []
     if figures.occupancy_percent is not None:
         bound, limits = figures.occupancy_bound_percent, " and ".join(figures.occupancy_limits)

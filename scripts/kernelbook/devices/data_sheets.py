@@ -1,11 +1,11 @@
-"""Peak rates from vendors' data sheets, and best rates that the project measured."""
+"""Peak rates from vendors' data sheets, and the best rates that the project measured."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-#: More GPUs than one host has are joined by a network, whose rate the name of a GPU does not tell.
+#: GPUs of one host at most. Those of several hosts are joined by a network, whose rate the GPU's name does not give.
 MOST_OF_ONE_HOST = 8
 
 
@@ -14,9 +14,9 @@ class DataSheet:
     """Peak rates of a device and their source.
 
     ``flops_per_s``: compute type (see `roof.COMPUTE_TYPES`) -> dense FLOP/s with fp32 accumulation; fp32 is the rate of
-    the CUDA cores. Figures that a sheet gives with sparsity are halved. ``bytes_per_s``: rate of the memory;
-    ``l2_bytes_per_s``, ``l2_bytes``: rate and size of the L2 cache, which no sheet states. ``nvlink_gb_per_s``: GB/s of
-    NVLink in one direction; sheets state the sum of both, 1,800 GB/s for a B200.
+    the CUDA cores. Figures that a sheet gives with sparsity are halved. ``bytes_per_s``: rate of the memory.
+    ``l2_bytes_per_s``, ``l2_bytes``: rate and size of the L2 cache, which data sheets do not state.
+    ``nvlink_gb_per_s``: GB/s of NVLink in one direction; sheets state the sum of both, 1,800 GB/s for a B200.
     """
 
     flops_per_s: Mapping[str, float]
@@ -31,7 +31,7 @@ def _sheet(
     source: str, tb_per_s: float, fp32: float, tf32: float | None, bits16: float, fp64: float | None = None,
     fp8: float | None = None, nvlink: float | None = None,
 ) -> DataSheet:  # fmt: skip
-    """Rates in TFLOP/s, TB/s and GB/s (NVLink); None if the device has no such thing or its sheet does not say."""
+    """Rates in TFLOP/s, TB/s and GB/s (NVLink); None if the device lacks the unit or its sheet the figure."""
     rates = {"fp64": fp64, "fp32": fp32, "tf32": tf32, "16-bit": bits16, "fp8": fp8}
     flops = {kind: rate * 1e12 for kind, rate in rates.items() if rate is not None}
     return DataSheet(flops, tb_per_s * 1e12, source, nvlink)
@@ -80,9 +80,9 @@ RECORDED = {
 
 
 def link_rate(device: str | None, ranks: int | None) -> float | None:
-    """NVLink's rate (GB/s, one direction) for a group of that many ranks; None if it is not known.
+    """NVLink's rate (GB/s, one direction) for a group of `ranks` ranks; None if unknown.
 
-    The bus bandwidth of a collective cannot exceed it, but NVLink SHARP sums in the switch, so that an all-reduce may.
+    It bounds the bus bandwidth of a collective, except for an all-reduce with NVLink SHARP, which sums in the switch.
     """
     sheet = DATA_SHEETS.get(device or "")
     return sheet.nvlink_gb_per_s if sheet and ranks and ranks <= MOST_OF_ONE_HOST else None

@@ -1,4 +1,4 @@
-"""A diff as one JSON object. Times are in µs, sizes in bytes; null is not known."""
+"""A diff as one JSON object. Times are in µs, sizes in bytes; an unknown value is null."""
 
 from __future__ import annotations
 

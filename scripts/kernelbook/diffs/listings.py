@@ -1,4 +1,4 @@
-"""A diff as tables, which terminal, Markdown and HTML render."""
+"""The tables of a diff, which are rendered for the terminal, as Markdown and as HTML."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from kernelbook.judge.comparisons import CauseChange, Comparison, FigureChange, 
 from kernelbook.report.table import Part, Table, TableColumn, figure, share, table, time, words
 from kernelbook.text.formatting import clip, duration, ratio
 
-#: Ops and activities of one difference that are named; the others are counted.
+#: Largest number of ops or activities of one difference that are named; the others are counted.
 MOST_NAMES = 4
 NAME_WIDTH = 48
-#: Of a case in a heading; JSON and tables have the whole name.
+#: Longest name of a case in a heading; JSON and tables have the whole name.
 TITLE_WIDTH = 200
 
 
 def title(comparison: Comparison) -> str:
-    """Which cases are compared: the name that both have, or both names."""
+    """The compared cases: the name of both, or two names."""
     a, b = name(comparison.a), name(comparison.b)
     return clip(a, TITLE_WIDTH) if a == b else f"{clip(b, TITLE_WIDTH)} against {clip(a, TITLE_WIDTH)}"
 
@@ -30,7 +30,7 @@ def name(case: CaseFacts) -> str:
 
 
 def verdict(comparison: Comparison) -> str:
-    """`5 the same, 0 more, 0 less, 1 other`, of device activities; why there is none where a side has none."""
+    """`5 the same, 0 more, 0 less, 1 other`: counts of device activities, or why they cannot be compared."""
     if comparison.same_work is None:
         return "no device activities on at least one side"
     counts = comparison.counts
@@ -65,7 +65,7 @@ def _device_ratio(comparison: Comparison) -> float | None:
 
 
 def tables(comparison: Comparison) -> Iterator[Table]:
-    """What one comparison consists of; tables without rows are left out."""
+    """The tables of one comparison, without empty ones."""
     parts = (_figures(comparison), _activities(comparison), _ops(comparison), _causes(comparison))
     return (part for part in parts if part.lines)
 

@@ -1,4 +1,4 @@
-"""The diff of two sides: which cases are pairs, and the comparison of each pair."""
+"""The diff of two sides: pairs of cases, and the comparison of each pair."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Diff:
 
     @property
     def equal(self) -> bool:
-        """Whether both sides have the same cases, and each ran the same activities in one order, about equally long.
+        """Whether both sides have the same cases, which ran the same activities in the same order and about equal time.
 
-        A time counts only where its ratio was tested (several processes on both sides): a single trace is no test.
-        Without device activities the ops are compared instead.
+        A time counts only if its ratio was tested, which needs several processes on both sides. Without device
+        activities the ops are compared instead.
         """
         return not self.only_a and not self.only_b and all(map(_equal, self.comparisons))
 
@@ -51,14 +51,14 @@ def diff(a: str | Path, b: str | Path, annotation: str | None = None) -> Diff:
     """Compare b with a: two traces, folders of traces, cases, runs or editions.
 
     annotation: name or glob of the ranges of bare traces; by default those inside no other range.
-    Raises SideError if a path holds nothing to compare or no case of one side fits one of the other, TraceError
-    where a named trace cannot be read.
+    Raises SideError if a path has nothing to compare or no case of one side matches one of the other, TraceError if a
+    named trace cannot be read.
     """
     return diff_sides(read_side(Path(a), annotation), read_side(Path(b), annotation))
 
 
 def diff_sides(a: Side, b: Side) -> Diff:
-    """As `diff`, of sides that were read."""
+    """As `diff`, for sides that were read. Raises SideError."""
     pairs = list(_pairs(a, b))
     if not pairs:
         names = " and ".join(f"{side.source} ({_listed(side.members)})" for side in (a, b))
@@ -76,7 +76,7 @@ def diff_sides(a: Side, b: Side) -> Diff:
 
 
 def _pairs(a: Side, b: Side) -> Iterator[Pair]:
-    """Cases of one name, and of one run where a side has several; two single cases are always a pair."""
+    """Cases of the same name, and of the same run if a side has several; two single cases are always a pair."""
     if len(a.members) == len(b.members) == 1:
         yield a.members[0], b.members[0]
         return
@@ -95,12 +95,12 @@ def _listed(cases: Sequence[Member]) -> str:
 
 def _comparison(a: CaseFacts, b: CaseFacts) -> Comparison:
     if a.bare and b.bare:
-        b = replace(b, run=a.run)  # what neither trace states is no difference
+        b = replace(b, run=a.run)  # conditions that neither trace states then count as equal
     splits = (time_split(case, kernel_costs(case, ceilings_of({case.case: case}))) for case in _alike_timed((a, b)))
     return compare(a, b, *splits)
 
 
 def _alike_timed(pair: tuple[CaseFacts, CaseFacts]) -> Iterable[CaseFacts]:
-    """Both with unprofiled forwards, or both by their traces."""
+    """Both cases with unprofiled forward times if both have them, else both without."""
     timed = all(case.forward_time_us is not None for case in pair)
     return (case if timed else replace(case, forward_time_us=None) for case in pair)

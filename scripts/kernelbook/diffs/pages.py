@@ -65,7 +65,7 @@ def sections(diff: Diff) -> str:
 
 
 def html(diff: Diff) -> str:
-    """The diff as one page without scripts and without a network."""
+    """The diff as one page without scripts and links to other files."""
     parts = [Markup("<h1>{}</h1>").format(formatting.visible(_title(diff)))]
     sides = (f"A: {diff.a}", f"B: {diff.b}", *_notes(diff))
     parts += [Markup("<p>{}</p>").format(formatting.visible(line)) for line in sides]

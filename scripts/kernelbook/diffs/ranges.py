@@ -1,4 +1,4 @@
-"""Which ranges of a bare trace are compared, and the whole file where it has none."""
+"""The ranges of a bare trace that are compared, or its whole file if it has none."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ MOST_RANGES = 6
 
 @dataclass(frozen=True)
 class RangeChoice:
-    """Ranges of one name. name: with * for numbers in which names differ. annotation: what selects them."""
+    """Ranges of one name. name: with * for numbers in which names differ. annotation: the glob that selects them."""
 
     name: str
     annotation: str
 
 
 def range_choices(reading: TraceReading) -> list[RangeChoice]:
-    """The ranges of a trace: those that its annotation selects, else those inside no other range and the forwards.
+    """The ranges of a trace: those that its annotation selects, else the outermost ranges and the forwards.
 
-    Without any range, the profiler's steps; empty without these.
+    Without ranges they are the profiler's steps; empty if there are none of these either.
     """
     if reading.annotation is not None:
         return [RangeChoice(reading.annotation, reading.annotation)] if reading.groups.selected.any() else []

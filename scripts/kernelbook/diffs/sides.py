@@ -1,4 +1,4 @@
-"""One side of a diff: what a path holds, as cases.
+"""One side of a diff: the cases that a path holds.
 
 | path | cases |
 | --- | --- |
@@ -26,17 +26,17 @@ from kernelbook.trace.files import unreadable_folders
 from kernelbook.trace.recorded import MEASUREMENT, recorded_cases
 
 EDITION = "edition.json"
-#: Processes to be read from which it pays to read several at a time.
+#: Least number of processes that are read in parallel.
 PARALLEL_FROM = 8
 
 
 class SideError(ValueError):
-    """A path that nothing can be compared of; the message names it, the fact and the remedy."""
+    """A path has nothing to compare; the message names it, the fact and the remedy."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """A case of a side, whose facts are made on demand: those of a range take longer than reading the trace."""
+    """A case of a side. Its facts are computed on demand: those of a range take longer than reading the trace."""
 
     run: str
     case: str
@@ -49,7 +49,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Side:
-    """What one path holds. skipped: files of a folder that cannot be read, a sentence each."""
+    """The cases of one path. skipped: files of a folder that cannot be read, a sentence each."""
 
     source: str
     members: tuple[Member, ...]
@@ -61,14 +61,14 @@ class Side:
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """The runs that the cases are of, each once."""
+        """The runs of the cases, each once."""
         return tuple(dict.fromkeys(member.run for member in self.members))
 
 
 def read_side(path: Path, annotation: str | None = None) -> Side:
-    """What `path` holds. annotation: name or glob of the ranges of bare traces; measured cases state their own.
+    """The cases at `path`. annotation: name or glob of the ranges of bare traces; measured cases state their own.
 
-    Raises SideError if there is nothing to compare, TraceError or EditionError where a named file is damaged.
+    Raises SideError if there is nothing to compare, TraceError or EditionError if a named file is damaged.
     """
     if not os.path.lexists(path):
         raise SideError(f"{path}: does not exist: name a trace, a folder of traces, a case, a run or an edition")
@@ -101,7 +101,7 @@ def _side(path: Path, annotation: str | None) -> Side:
 
 
 def _of_edition(folder: Path) -> tuple[CaseFacts, ...]:
-    from kernelbook.edition.model import read_edition  # with what judges it, takes as long as reading a large trace
+    from kernelbook.edition.model import read_edition  # this import takes as long as reading a large trace
 
     edition = read_edition(folder)
     published = {run.run for run in edition.runs if run.kind == "published"}
@@ -149,7 +149,7 @@ def _of_folder(folder: Path, annotation: str | None) -> Side:
         files = [[folder / file for file in members[number].files] for number in sorted(members)]
         try:
             ranges = _of_traces(job, files, annotation)
-            cases += _made(each.facts for each in ranges)  # so that the readings of one job are held at a time
+            cases += _made(each.facts for each in ranges)  # computed now, to keep the readings of one job at a time
         except TraceError as error:
             skipped.append(str(error))
     return Side(str(folder), tuple(cases), tuple(skipped))
@@ -164,7 +164,7 @@ def _member(case: CaseFacts) -> Member:
 
 
 def _of_traces(job: str, processes: Sequence[Sequence[Path]], annotation: str | None) -> list[Member]:
-    """The ranges of a job. processes: the windows of each. Raises TraceError for a file that is none."""
+    """The ranges of a job. processes: the windows of each. Raises TraceError for a file that is not a trace."""
     for file in (window for windows in processes for window in windows):
         try:
             os.fspath(file).encode()

@@ -13,13 +13,13 @@ from kernelbook.judge.comparisons import Comparison
 from kernelbook.report.table import Table
 from kernelbook.text.formatting import visible
 
-#: Rows of one table in the terminal; --json and --output have all.
+#: Largest number of rows of a table in the terminal; --json and --output have all.
 MOST_ROWS = 25
 KIND_STYLES = {"added": "green", "removed": "red", "replaced": "yellow", "fused": "yellow", "split": "yellow"}
 
 
 def show(console: Console, diff: Diff) -> None:
-    """Print both sides, an overview where there are several ranges, and each comparison."""
+    """Print both sides, an overview if there are several ranges, and each comparison."""
     for letter, source in (("A", diff.a), ("B", diff.b)):
         console.print(Text(f"{letter}  {visible(source)}", style="bold"), soft_wrap=True)
     for line in diff.skipped:

@@ -1,4 +1,4 @@
-"""All runs and cases of an edition in one folder of tables, with what identifies each run."""
+"""Collects all runs and cases of an edition in one folder of tables, and describes each run."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class OfRepresentative:
-    """The columns that an edition adds to `activities`; filled for the representative forward alone, but the first."""
+    """The columns that an edition adds to `activities`; all but the first only for representative forwards."""
 
     representative: Annotated[
         bool, doc("Whether its forward is the one that stands for the case, of median device time.")
@@ -86,9 +86,9 @@ RUN_COLUMNS = ("device", "device_type", "capability", "driver", "torch", "cuda",
 
 
 def collect(plan: Mapping[str, Any], results: Path) -> EditionFiles:
-    """Bring together what the processes of an edition left in `results`, after the plan that made them.
+    """Collect the tables that the processes of an edition left in `results`.
 
-    plan: plan.json. Raises FileNotFoundError if a table that the plan names is missing.
+    plan: content of plan.json. Raises FileNotFoundError if a table that the plan names is missing.
     """
     tables = {name: _concatenated(plan["rows"], results, name) for name in TABLES if name not in DETAILS}
     cases = tables.pop("case")
@@ -135,9 +135,9 @@ def collect(plan: Mapping[str, Any], results: Path) -> EditionFiles:
 
 
 def _scrubbed(about: Mapping[str, Any], tables: Mapping[str, pa.Table], scrub: Scrubber) -> EditionFiles:
-    """The edition without credentials and paths of the machine: all that is published is made of it.
+    """The edition without credentials and paths of the machine. Everything that is published is made from it.
 
-    `trace_files` of edition.json, which is not published, still names the trace files that lie elsewhere.
+    `trace_files` of edition.json, which is not published, keeps the paths of trace files in other folders.
     """
     paths = [path for path in tables["cases"]["trace_path"].unique().to_pylist() if path]
     moved = {scrub.text(path): path for path in paths if scrub.text(path) != path}
@@ -147,7 +147,7 @@ def _scrubbed(about: Mapping[str, Any], tables: Mapping[str, pa.Table], scrub: S
 
 
 def _counted(cases: Mapping[Key, CaseFacts], profiled: pa.Table) -> dict[Key, CaseFacts]:
-    """The cases with the counters that their processes left. profiled: the tables `ncu` of all processes."""
+    """The cases with the counters of their processes. profiled: the tables `ncu` of all processes."""
     profiled = profiled.combine_chunks()  # taking rows of one chunk a process is slow
     places: dict[Key, list[int]] = {}
     for row, key in enumerate(zip(*_columns(profiled, "run", "case"), strict=True)):
@@ -167,7 +167,7 @@ def _insight(plan: Mapping[str, Any], cases: Mapping[tuple[str, str], CaseFacts]
 
 
 def _of_plan(rows: Iterable[Mapping[str, Any]], plan: Mapping[str, Any]) -> list[Process]:
-    """Published figures of the cases that this edition takes, with what the configuration says of each case."""
+    """Published figures of the cases of this edition, completed with the configuration of each case."""
     configured = {case["case"]: case for case in plan["cases"]}
     names = ("workload", "variant", "mode", "dtype", "annotation")
     return [
@@ -178,7 +178,7 @@ def _of_plan(rows: Iterable[Mapping[str, Any]], plan: Mapping[str, Any]) -> list
 
 
 def _kept_ranks(cases: pa.Table, ranks: pa.Table) -> dict[tuple[str, str, int], int | None]:
-    """(run, case, process) -> the rank whose forwards are kept in full; -1 where it is no rank of that process."""
+    """(run, case, process) -> the rank whose forwards are kept in full; -1 for none of that process."""
     by_key: dict[Key, list[Process]] = {}
     for process in records_of(Process, cases):
         by_key.setdefault(process.key, []).append(process)
@@ -192,7 +192,7 @@ def _kept_ranks(cases: pa.Table, ranks: pa.Table) -> dict[tuple[str, str, int], 
 
 
 def _with_other_ranks(activities: pa.Table, cases: Mapping[Key, CaseFacts], results: Path) -> pa.Table:
-    """`activities`, and for each other rank of a job those of the forward that stands for the case."""
+    """`activities`, and for each other rank of a job the activities of the representative forward."""
     parts = [activities]
     for case in cases.values():
         if case.chosen is None or not case.jobs:
@@ -212,7 +212,7 @@ def _concatenated(
     name: str,
     kept: Mapping[tuple[str, str, int], int | None] | None = None,
 ) -> pa.Table:
-    """A table of all processes together. kept: (run, case, process) -> the only rank whose rows are taken."""
+    """A table of all processes. kept: (run, case, process) -> the only rank whose rows are taken."""
     parts = []
     for run, case, process in rows:
         rank = kept.get((run, case, process)) if kept is not None else None
@@ -225,7 +225,7 @@ def _concatenated(
 def _run_facts(
     run: Mapping[str, Any], results: Path, processes: Sequence[Process], published: Published | None
 ) -> dict[str, Any]:
-    """What identifies one run: its kind, its build and its machine, read off its first process that has torch."""
+    """The description of one run: its kind, its build and its machine, from its first process that has torch."""
     facts = {"run": run["name"], "kind": run["kind"], "description": run["description"], "status": "ok", "reason": None}
     facts |= {"source": None, "recorded_utc": None, "image_digest": None, "where": run["where"] or None}
     if published is not None:
@@ -259,11 +259,7 @@ def _samples(processes: Iterable[Process]) -> pa.Table:
 
 
 def _with_representatives(tables: Mapping[str, pa.Table], cases: Mapping[Key, CaseFacts]) -> dict[str, pa.Table]:
-    """`activities` with what is known of the representative forwards, and the rows of those forwards in `calls`.
-
-    Columns added: representative, and for the representative forward alone median_duration_us, tensor_sizes, converts,
-    source_ops.
-    """
+    """`activities` with the columns of `OfRepresentative`, and only the calls of representative forwards in `calls`."""
     chosen = {place for case in cases.values() if (place := _chosen(case))}
     activities = tables["activities"]
     places = [*zip(*_columns(activities, *FORWARD, "position"), strict=True)]

@@ -1,4 +1,4 @@
-"""The jobs of an edition: the ranks of each read together, as the tables `ranks` and `collectives`."""
+"""Reads the ranks of each job of an edition together, for the tables `ranks` and `collectives`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLLECTIVES = pa.unify_schemas([KEYS, schema_of(Collective)])
 
 @dataclass(frozen=True)
 class CaseJob:
-    """One job of a case. processes: rank -> number of its process, which is the same for all unless traces are bare."""
+    """One job of a case. processes: rank -> number of its process; ranks share one, except of bare traces."""
 
     run: str
     case: str
@@ -30,7 +30,7 @@ class CaseJob:
 
 
 def read_jobs(rank_traces: pa.Table) -> list[CaseJob]:
-    """The jobs, in order. rank_traces: the tables `rank_trace` of all processes together."""
+    """The jobs, in order. rank_traces: the tables `rank_trace` of all processes, concatenated."""
     if "content" not in rank_traces.column_names:
         return []
     jobs: dict[tuple[str, str, int], list[tuple[int, bytes]]] = {}
@@ -46,9 +46,9 @@ def read_jobs(rank_traces: pa.Table) -> list[CaseJob]:
 
 
 def with_measured_rates(jobs: Sequence[CaseJob], sweeps: Collection[Key]) -> list[CaseJob]:
-    """The jobs with the bus bandwidth that the run reached at best, on each collective of that operation.
+    """The jobs, with the best bus bandwidth that the run reached for its operation at each collective.
 
-    sweeps: (run, case) of the cases that measure one collective alone. Of each the median over its collectives counts.
+    sweeps: (run, case) of the cases that measure one collective alone, each with the median over its collectives.
     """
     best: dict[tuple[str, str, int | None], float] = {}
     for job in jobs:
@@ -88,7 +88,7 @@ def job_tables(jobs: Sequence[CaseJob]) -> dict[str, pa.Table]:
 
 
 def _table(job: CaseJob, rows: Sequence[RankForward] | Sequence[Collective], schema: pa.Schema) -> pa.Table:
-    """The rows, column by column: a large job has millions of them, which as dicts would take much memory."""
+    """The rows as a table, built by columns, since a large job has millions of rows and dicts take much memory."""
     keys: dict[str, list[object]] = {"run": [job.run] * len(rows), "case": [job.case] * len(rows)}
     keys["process"] = [job.processes[row.rank] for row in rows]
     columns = [

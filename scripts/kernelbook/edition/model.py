@@ -1,6 +1,6 @@
-"""One edition: its runs, its cases, and everything that was judged about them.
+"""One edition: its runs, its cases, and the judgements about them.
 
-Fields that may be missing are None, never 0. Times are in µs.
+Missing values are None, never 0. Times are in µs.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ class ConfiguredCase:
 
 @dataclass(frozen=True)
 class Edition:
-    """One edition. `tables` holds the tables that it was made from, and those that its other fields were written to.
+    """One edition. `tables`: its tables as they were read; the other fields are made from them.
 
-    `kernel_costs`: (run, case) -> position in the representative forward -> cost, where the traffic is known.
+    `kernel_costs`: (run, case) -> position in the representative forward -> cost, if the traffic is known.
     `compared`: the summary of each comparison. `headline`: the two cases whose ratio of device time leads the report,
     the slower first.
     """
@@ -118,7 +118,7 @@ class Edition:
         return frozenset(case.case for case in self.case_runs if case.ceiling)
 
     def label_of(self, case: str) -> str:
-        """What the headline calls a case: its label, or its name."""
+        """The name of a case in the headline: its label, or else its name."""
         return next((each.label for each in self.cases if each.case == case and each.label), case)
 
     def workloads(self) -> list[str]:
@@ -137,12 +137,12 @@ MACHINE = ("device", "device_type", "driver")
 
 
 def read_edition(folder: Path) -> Edition:
-    """The edition in a folder; raises EditionError if `read_files` does."""
+    """The edition in a folder. Raises EditionError if it cannot be read."""
     return edition_of(read_files(folder))
 
 
 def edition_of(files: EditionFiles) -> Edition:
-    """The edition that edition.json and the tables beside it state."""
+    """The edition from edition.json and its tables."""
     about, tables = files.about, {name: files.tables.get(name, pa.table({})) for name in TABLES}
     cases = _cases(about, tables)
     configured = tuple(record_of(ConfiguredCase, row) for row in about.get("cases", []))
@@ -178,7 +178,7 @@ def _run(row: Row) -> Run:
 
 
 def _wishes(report: Row) -> dict[str, Any]:
-    """The report's own settings; what is not set takes the default."""
+    """The report's settings, without those that are not set."""
     wishes = {name: report[name] for name in ("title", "baseline_run") if report.get(name)}
     headline = report.get("headline")
     if headline and len(headline) == 2:
@@ -204,7 +204,7 @@ def _unlisted(configured: tuple[ConfiguredCase, ...], cases: Iterable[CaseFacts]
 
 
 def _cases(about: Row, tables: Mapping[str, pa.Table]) -> tuple[CaseFacts, ...]:
-    """The cases of all runs. A failed process does not state its machine: that of its run is taken."""
+    """The cases of all runs. A failed process does not state its machine; it gets that of its run."""
     runs = {run["run"]: run for run in about.get("runs", [])}
     files = about.get("trace_files") or {}
     return tuple(

@@ -43,7 +43,7 @@ class EditionError(ValueError):
 
 @dataclass(frozen=True)
 class EditionFiles:
-    """What an edition is written as: `about` is edition.json."""
+    """The content of an edition's files. about: edition.json. tables: name -> table."""
 
     about: Mapping[str, Any]
     tables: Mapping[str, pa.Table]
@@ -60,7 +60,7 @@ class EditionFiles:
 def read_files(folder: Path, names: Iterable[str] = TABLES) -> EditionFiles:
     """edition.json and the tables of these names in a folder; a table without a file is left out.
 
-    Raises EditionError if edition.json is missing or is not that of an edition, and where a file is damaged.
+    Raises EditionError if edition.json is missing or is not that of an edition, or if a file is damaged.
     """
     about = _about(folder)
     paths = {name: folder / f"{name}.parquet" for name in names}

@@ -1,4 +1,4 @@
-"""What became of a process of the workflow that ended without its result: the reason for the failed row of its case."""
+"""Processes of the workflow that ended without a result: the reason, and the failed row of the case."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import msgspec
 from kernelbook.text.formatting import last_words, utc_now
 
 STOPPED = {128 + number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)}
-"""Exit statuses of what the user or the cluster stopped: not the fault of the case, and no row is made of it."""
+"""Exit statuses of processes that the user or the cluster stopped; their cases get no failed row."""
 LOG_LINES = 40
 LOG_BYTES = 1 << 16
 LINE_LETTERS = 500
@@ -55,11 +55,11 @@ def _signal_name(number: int) -> str:
 def finish_measurement(
     spec: Mapping[str, Any], output: Path, status: int | None, log: Path, *, deadline_hours: str | None = None
 ) -> int:
-    """Leave case.json and measurement.json in `output`, whether or not the measuring process wrote them.
+    """Write case.json, and measurement.json if the measuring process did not.
 
-    spec: the case; status: how the process ended, None if its whole job was lost more than once, or the deadline
-    of its night passed first (deadline_hours). Returns 0, or the status of a process that was stopped; then there is no
-    measurement. Raises OSError if nothing can be written.
+    spec: the case. status: exit status of the process; None if its whole job was lost more than once, or if the
+    deadline of its night passed first (deadline_hours). Returns 0, or the status of a process that was
+    stopped, which leaves no measurement. Raises OSError if nothing can be written.
     """
     measurement = output / "measurement.json"
     if status in STOPPED:

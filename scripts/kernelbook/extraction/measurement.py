@@ -1,4 +1,4 @@
-"""measurement.json: what one process of one case left behind, typed and within bounds.
+"""measurement.json: the result of one process of one case, with checked types and bounds.
 
 profile_case.py writes the file, often in a container; recorded ones may come from anywhere. Everything that the tables
 and the report rely on is checked here, once, so that no value of a file can stop the reading of the others.
@@ -55,7 +55,7 @@ class _KeyAverage(msgspec.Struct):
 
 
 class _Shapes(msgspec.Struct):
-    """The parts of a measurement that stay plain dicts: the types of the keys in them that are used."""
+    """Types of the keys that are used in the parts of a measurement that stay plain dicts."""
 
     case: _Case
     key_averages: list[_KeyAverage] = []
@@ -63,7 +63,7 @@ class _Shapes(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Device:
-    """The device of the measurement; type: cuda or cpu."""
+    """The device of the measurement. type: cuda or cpu."""
 
     type: Text = None
     name: Text = None
@@ -73,7 +73,7 @@ class Device:
 
 @dataclass(frozen=True)
 class CounterPass:
-    """How the forward under Nsight Compute went; see `counters.kernel.Profiled`."""
+    """The outcome of the forward under Nsight Compute; see `counters.kernel.Profiled`."""
 
     reason: Text = None
     seconds: Number | None = None
@@ -82,9 +82,10 @@ class CounterPass:
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement(Measured):
-    """One process of one case: beside the columns of the table `cases`, what is put into columns of other names.
+    """One process of one case: the columns of the table `cases`, and values for columns of other names.
 
-    ranks: how many the job has; that of a rank states it too, and `world_size` beside it.
+    ranks: number of ranks of the job, in the measurement of the job and in those of its ranks, which also have
+    `world_size`.
     """
 
     schema: Count
@@ -104,10 +105,10 @@ class Measurement(Measured):
 
 
 def load_measurement(path: Path) -> Measurement:
-    """Read <case>/<process>/measurement.json and check that the files it names are of the same recorded folder.
+    """Read <case>/<process>/measurement.json, and check that the files it names are in the same recorded folder.
 
-    Raises MeasurementError if the file is missing, damaged or of a later schema, and where it, its trace, its
-    output code or its counters are not a regular file or lies outside of that folder.
+    Raises MeasurementError if the file is missing, damaged or of a later schema, or if it, its trace, its output code
+    or its counters is not a regular file or is outside of that folder.
     """
     folder = path.absolute().parent.parent.parent
     _check_file(path, folder)
@@ -130,7 +131,7 @@ def load_measurement(path: Path) -> Measurement:
 
 
 def _check_file(path: Path, folder: Path, max_bytes: int | None = MAX_BYTES) -> None:
-    """Raise MeasurementError unless `path` is a regular file inside `folder`, links followed, and not too large."""
+    """Raise MeasurementError unless `path` is a regular file inside `folder`, with links followed, and small enough."""
     try:
         target = os.path.realpath(path, strict=True)
         state = os.stat(target)
@@ -146,9 +147,9 @@ def _check_file(path: Path, folder: Path, max_bytes: int | None = MAX_BYTES) -> 
 
 
 def refusal(status: Mapping[str, Any], environment: Mapping[str, Any] | None) -> str | None:
-    """Why a measurement may not stand for its run: its torch is not that of the run's image. None if it may.
+    """Why a measurement does not belong to its run: its torch is not that of the run's image. None if it does.
 
-    status: run.json. environment: that of measurement.json; empty if the process did not get as far as torch.
+    status: run.json. environment: that of measurement.json; empty if the process ended before it imported torch.
     """
     if status.get("kind") != "container" or not environment:
         return None
@@ -168,9 +169,9 @@ def refusal(status: Mapping[str, Any], environment: Mapping[str, Any] | None) ->
 
 
 def profiled_kernels(trace: Path | None, measurement: Measurement | None, folder: Path) -> Sequence[Profiled]:
-    """The counters that measurement.json names, else those beside the trace; empty if none were asked for.
+    """The counters that measurement.json names, else those beside the trace; empty if there are none.
 
-    folder: that of measurement.json. Raises nothing for a damaged file: its row has the reason.
+    folder: that of measurement.json. A damaged file becomes one row with the reason.
     """
     about = (measurement and measurement.counter_pass) or CounterPass()
     if measurement and measurement.counters:

@@ -1,6 +1,6 @@
 """One process of one case as tidy tables: a row for the case, and rows for its forwards, activities, calls and ops.
 
-Counts and times are those of the case's own forwards (the ranges that bear the case's annotation), nothing else.
+Counts and times are those of the case's forwards, the ranges with the case's annotation.
 """
 
 from __future__ import annotations
@@ -60,9 +60,8 @@ def tables_of(
     """The tables of one process; any failure becomes a case row with status and reason.
 
     spec: the case as configured, used if there is no measurement.
-    measured: measurement.json, or a bare trace of which nothing else is known; None if the run was lost.
+    measured: measurement.json, or a bare trace without one; None if the run was lost.
     windows: further traces of the process of a bare trace, in the order of time.
-    Raises nothing for damaged input files.
     """
     if measured is None:
         reason = origin.status.get("reason") or "the run was lost"
@@ -87,7 +86,7 @@ def tables_of(
 
 
 def ranks_of(measured: Path) -> int | None:
-    """How many ranks left measurements of their own beside measurement.json; None for one process."""
+    """Number of ranks that left measurements beside measurement.json; None for a process without ranks."""
     if is_trace(measured):
         return None
     try:
@@ -102,14 +101,14 @@ def rank_file(measured: Path, rank: int) -> Path:
 
 
 def _of_ranks(origin: Origin, spec: Mapping[str, Any], folder: Path, ranks: int) -> dict[str, pa.Table]:
-    """The tables of all ranks of a job, of which each left a folder rank-N with a measurement of its own."""
+    """The tables of all ranks of a job; each rank left a measurement in a folder rank-N."""
     job = folder / MEASUREMENT
     parts = [tables_of(replace(origin, rank=rank), spec, rank_file(job, rank)) for rank in range(ranks)]
     return {name: pa.concat_tables([part[name] for part in parts], promote_options="default") for name in parts[0]}
 
 
 def _bare(origin: Origin, spec: Mapping[str, Any], windows: Sequence[Path]) -> dict[str, pa.Table]:
-    """The tables of a process of which there is nothing but its traces, one a window."""
+    """The tables of a process that has only traces, one for each window."""
 
     row = _bare_row(origin, spec)
     counted = _counted(origin, profiled_kernels(windows[0], None, windows[0].parent))
@@ -121,7 +120,7 @@ def _counted(origin: Origin, kernels: Sequence[Profiled]) -> dict[str, pa.Table]
 
 
 def tables_of_reading(origin: Origin, spec: Mapping[str, Any], reading: TraceReading) -> dict[str, pa.Table]:
-    """The tables of a bare trace that was read, of the forwards that it selects; as `tables_of`."""
+    """As `tables_of`, for a bare trace that was read, with the forwards that `reading` selects."""
     row = replace(_bare_row(origin, spec), annotation=reading.annotation)
     return _of_reading(origin, row, Path(reading.source), reading, _notes_of_bare)
 
@@ -140,9 +139,9 @@ def _notes_of_bare(reading: TraceReading) -> Iterator[TraceWarning]:
 
 
 def _notes(measurement: Measurement) -> tuple[TraceWarning, ...]:
-    """What makes the figures of a measurement doubtful, or is missing among them.
+    """Warnings about doubtful or missing figures of a measurement.
 
-    Codes beside those that the measuring side gives (not_finite, unlocked_gpu): shared_gpu, few_samples, no_figure.
+    Codes: those of the measuring side (not_finite, unlocked_gpu), and shared_gpu, few_samples, no_figure.
     """
     notes = [*measurement.warnings]
     others = measurement.other_gpu_processes
@@ -164,7 +163,7 @@ def _traced(
     notes: Callable[[TraceReading], Iterable[TraceWarning]],
     windows: Sequence[Path] = (),
 ) -> dict[str, pa.Table]:
-    """The tables of a process that left a trace and perhaps further windows; `notes` on it follow the warnings."""
+    """The tables of a process with a trace. windows: its further traces. notes: function that adds warnings to it."""
     try:
         trace_file.as_posix().encode()
         reading = read_trace(trace_file, row.annotation, windows)
@@ -189,25 +188,25 @@ def _of_reading(
 
 
 def failed_tables(origin: Origin, spec: Mapping[str, Any], reason: str) -> dict[str, pa.Table]:
-    """The tables of a process that left nothing to read: a failed row with the reason."""
+    """The tables of a process without results: a failed row with the reason."""
     params = spec.get("params", {})
     return _tables(origin, replace(_configured(origin, spec), status="failed", reason=reason, params=params), None)
 
 
 def _configured(origin: Origin, spec: Mapping[str, Any]) -> Process:
-    """A process of which only the configuration of its case is known."""
+    """The row of a process with the columns that the configuration of its case determines."""
     columns: dict[str, Any] = {name: spec.get(name) for name in CONFIGURED}
     columns["compile_options"] = spec.get("compile_options") or {}
     return Process(origin.run, origin.case, process=origin.process, rank=origin.rank, **columns)
 
 
 def _measured(origin: Origin, spec: Mapping[str, Any], measurement: Measurement) -> Process:
-    """What measurement.json alone decides, but for the error bound: that of `spec` may change without a new one."""
+    """The row of a process from its measurement; the error bound is that of `spec`, if it has one."""
     columns: dict[str, Any] = {column.name: getattr(measurement, column.name) for column in fields(Measured)}
     columns |= {name: measurement.case.get(name) for name in CONFIGURED}
     options = measurement.case.get("compile_options")
     columns["compile_options"] = options if isinstance(options, dict) else {}
-    # what the measuring process takes where the case does not say
+    # the defaults of the measuring process
     columns |= {name: measurement.case.get(name, MEASURE_DEFAULTS[name]) for name in ("dtype", "warmup", "flush_l2")}
     times, environment = measurement.forward_times_us, measurement.environment or Environment()
     columns |= {name: getattr(environment, name) for name in ("gpu_id", "torch", "cuda", "cudnn", "driver")}
@@ -234,7 +233,7 @@ def _measured(origin: Origin, spec: Mapping[str, Any], measurement: Measurement)
 
 
 def _output_code(measured: Path, measurement: Measurement) -> str | None:
-    """The file of the output code beside the measurement; None if there is none, or its path is no text."""
+    """The file of the output code beside the measurement; None if there is none, or if its path is not UTF-8."""
     file = measured.with_name(measurement.output_code) if measurement.output_code else None
     if file is None or not file.is_file():
         return None
@@ -243,7 +242,7 @@ def _output_code(measured: Path, measurement: Measurement) -> str | None:
 
 
 def _known_environment(environment: Environment | None) -> dict[str, Any]:
-    """What is known of the environment; nothing if the process did not get as far as torch."""
+    """The known values of the environment; empty if the process ended before it imported torch."""
     return {name: value for name, value in asdict(environment or Environment()).items() if value}
 
 
@@ -272,17 +271,17 @@ def _tables(origin: Origin, row: Process, reading: TraceReading | None) -> dict[
 
 
 def _warnings(reading: TraceReading, device_type: str | None) -> Iterator[TraceWarning]:
-    """The warnings of the reading; one of them has another text where the measurement says that there is no device."""
+    """The warnings of the reading; `no_launches` has another text for a measurement on a CPU."""
     for warning in reading.warnings:
         on_cpu = warning.code == "no_launches" and device_type == "cpu"
         yield replace(warning, message="nothing was launched on a device: a CPU run") if on_cpu else warning
 
 
 def _complete(row: Process, forwards: Sequence[Mapping[str, Any]], begun: int) -> Process:
-    """The row with the figures per forward, and with warnings of what is odd about the forwards.
+    """The row with its figures per forward, and with warnings about unusual forwards.
 
-    forwards: ranges that are whole, of the `begun` in the trace. The figures are those of forwards of kind 0, which did
-    what most forwards did: of a count the most frequent value, of a time the median.
+    forwards: the complete ranges among the `begun` ranges of the trace. The figures are those of forwards of kind 0,
+    which did what most forwards did: the most frequent count, the median time.
     """
     if not forwards:
         what = f"no {'whole ' if begun else ''}range named {row.annotation!r}"
@@ -312,7 +311,7 @@ def _complete(row: Process, forwards: Sequence[Mapping[str, Any]], begun: int) -
 
 
 def _kinds(forwards: Sequence[Mapping[str, Any]]) -> str:
-    """What the forwards of each kind ran, and for how long."""
+    """The kernels and times of the forwards of each kind, in a sentence."""
     by_kind: dict[int, list[Mapping[str, Any]]] = {}
     for forward in sorted(forwards, key=lambda forward: forward["kind"]):
         by_kind.setdefault(forward["kind"], []).append(forward)
@@ -334,9 +333,9 @@ def _kind(forwards: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _rank_trace(reading: TraceReading, row: Process) -> pa.Table:
-    """What the reading of its job needs of a rank, as one binary value; no row without ranks.
+    """The trace of a rank as one binary value, for reading its job; no row without ranks.
 
-    job: number of the job among those of the case.
+    Column job: number of the job among those of the case.
     """
     trace = trace_of_rank(reading, row.rank) if row.rank is not None else None
     if trace is None:

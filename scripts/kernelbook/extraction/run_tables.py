@@ -1,7 +1,7 @@
-"""The tables of all processes of a run: those that changed are made again, each in a process of its own.
+"""The tables of all processes of a run. Those that are out of date are made again, each in a separate process.
 
-Each rank of a job is read in a process of its own, too, and their tables are joined when all are there. A process that
-crashes or is killed while it reads costs its own row and no other.
+Each rank of a job is read in a separate process, too; its tables are joined when all ranks are read. A process that
+crashes or is killed while it reads loses only its own row.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Reading:
     log: Path
 
     def source(self, code: str) -> str:
-        """Digest of all that the tables depend on. code: digest of the code that makes them."""
+        """Digest of everything that the tables depend on. code: digest of the code that makes them."""
         status = {key: value for key, value in self.origin.status.items() if key != "probed_utc"}
         facts = [code, status, self.spec, list(_states(self.files))]
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
@@ -68,10 +68,10 @@ def readings_of(
 
 
 def read_run(readings: Iterable[Reading], code: str, workers: int = 1) -> int:
-    """Make the tables of every process whose sources changed; returns how many those are.
+    """Make the tables of every process whose sources changed, and return the number of these processes.
 
-    code: digest of the code that makes them; workers: processes at a time. Where a signal of `STOPPED` ends one of
-    these, raises SystemExit with 128 + its number. Raises OSError if a table cannot be written.
+    code: digest of the code that makes them; workers: processes at a time. Raises SystemExit with 128 + its number if
+    a signal of `STOPPED` ends one of them, OSError if a table cannot be written.
     """
     changed = [reading for reading in readings if made_from(reading.folder) != reading.source(code)]
     waiting = [task for reading in reversed(changed) for task in reversed(_tasks(reading))]
@@ -95,7 +95,7 @@ def read_run(readings: Iterable[Reading], code: str, workers: int = 1) -> int:
 
 @dataclass(frozen=True)
 class Task:
-    """What one process does: read a measured process or one rank of it, or join the tables of its ranks."""
+    """The work of one process: read a measured process or one rank of it, or join the tables of its ranks."""
 
     reading: Reading
     rank: int | None = None
@@ -123,7 +123,7 @@ class Task:
         return tables_of(self.origin, spec, first, files[1:])
 
     def write(self, tables: Mapping[str, pa.Table], code: str) -> None:
-        """Write the tables; the stamp says that those of a whole process are complete."""
+        """Write the tables, and for a whole process the stamp that marks them as complete."""
         (self.folder / STAMP).unlink(missing_ok=True)
         source = self.reading.source(code)
         write_tables(tables, self.folder)
@@ -138,7 +138,7 @@ def _tasks(reading: Reading) -> list[Task]:
 
 
 def _run(task: Task, code: str) -> None:
-    """Do a task, in a process of its own; what it prints goes to its log."""
+    """Do a task in the current process, with its output in the task's log."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     task.log.parent.mkdir(parents=True, exist_ok=True)
@@ -183,7 +183,7 @@ def _finish(task: Task, process: BaseProcess, code: str) -> None:
 
 
 def _states(files: Iterable[Path]) -> Iterator[tuple[str, int, int]]:
-    """Path, size and time of change in ns of each file, of those beside a measurement.json, and of counters."""
+    """(path, size, time of change in ns) of each file, of those beside a measurement.json, and of counters."""
     for file in files:
         whole = file.name == MEASUREMENT and file.parent.is_dir()
         counters = None if whole else counters_beside(file)

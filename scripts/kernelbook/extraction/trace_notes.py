@@ -1,4 +1,4 @@
-"""What is peculiar about a bare trace, beyond what reading it warns of: notes that explain figures that look odd."""
+"""Notes on unusual properties of a bare trace, which explain its figures; defects are warnings of its reading."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _steps(reading: TraceReading) -> Iterator[TraceWarning]:
 
 
 def beside_forwards(reading: TraceReading) -> Iterator[TraceWarning]:
-    """Ranges of the user on other threads, whose kernels a forward does not have."""
+    """A note on ranges of the user on other threads, whose kernels do not count for the forward around them."""
     beside = reading.beside_forwards()
     kernels = sum(count or 0 for count in beside["kernels"].to_list())
     if kernels:
@@ -118,7 +118,7 @@ def beside_forwards(reading: TraceReading) -> Iterator[TraceWarning]:
 
 
 def _numbered(reading: TraceReading) -> Iterator[TraceWarning]:
-    """Names of ranges that differ in numbers alone."""
+    """Notes on names of ranges that differ only in numbers."""
     for code, groups, text in (
         ("numbered_names", reading.groups.merged, "names of ranges differ in numbers alone and are taken together"),
         ("numbered_apart", reading.groups.apart, "names of ranges differ in numbers alone and are kept apart, as each "

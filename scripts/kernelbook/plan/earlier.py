@@ -1,4 +1,4 @@
-"""What an earlier execution left of a run or a measurement: whether it has to be repeated, and which it repeated."""
+"""Results of an earlier execution: whether a measurement has to be repeated, and whether tables are complete."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Earlier:
-    """What an earlier execution left: was it a failure, when, and which failure did it repeat itself."""
+    """An earlier execution. failed_at: its time if it failed. retry_of: time of the failure that it repeated."""
 
     failed_at: str | None
     retry_of: str | None
 
     def repeat_of(self, again: bool) -> str | None:
-        """Which failure the next execution repeats, if any. again: whether failures are to be repeated."""
+        """Time of the failure that the next execution repeats, if any. again: whether failures are to be repeated."""
         return self.failed_at if again and self.failed_at else self.retry_of
 
 
 @cache
 def previous(path: Path, stamp: str) -> Earlier:
-    """What the measurement.json or run.json at `path` tells, whose time is under the key `stamp`."""
+    """The earlier execution described in the measurement.json or run.json at `path`. stamp: the key of its time."""
     earlier = read_object(path)
     failed_at = earlier.get(stamp) if earlier.get("status") in ("failed", "lost") else None
     case = earlier.get("case")
@@ -36,7 +36,7 @@ def previous(path: Path, stamp: str) -> Earlier:
 
 @cache
 def read_object(path: Path) -> Mapping[str, Any]:
-    """A JSON object, read once an execution, so that it stays as it was when the DAG was built; empty if unreadable."""
+    """A JSON object, as it was when the DAG was built: each file is read once. Empty if it cannot be read."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -75,10 +75,10 @@ def made_from(folder: Path) -> str | None:
 
 
 def forget_incomplete(results: Path, rows: Iterable[tuple[str, str, int]]) -> None:
-    """Delete tables.json of each run that lacks tables, and what was made from it, so that Snakemake makes all again.
+    """Delete tables.json of each run that lacks tables, and the results from it, so that Snakemake makes them again.
 
-    The tables of processes are no outputs of a rule, so Snakemake does not notice when they are gone; and it does not
-    make a missing file again while what follows from it exists. Runs that were never read are passed over.
+    The tables of processes are not outputs of a rule, so Snakemake does not notice when they are missing; nor does it
+    make a missing file again while files made from it exist. Runs that were never read are skipped.
     """
     processes: dict[str, list[Path]] = {}
     for run, case, process in rows:

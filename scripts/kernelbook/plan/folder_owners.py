@@ -1,7 +1,7 @@
-"""Which Snakemakes run in a working folder, so that what a killed one left locked is unlocked, and nothing else.
+"""Records which Snakemakes run in a working folder, so that only the lock of a killed one is removed.
 
-Snakemake's own lock does not tell whose it is. Beside it each Snakemake of Kernelbook leaves an empty file whose name
-is its owner: process, start time, PID namespace and host. It goes when the process ends, unless that was killed.
+Snakemake's own lock does not say whose it is. Each Snakemake of Kernelbook also leaves an empty file named after its
+owner: process, start time, PID namespace and host. The file is deleted at exit, unless the process is killed.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from kernelbook.containers.launching import INTO_CONTAINER
 LOCKS = Path(".snakemake/locks")
 OWNERS = Path(".snakemake/kernelbook-owners")
 VARIABLE = "KERNELBOOK_OWNER"
-"""Environment variable by which all that a Snakemake starts can be found: its owner."""
+"""Environment variable with the owner, by which the processes that a Snakemake started can be found."""
 CLOCK_S = 2
-"""By so much a start time may differ when it is read again, since the system's clock is set meanwhile."""
+"""Largest difference of a start time when it is read again, since the system's clock may be set meanwhile."""
 ORPHANS_S = 1200
-"""Longer than a measurement may take: its time limit, twice."""
+"""Longest time of a measurement: twice its time limit."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class Owner:
 
     @classmethod
     def this_process(cls) -> Owner:
-        """The owner that this process is."""
+        """The owner for the current process."""
         started = round(psutil.Process().create_time())
         return cls(os.getpid(), started, os.stat("/proc/self/ns/pid").st_ino, socket.gethostname())
 
     @classmethod
     def parse(cls, name: str) -> Owner:
-        """The owner whose text is `name`; one that cannot be read counts as one of another host."""
+        """The owner whose text is `name`; an unreadable one counts as one of another host."""
         try:
             pid, started, namespace, host = name.split("-", 3)
             return cls(int(pid), int(started), int(namespace), host)
@@ -57,12 +57,12 @@ class Owner:
         return f"{self.pid}-{self.started}-{self.namespace}-{self.host}"
 
     def is_here(self) -> bool:
-        """Whether it is a process of this host and container, which can be looked at."""
+        """Whether it is a process of this host and PID namespace."""
         here = Owner.this_process()
         return (self.namespace, self.host) == (here.namespace, here.host)
 
     def may_live(self) -> bool:
-        """Whether the process runs; of another host or container, if that cannot be seen, it may."""
+        """Whether the process runs; True for one of another host or PID namespace, where that cannot be checked."""
         if not self.is_here():
             return True
         try:
@@ -74,15 +74,15 @@ class Owner:
 
 
 def living_owners(folder: Path = Path()) -> list[Owner]:
-    """The other Snakemakes that run in the folder, or may."""
+    """The other Snakemakes that run in the folder, or may run."""
     return [owner for owner in _others(folder) if owner.may_live()]
 
 
 def enter(folder: Path = Path()) -> None:
-    """Enter this process as an owner of the folder, and lift Snakemake's lock if every owner before it is dead.
+    """Register this process as an owner of the folder, and remove Snakemake's lock if all earlier owners are dead.
 
-    Of two that enter at once each sees the other, so that neither lifts a lock that the other has just taken. A lock
-    without any owner is somebody else's and stays.
+    Of two that enter at once each sees the other, so neither removes a lock that the other has just taken. A lock
+    without any owner belongs to another program and stays.
     """
     me = Owner.this_process()
     file = (folder / OWNERS / str(me)).absolute()
@@ -108,9 +108,9 @@ def enter(folder: Path = Path()) -> None:
 
 
 def wait_for_orphans(folder: Path = Path()) -> None:
-    """Wait for what killed owners left running on this host, since it writes where this process would, and forget them.
+    """Wait for processes that killed owners left running on this host, since they write to the same files.
 
-    Ends the process if they do not end in 20 minutes.
+    Then deletes the files of these owners. Exits if the processes do not end within 20 minutes.
     """
     dead = [owner for owner in _others(folder) if not owner.may_live()]
     orphans = _started_by({str(owner) for owner in dead})
@@ -126,7 +126,7 @@ def wait_for_orphans(folder: Path = Path()) -> None:
 
 
 def _others(folder: Path) -> Sequence[Owner]:
-    """All entered owners but this process."""
+    """All registered owners except this process."""
     me = str(Owner.this_process())
     names = sorted(os.listdir(folder / OWNERS)) if (folder / OWNERS).is_dir() else []
     return [Owner.parse(name) for name in names if name != me]
@@ -137,6 +137,6 @@ def _started_by(owners: set[str]) -> list[psutil.Process]:
 
 
 def _environ(process: psutil.Process) -> Mapping[str, str]:
-    with contextlib.suppress(psutil.Error, OSError):  # somebody else's, or gone meanwhile
+    with contextlib.suppress(psutil.Error, OSError):  # another user's, or ended meanwhile
         return process.environ()
     return {}

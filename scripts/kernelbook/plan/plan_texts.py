@@ -1,4 +1,4 @@
-"""A plan as text: the files that commands read, and what is printed before anything runs."""
+"""A plan as text: the files that commands read, and the summary that is printed first."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def inputs_json(plan: Plan, run: str) -> str:
 
 
 def summary(plan: Plan) -> str:
-    """What would run and what is left out, a line each."""
+    """The runs that would be measured and those left out, a line each."""
     lines = []
     for run in plan.runs:
         if run.kind == "published":

@@ -1,4 +1,4 @@
-"""What an edition takes in: which runs can be measured here, their cases and processes, and where each file lies."""
+"""The plan of an edition: the runs that can be measured here, their cases and processes, and all paths."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from kernelbook.trace.recorded import MEASUREMENT, Recorded, recorded_cases
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A run that cannot take part here, and why; no failure."""
+    """A run that cannot be measured here, and why. This is not a failure."""
 
     run: str
     reason: str
@@ -38,7 +38,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Plan:
-    """An edition before anything is run: the runs that take part, those left out, and where files lie."""
+    """An edition before anything is run: the runs that take part, those left out, and the paths of files."""
 
     config: Config
     runs: tuple[RunSpec, ...]
@@ -52,19 +52,19 @@ class Plan:
 
     @property
     def results(self) -> Path:
-        """results/<edition>, in the folder of the module where this is one."""
+        """results/<edition>, below the prefix if the workflow is used as a module."""
         return Path(self.prefix, "results", self.config.edition)
 
     def ours(self, path: str) -> str:
-        """A file of the project's own: relative where the work is done in the checkout itself, else absolute."""
+        """Path of a file of the project: relative if the checkout is the working folder, else absolute."""
         return Places(self.root, self.home).ours(path)
 
     def source_of(self, run: RunSpec) -> Path:
-        """The folder or file that `run.where` names: in the working folder, else among the project's own."""
+        """The folder or file that `run.where` names: in the working folder, or else in the project."""
         return Places(self.root, self.home).locate(run.where)
 
     def runs_with_cases(self) -> tuple[RunSpec, ...]:
-        """All runs but the published ones."""
+        """All runs except published ones."""
         return tuple(run for run in self.runs if run.kind != "published")
 
     def cases_of(self, run: RunSpec) -> tuple[CaseSpec, ...]:
@@ -101,11 +101,11 @@ class Plan:
         return {name: off if name in self.config.case_names else "not a name that a case can have" for name in left}
 
     def recorded(self, run: RunSpec) -> Mapping[str, Mapping[int, Recorded]]:
-        """What the folder of a recorded run holds."""
+        """Case -> process -> files in the folder of a recorded run."""
         return _recorded_cases(self.root / self.source_of(run))
 
     def case_of(self, run: str, case: str) -> CaseSpec:
-        """The case as configured; for a bare trace of a recorded run, one made of its name."""
+        """The case as configured, or the one made for a bare trace of a recorded run."""
         return self._cases_by_name(self.config.run(run))[case]
 
     def processes_of(self, run: RunSpec, case: CaseSpec) -> tuple[int, ...]:
@@ -122,28 +122,28 @@ class Plan:
                     yield run.name, case.name, process
 
     def files_of(self, run: str, case: str, process: int | str) -> tuple[Path, ...]:
-        """Where measurement.json of one process lies or will lie; of a recorded run also the windows of bare traces."""
+        """Path of measurement.json of one process, or the windows of a bare trace in a recorded run."""
         spec = self.config.run(run)
         if spec.kind == "recorded":
             return tuple(self.source_of(spec) / file for file in self._recorded(run, case, process).files)
         return (self.results / run / case / str(process) / MEASUREMENT,)
 
     def counters_of(self, run: str, case: str, process: int | str) -> tuple[Path, ...]:
-        """Counters of Nsight Compute that lie beside a recorded trace and that no measurement.json names."""
+        """Counters of Nsight Compute beside a recorded trace that no measurement.json names."""
         first = self.root / self.measurement_of(run, case, process)
         trace = first.with_name("trace.json.gz") if first.name == MEASUREMENT else first
         report = counters_beside(trace)
         return (self.measurement_of(run, case, process).with_name(report.name),) if report else ()
 
     def measurement_of(self, run: str, case: str, process: int | str) -> Path:
-        """The first of these files."""
+        """The first of `files_of`."""
         return self.files_of(run, case, process)[0]
 
     def _recorded(self, run: str, case: str, process: int | str) -> Recorded:
         return self.recorded(self.config.run(run))[case][int(process)]
 
     def case_json(self, run: str, case: str, process: int | str) -> str:
-        """The case file that profile_case.py gets, as JSON; it names the failed measurement that it repeats."""
+        """The case file for profile_case.py as JSON, with the time of the failed measurement that it repeats."""
         return json.dumps(self.spec(run, case, process) | self._retry(run, case, process), sort_keys=True)
 
     def spec(self, run: str, case: str, process: int | str) -> dict[str, Any]:
@@ -157,7 +157,7 @@ class Plan:
         return spec | {name: value for name, value in extra.items() if value not in (None, [])}
 
     def _counters(self, run: str, case: str, process: int | str) -> dict[str, Any]:
-        """The keys of the case file that ask for counters: one process of a case suffices."""
+        """The keys of the case file that request counters; only the first process of a case has them."""
         spec, of_case = self.config.run(run), self.case_of(run, case).counters
         of_run = self.config.counters if spec.counters is None else spec.counters
         if int(process) != 1 or not (of_run if of_case is None else of_case):
@@ -172,9 +172,9 @@ class Plan:
         return {"retry_of": retry_of} if retry_of else {}
 
     def makes_stale(self, run: str, case: str, process: int | str) -> str:
-        """All by which a figure of a measured run can change, as JSON; a measurement whose own differs is repeated.
+        """Everything that can change a figure of a measured run, as JSON; if it differs, the measurement is repeated.
 
-        What cannot change a figure is not in it, such as the time limit of a case.
+        Settings that cannot change a figure, such as the time limit of a case, are not in it.
         """
         spec = self.config.run(run)
         measured = {key: value for key, value in self.case_of(run, case).measurement.items() if key not in NO_FIGURE}
@@ -312,7 +312,7 @@ def make_plan(config: Config, root: Path, home: Path, containers_on: bool, prefi
 
 
 def _nothing_taken(plan: Plan) -> str | None:
-    """What is wrong where the runs that take part have no case among them; a run that is left out says why itself."""
+    """The mistake if the runs that take part have no case; None if a run is left out, which has its own reason."""
     if not plan.runs or plan.left_out or next(plan.rows(), None) or any(run.kind == "published" for run in plan.runs):
         return None
     every = replace(plan, config=replace(plan.config, only_cases=()), known_cases={})
@@ -353,6 +353,6 @@ def host_python() -> str:
     return sys.executable
 
 
-_recorded_cases = cache(recorded_cases)  # a folder is looked through once
+_recorded_cases = cache(recorded_cases)  # each folder is searched once
 _published_error = cache(published_error)
 _stamp = cache(stamp_of)

@@ -1,4 +1,4 @@
-"""Published figures: facts with their source, shown beside what was measured and never mixed with it."""
+"""Published figures with their source, which are shown beside measured ones and never mixed with them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from kernelbook.config.yaml_text import YamlError, read_yaml, value_errors
 from kernelbook.text.meaning import doc
 
-# the columns of the case table that a published figure may fill; other figures stand in the published table alone
+# the columns of the table `cases` that published figures may fill; others are only in the table `published`
 COUNTS = ("kernels", "memcpys", "memsets", "launches")
 CASE_COLUMNS = (*COUNTS, "device_time_us", "device_busy_us", "cpu_time_us")
 DEVICE = ("device", "device_type", "capability")
@@ -22,7 +22,7 @@ class PublishedError(ValueError):
 
 @dataclass(frozen=True)
 class Published:
-    """One file of published figures: where they come from, on which device, and the figures of each case."""
+    """One file of published figures: their source, their device, and the figures of each case."""
 
     source: Mapping[str, Any]
     device: Mapping[str, str | None]
@@ -35,7 +35,7 @@ class Published:
 
 
 def load_published(path: Path) -> Published:
-    """Read a file of published figures; raises PublishedError with every reason where it is not one."""
+    """Read a file of published figures. Raises PublishedError with all mistakes in it."""
     try:
         content = read_yaml(path.read_text(encoding="utf-8"))
     except YamlError as error:
@@ -51,7 +51,7 @@ def load_published(path: Path) -> Published:
 
 
 def published_error(path: Path) -> str | None:
-    """What load_published would say against a file, or None."""
+    """The mistakes that `load_published` finds in a file, or None."""
     try:
         load_published(path)
     except PublishedError as error:
@@ -90,7 +90,7 @@ def _figure_errors(content: Mapping[str, Any]) -> Iterator[str]:
 
 
 def case_rows(run: str, published: Published) -> list[dict[str, Any]]:
-    """Rows for the case table, in which only what was published is filled."""
+    """Rows for the table `cases`, in which only the published columns are filled."""
     rows = []
     for case, figures in published.cases.items():
         columns = {name: figures.get(name) for name in CASE_COLUMNS}

@@ -1,6 +1,6 @@
-"""What a figure depends on beside its case and its files: torch's build, GPU and driver, environment variables.
+"""The environment that figures depend on: torch's build, GPU, driver and environment variables.
 
-And how many measurements run at once: one a GPU, as far as there are cores for each.
+Also the number of measurements at once: one for each GPU if there are enough cores.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from kernelbook.containers.launching import THREAD_LIMITS, reaching
 
-#: Cores that a measurement on a GPU keeps busy at most: the forward, its backward, the driver and the profiler.
+#: Most cores that a measurement on a GPU keeps busy: the forward, its backward, the driver and the profiler.
 CORES_EACH = 4
 # Variables that torch, CUDA, cuBLAS, cuDNN, Inductor, Triton and the CPU libraries read. The measuring side records the
 # same ones (scripts/workloads/harness/environment.py); a test holds the two lists equal.
@@ -28,13 +28,13 @@ READ = re.compile(
     r"|LIGER|MALLOC|MIOPEN|MKL|MKLDNN|NCCL|NVIDIA|NVRTC|NVSHMEM|OMP|ONEDNN|OPENBLAS|PYTORCH|RCCL|ROCBLAS|TORCH"
     r"|TORCHDYNAMO|TORCHINDUCTOR|TRITON|UCX)_\w+|LD_LIBRARY_PATH|LD_PRELOAD|TMPDIR"
 )
-# Of these, what cannot change a figure: caches and folders, versions of an image, which of several GPUs is used.
+# Those of `READ` that cannot change a figure: caches and folders, versions of an image, which of several GPUs is used.
 HARMLESS = re.compile(
     r"\w+_(DIR|DIRS|HOME|ROOT|CACHE|CACHE_PATH)|TMPDIR|CUDA_PATH\w*|(CUDA|NVIDIA|HIP)_VISIBLE_DEVICES"
     r"|CUDA_VERSION|NVIDIA_\w*(VERSION|CAPABILITIES|BUILD\w*|PRODUCT\w*)"
 )
 SECRET = re.compile(r"TOKEN|SECRET|KEY|PASS|CREDENTIAL|AUTH")
-# Installed packages whose version a figure depends on, as folders of their metadata begin.
+# Folders of the metadata of installed packages whose version can change a figure.
 PACKAGES = re.compile(
     r"(torch|triton|pytorch_triton|liger_kernel|kernels|flash_attn|numpy|nvidia_\w+)-[^-]+\.(dist|egg)-info"
 )
@@ -43,7 +43,7 @@ SMI_LIMIT_S = 20
 
 
 def variables(environ: Mapping[str, str], container: bool) -> str:
-    """Those environment variables that reach a measurement and can change its figures, as `NAME=value ...`."""
+    """The environment variables that reach a measurement and can change its figures, as `NAME=value ...`."""
     values = {
         name: value
         for name, value in reaching(environ, container).items()
@@ -56,7 +56,7 @@ def variables(environ: Mapping[str, str], container: bool) -> str:
 
 
 def host_build() -> str:
-    """Python, torch and what torch computes with, as installed beside Snakemake; torch is not imported."""
+    """Versions of Python, torch and its libraries in the environment of Snakemake; torch is not imported."""
     names: set[str] = set()
     for folder in dict.fromkeys(path for path in sys.path if os.path.isdir(path)):
         names.update(name for name in os.listdir(folder) if PACKAGES.fullmatch(name))
@@ -76,7 +76,7 @@ def driver_loaded() -> bool:
 def gpu(visible: str | None) -> str | None:
     """Model and driver of the GPU that would be used, such as `NVIDIA H200, driver 580.159.04`; None without one.
 
-    visible: CUDA_VISIBLE_DEVICES. Where it gives no number, every model of the machine is named.
+    visible: CUDA_VISIBLE_DEVICES. If it has no number, all models of the machine are named.
     """
     if visible is not None and visible.split(",")[0].strip() in ("", "-1"):
         return None
@@ -90,7 +90,7 @@ def gpu(visible: str | None) -> str | None:
 
 
 def measurements_at_once(cores: int | None, device: str, visible: str | None) -> int:
-    """The number of GPUs like the first visible one, but no more than there are 4 cores for each; at least 1.
+    """The number of GPUs of the first visible one's model, limited to one for every 4 cores; at least 1.
 
     cores: those of ``--cores``, None if jobs are submitted to a cluster. device: as configured. visible:
     CUDA_VISIBLE_DEVICES. On a CPU measurements run one after the other.
@@ -101,7 +101,7 @@ def measurements_at_once(cores: int | None, device: str, visible: str | None) ->
 
 
 def _gpus_alike(visible: str | None) -> int:
-    """GPUs of the first visible one's model. One that CUDA_VISIBLE_DEVICES gives by UUID is taken to be of it."""
+    """Number of visible GPUs of the first one's model. One given by UUID counts as being of that model."""
     models, _ = models_and_driver()
     if visible is None:
         return models.count(models[0]) if models else 0
@@ -127,7 +127,7 @@ def _value(file: Path, pattern: str) -> str | None:
 
 
 def _by_smi() -> tuple[list[str], str | None]:
-    """Models and driver as nvidia-smi gives them; nothing if it is absent, fails or hangs."""
+    """Models and driver from nvidia-smi; ([], None) if it is missing, fails or hangs."""
     command = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
         done = subprocess.run(command, capture_output=True, timeout=SMI_LIMIT_S, check=False)

@@ -23,7 +23,7 @@ MOST_FOLDERS = 32  # in which the names of data files are looked up
 LONGEST_NAME = 255
 LARGEST_SOURCE = 4 << 20  # bytes; a larger .py file is not parsed
 PSEUDO_FILES = ("/proc/", "/sys/", "/dev/", "/run/")
-#: Conditions of blocks that only type checkers read.
+#: Conditions of blocks that only type checkers enter.
 TYPES_ONLY = ("TYPE_CHECKING", "typing.TYPE_CHECKING")
 PATH_CALLS = frozenset({"Path", "join", "joinpath", "with_name", "with_suffix", "str", "fspath"})
 WRITING_CALLS = frozenset({"save", "savez", "write_text", "write_bytes", "touch", "mkdir", "makedirs", "unlink"})

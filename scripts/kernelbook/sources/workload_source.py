@@ -1,4 +1,4 @@
-"""Where the files that a configuration names are: in the working folder, or else in the project's own."""
+"""Finds the files that a configuration names, in the working folder or else in the project; checks workloads."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def _existing(files: Iterable[Path]) -> tuple[Path, ...]:
 
 
 # --- checks ----------------------------------------------------------------------------------------------------------
-# Sources are parsed with `ast`; nothing is imported. Nothing is rejected where the source does not decide it: names
-# defined while a module runs, decorated functions, `**kwargs`, variants that are computed.
+# Sources are parsed with `ast`; nothing is imported. What the source does not determine is accepted: names defined
+# while a module runs, decorated functions, `**kwargs`, computed variants.
 
 
 DYNAMIC = frozenset({"globals", "locals", "vars", "exec", "eval", "setattr"})
@@ -127,7 +127,7 @@ def _errors_of(spec: Mapping[str, Any], places: Places, in_container: bool) -> I
 
 
 def _relative_imports(workload: str, body: Iterable[ast.AST]) -> Iterator[str]:
-    """A mistake where a file imports relatively at its top level: it is loaded by its path, without a package."""
+    """The mistake if a file imports relatively at its top level: it is loaded by its path, without a package."""
     first = next((node for node in body if isinstance(node, ast.ImportFrom) and node.level), None)
     if first is not None:
         file, _, function = workload.rpartition(":")
@@ -194,7 +194,7 @@ def _bound(body: Iterable[ast.AST]) -> Bound | None:
 
 
 def _lookup(path: Sequence[str], names: Bound) -> ast.AST | None:
-    """The value of a name such as `Blocks.make`: None if it is not bound, a constant if the value is not known."""
+    """The value of a name such as `Blocks.make`: None if it is not bound, a constant if the value is unknown."""
     nodes = names.get(path[0])
     if nodes is None:
         return None
@@ -263,7 +263,7 @@ def _plain_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
 
 
 def _variants(function: ast.FunctionDef, names: Bound, tree: ast.Module) -> dict[str, ast.AST | None] | None:
-    """The variants in `context.choose({...})` with their values, or None if they are not known."""
+    """The variants in `context.choose({...})` with their values, or None if they are unknown."""
     arguments = [*function.args.posonlyargs, *function.args.args]
     if not arguments or _may_end_early(function):
         return None

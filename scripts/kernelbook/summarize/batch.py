@@ -37,7 +37,7 @@ class FileToRead(msgspec.Struct, frozen=True):
 
     @property
     def renamed(self) -> bool:
-        """Whether another file has the name, so that the folder of the tables does not say whose they are."""
+        """Whether another file has the same name, so that the folder of the tables got a different one."""
         return self.output is not None and self.output.name != _table_name(self.path)
 
 
@@ -49,7 +49,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 def find_jobs(paths: Sequence[Path], output: Path | None) -> list[FileToRead]:
-    """One job per file; folders stand for every *.json and *.json.gz below them. Each job has an output of its own."""
+    """One job per file, with a separate output. A folder stands for every *.json and *.json.gz below it."""
     files: list[tuple[Path, bool]] = []
     for path in paths:
         files += [(file, True) for file in trace_files(path)] if path.is_dir() else [(path, False)]
@@ -70,7 +70,7 @@ def _unused_name(path: Path, used: set[str]) -> str:
 
 
 def _table_name(path: Path) -> str:
-    """The file's name without its ending, as Arrow and CSV accept it: without lone surrogates, and no `.` or `..`."""
+    """The file's name without its ending, as a folder's name: valid UTF-8, and not `.` or `..`."""
     name = os.fsencode(without_ending(path.name)).decode("utf-8", "replace")
     return "trace" if name in ("", ".", "..") else name
 
@@ -95,7 +95,7 @@ def run_job(job: FileToRead, annotation: str | None) -> Summary | Failure:
 
 
 def relate(summaries: Sequence[Summary]) -> list[Summary]:
-    """The summaries with their ranks, and with warnings and notes about them as windows and ranks of jobs."""
+    """The summaries with their ranks, and with warnings and notes about the windows and ranks of jobs."""
     related = list(summaries)
     traces = {place: each.rank_trace for place, each in enumerate(summaries) if each.rank_trace is not None}
     for job in jobs_of([_trace_file(each) for each in summaries]):
@@ -141,8 +141,8 @@ def run_jobs(
 
 
 def processes(workers: int | None = None) -> Executor:
-    """As many processes, by default one a core; a thread where the machine has no shared memory (/dev/shm)."""
-    from concurrent.futures import ProcessPoolExecutor  # imports multiprocessing, which one trace does not need
+    """A pool of processes, by default one a core; one thread if the machine has no shared memory (/dev/shm)."""
+    from concurrent.futures import ProcessPoolExecutor  # imports multiprocessing, which a single trace does not need
 
     try:
         return ProcessPoolExecutor(workers, initializer=_end_silently)

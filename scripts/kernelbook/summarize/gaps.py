@@ -1,4 +1,4 @@
-"""What a trace cannot tell, why, and how to record one that can."""
+"""The figures that a trace cannot give, why, and how to record a trace that can."""
 
 from __future__ import annotations
 
@@ -10,16 +10,12 @@ from kernelbook.text.formatting import plural
 from kernelbook.trace.ranks import missing_ranks
 from kernelbook.trace.types import Gap
 
-if TYPE_CHECKING:  # loaded only where a trace is that of a rank
+if TYPE_CHECKING:  # imported only for traces of ranks
     from kernelbook.collectives.job import JobReading
 
 
-def gaps(summary: Summary) -> tuple[Gap, ...]:
+def gaps(summary: Summary) -> Iterator[Gap]:
     """All gaps of a trace, the one that hides most first."""
-    return tuple(_gaps(summary))
-
-
-def _gaps(summary: Summary) -> Iterator[Gap]:
     messages = {warning.code: warning.message for warning in (*summary.warnings, *summary.notes)}
     totals = summary.totals
     if totals["kernels"] is None:

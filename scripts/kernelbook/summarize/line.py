@@ -1,4 +1,4 @@
-"""The line that `kernelbook summarize --json` prints of a trace, as its schema and docs/reference describe it."""
+"""The line that `kernelbook summarize --json` prints for a trace; its schema and docs/reference are made from it."""
 
 from __future__ import annotations
 

@@ -17,18 +17,21 @@ from kernelbook.trace.reading import TraceReading
 from kernelbook.trace.rows import RangeJson
 from kernelbook.trace.types import TraceWarning
 
-# --- jobs ------------------------------------------------------------------------------------------------------------
-
-
-if TYPE_CHECKING:  # loaded only where a trace is that of a rank
+if TYPE_CHECKING:  # imported only for traces of ranks
     from kernelbook.collectives.model import RankTrace
     from kernelbook.collectives.remarks import JobReport
 
+SCHEMA = 1
+_RANGE_COLUMNS = tuple(RangeJson.__annotations__)
+
+
+# --- jobs ------------------------------------------------------------------------------------------------------------
+
 
 def read_together(job: Job, traces: Mapping[int, RankTrace]) -> JobReport | None:
-    """The job of these processes; None if it has one process, if a rank is there twice or if nothing is distributed.
+    """The job of these processes; None if it has one process, if a rank occurs twice or if nothing is distributed.
 
-    traces: place of a trace among all -> what it contributes.
+    traces: place of a trace among all -> its part of the job.
     """
     ranks = [process.rank for process in job.processes]
     windows = [[traces.get(window.place) for window in process.windows] for process in job.processes]
@@ -44,7 +47,7 @@ def read_together(job: Job, traces: Mapping[int, RankTrace]) -> JobReport | None
 
 
 def job_keys(report: JobReport, rank: int | None) -> dict[str, Any]:
-    """The keys that the line of a rank has beside those of every trace; JSON values."""
+    """The additional keys of the line of a rank, with JSON values."""
     job = report.job
     about = {
         "ranks": list(job.ranks),
@@ -64,7 +67,7 @@ def job_keys(report: JobReport, rank: int | None) -> dict[str, Any]:
 
 
 def write_job_tables(summaries: Sequence[Summary], output: Path) -> None:
-    """Write the tables `ranks` and `collectives` of each job, into a folder of its own."""
+    """Write the tables `ranks` and `collectives` of each job into a separate folder of `output`."""
     reports = {id(each.job): each.job for each in summaries if each.job is not None}
     if not reports:
         return
@@ -80,25 +83,20 @@ def write_job_tables(summaries: Sequence[Summary], output: Path) -> None:
         write_tables(tables, output / ("job" if number == 1 else f"job-{number}"))
 
 
-if TYPE_CHECKING:
-    from kernelbook.collectives.model import RankTrace
-    from kernelbook.collectives.remarks import JobReport
-
-SCHEMA = 1
-_RANGE_COLUMNS = tuple(RangeJson.__annotations__)
+# --- traces ----------------------------------------------------------------------------------------------------------
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """What is printed of one trace. Its size does not grow with the number of events.
+    """The printed figures of one trace. Its size does not grow with the number of events.
 
     distributed: torch's distributedInfo. rank: see `related`.
     notes: unusual properties of the file (`trace_notes`).
     annotation: name or glob of the selected ranges, or None.
     ranges, annotations: with an annotation, of the selected ranges only.
-    names: of all ranges, where the annotation selects none; the profiler's steps are one, ProfilerStep#*.
+    names: of all ranges, if the annotation selects none; ProfilerStep#* stands for the profiler's steps.
     range_kernels, range_ops: as `kernels` and `ops`, of the selected ranges only; None without an annotation.
-    rank_trace: what the reading of its job needs; None if the trace shows no other rank.
-    job: the job of a rank whose traces are read together.
+    rank_trace: the trace for reading its job; None if nothing shows another rank.
+    job: the job of a rank, if its traces were read together.
     """
 
     source: str
@@ -158,7 +156,7 @@ class Summary(msgspec.Struct, frozen=True):
 def summarize(reading: TraceReading, notes: Sequence[TraceWarning] = ()) -> Summary:
     """Summarize a reading; `notes` are about its file. With an annotation, only the selected ranges are kept."""
     rank_trace = None
-    if has_other_ranks(reading.world_size, reading.names):  # most traces need not import what reads ranks
+    if has_other_ranks(reading.world_size, reading.names):  # most traces do not need this import
         from kernelbook.collectives.rank import trace_of_rank
 
         rank_trace = trace_of_rank(reading, 0)

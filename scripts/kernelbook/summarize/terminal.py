@@ -34,7 +34,7 @@ _LEAST_WIDTH = 80
 
 
 class _Output(Console):
-    """A console whose closed pipe is left to `kernelbook.command`, where it is no error; rich ends with status 1."""
+    """A console that leaves a closed pipe to `kernelbook.command`, which exits with 0; rich would exit with 1."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -43,7 +43,7 @@ class _Output(Console):
 def output_console() -> Console:
     """Standard output; wide and without colours if it is not a terminal. Brackets and colons in names stay text.
 
-    In a narrow terminal lines break, because columns that fit into it would cut the figures.
+    In a terminal narrower than 80 columns lines break, because columns that fit would cut the figures.
     """
     terminal = shutil.get_terminal_size().columns
     width = max(terminal, _LEAST_WIDTH) if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
@@ -234,7 +234,7 @@ _COLUMNS = {
 
 
 def show_job(console: Console, report: JobReport) -> None:
-    """Print a job. Ranks that are alike share a row; of the rows the first 20 are shown."""
+    """Print a job. Similar ranks share a row; the first 20 rows are printed."""
     job = report.job
     console.print(Text(visible(report.lead), style="bold"), soft_wrap=True)
     error = f", clocks agree within {duration(job.clock_error_us)}" if job.clock_error_us is not None else ""
@@ -275,7 +275,7 @@ def _rank_table(report: JobReport) -> Table:
 
 
 def _times(row: RankForward) -> tuple[float, ...]:
-    """What must be alike of two ranks: all times of a forward but the delay of launches, which has another scale."""
+    """The times in which similar ranks must agree: all but the launch delay, which has another scale."""
     return tuple(getattr(row, name) or 0.0 for title, name in _COLUMNS.items() if title != "launch delay")
 
 

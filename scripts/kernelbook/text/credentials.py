@@ -1,4 +1,4 @@
-"""Removes passwords and tokens from text. Paths are kept; `scrubbing` is for text that is published."""
+"""Removes passwords and tokens from text. It keeps paths; `scrubbing` is for text that is published."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECRET_NAME = re.compile(r"(?:TOKEN|PASSWORD|PASSWD|SECRET|API_?KEY|ACCESS_KEY|P
 def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:
     """Remove credentials from addresses, and replace others by `<secret>`.
 
-    secrets: further credentials to replace. Those of less than LEAST_LETTERS are kept, since they may be part of words.
+    secrets: further credentials to replace. Those shorter than LEAST_LETTERS stay, since they may be part of words.
     """
     lower = text.lower()
     for shape in _shapes():

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 NOT_AVAILABLE = "n/a"
 UNITS = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"))
-ROUNDS_UP_FROM = 0.9995  # of a unit: with three digits it would read as 1000 of the unit below
+ROUNDS_UP_FROM = 0.9995  # of a unit: with three digits it would be printed as 1000 of the next smaller unit
 
 
 def significant(value: float, digits: int = 3) -> str:
@@ -45,7 +45,7 @@ def duration(us: float | None) -> str:
 
 
 def exact(us: float | None) -> str:
-    """Microseconds in a suitable unit with every digit that was published: 1.955 ms, 277.9 µs; n/a for None."""
+    """Microseconds in a suitable unit with up to six digits, as published: 1.955 ms, 277.9 µs; n/a for None."""
     if us is None:
         return NOT_AVAILABLE
     size, unit = next(((size, unit) for size, unit in UNITS if abs(us) >= size), UNITS[-1])
@@ -83,12 +83,12 @@ def percent(share: float, places: int = 0) -> str:
 
 
 def ends(texts: Sequence[str]) -> str:
-    """The first and the last of some texts in order: ``0.74 µs to 2.34 µs``; one of them where they are equal."""
+    """The first and the last of texts in order: ``0.74 µs to 2.34 µs``; one of them if they are equal."""
     return " to ".join(dict.fromkeys((*texts[:1], *texts[-1:])))
 
 
 def tally(names: Iterable[str], limit: int | None = None, more: str = "more", others: str | None = None) -> str:
-    """Each name once with its count: ``2 × fill, tril and 3 more``, of as many names as the limit allows."""
+    """Each name once with its count, up to `limit` names: ``2 × fill, tril and 3 more``."""
     parts = [name if count == 1 else f"{count} × {name}" for name, count in Counter(names).items()]
     left = len(parts) - limit if limit is not None else 0
     return ", ".join(parts[:limit]) + (f" and {plural(left, more, others or more)}" if left > 0 else "")
@@ -217,8 +217,8 @@ def axis(value: float, scale: float) -> str:
 def listed(value: object, limit: int = 240) -> str:
     """Shorten a list to as many whole items as fit and the number of the others; a single item is clipped.
 
-    Items end at semicolons or, without these, at commas. Where the first item is too long, they end at both and are not
-    counted. Where items have a number (`2 × fill`), the others are counted as kinds.
+    Items end at semicolons or, without these, at commas. If the first item is too long, they end at both and are not
+    counted. If items have a number (`2 × fill`), the others are counted as kinds.
     """
     whole = visible(value)
     items = re.split(r"(?<=;) ", whole)
@@ -287,7 +287,7 @@ def size(value: float | None) -> str:
 
 
 def last_words(lines: Sequence[str]) -> str:
-    """The last line, without what container runtimes put before it."""
+    """The last line, without the prefixes of container runtimes."""
     prefixes = (
         r"^(FATAL|ERROR)\s*:\s*|While [a-z ]+: (?=.)|error fetching image to cache: |failed to get checksum for \S+: "
     )
@@ -295,5 +295,5 @@ def last_words(lines: Sequence[str]) -> str:
 
 
 def utc_now() -> str:
-    """This second as 2026-11-29T15:00:00Z."""
+    """The current time as 2026-11-29T15:00:00Z."""
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

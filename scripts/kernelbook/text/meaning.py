@@ -1,4 +1,4 @@
-"""What a field means, as the docs and the JSON schemas state it, and dataclasses as JSON objects."""
+"""Meanings of fields for the docs and the JSON schemas, and dataclasses as JSON objects."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ T = TypeVar("T")
 
 
 def doc(meaning: str, *values: str | None) -> Meta:
-    """For use in `Annotated[type, doc("...")]`. values: all that are possible. `records.meanings` reads it."""
+    """The meaning of a field, for `Annotated[type, doc("...")]`. values: all possible ones, if they are few."""
     return Meta(description=meaning or None, extra_json_schema={"enum": list(values)} if values else None)
 
 
 def codes(meanings: Mapping[str, str]) -> Meta:
-    """Of a text that is one of these codes."""
+    """The meaning of a field whose value is one of these codes. meanings: code -> its meaning."""
     return Meta(extra_json_schema={"oneOf": [{"const": code, "description": text} for code, text in meanings.items()]})
 
 
 def object_of(kind: type[T], source: Any, **values: Any) -> T:
-    """An object of a typed dict: of `values`, and for keys that they lack of the attributes of `source`."""
+    """An object of a typed dict from `values`, and from attributes of `source` for the other keys."""
     made = {key: values[key] if key in values else getattr(source, key) for key in kind.__annotations__}
     return cast(T, made)
 
 
 def plain(value: Any) -> Any:
-    """The value with dataclasses as dicts and tuples as lists. Fields that a class lists as `INTERNAL` are left out."""
+    """The value with dataclasses as dicts and tuples as lists, without the fields that a class lists as `INTERNAL`."""
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,17 +1,17 @@
-"""The reason of a failure taken apart: what happened, and what to do about it."""
+"""Splits the reason of a failure into the fact and the remedy."""
 
 from __future__ import annotations
 
 import re
 
-#: How remedies begin where a reason states one behind its last colon.
+#: First words of a remedy after the last colon of a reason.
 _BEGINNINGS = (
     "add|allow|ask|call|check|choose|correct|do|drop|end|free|give|in a container|install|keep|leave|let|look|make"
     "|measure|move|name|point|pull|put|raise|remove|repair|replace|run|see|set|start|the log|the machine|try|turn"
     "|update|use|wait|write"
 )
 _REMEDY = re.compile(rf": (?=(?:{_BEGINNINGS})\b)(?![^()]*\))")
-#: What to do where a reason states no remedy, the first that matches; looked for in the whole reason.
+#: Pattern in a reason -> remedy, if the reason states none; the first match counts.
 _RULES = tuple(
     (re.compile(pattern, re.IGNORECASE), remedy)
     for pattern, remedy in (
@@ -28,9 +28,9 @@ _RULES = tuple(
 
 
 def fact_and_remedy(reason: str) -> tuple[str, str]:
-    """What happened, and what to do: the part behind the last colon that begins like a remedy, else a known remedy.
+    """(fact, remedy): split at the last colon before a remedy; without one the remedy is that of a known pattern.
 
-    The remedy is a sentence; empty if neither is there.
+    The remedy is a sentence; empty if there is none.
     """
     colons = [*_REMEDY.finditer(reason)]
     if colons:

@@ -1,6 +1,6 @@
 """Removes credentials and absolute paths of the machine from text that is published.
 
-`edition.collect` applies it to the whole edition, from which report, history, site, feed and webhook take their text.
+`edition.collect` applies it to the whole edition, the source of all text in report, history, site, feed and webhook.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Folders = Mapping[str, Path | str | None]
 CHECKOUT = home()
 #: Folders of the operating system, which are the same on every machine. Paths in them are kept.
 SYSTEM = {"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "opt", "proc", "sbin", "sys", "usr"}
-#: Folders that hold users' files on some machine. Other top-level folders of this machine are added.
+#: Folders that hold users' files on some machines. Other top-level folders of this machine are added.
 PEOPLE = {"data", "fsx", "gpfs", "lustre", "media", "mnt", "net", "nfs", "private", "projects", "scratch", "shared"}
 PEOPLE |= {"srv", "storage", "tmp", "var", "work", "workspace"}
 ESCAPED = r"\\u[0-9a-fA-F]{4}"  # JSON may spell a letter as \u00fc

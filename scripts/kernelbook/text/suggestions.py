@@ -20,7 +20,7 @@ SYNONYMS = (
 
 
 def near_miss(word: Any, choices: Iterable[str]) -> str:
-    """Remedy for an unknown name: its synonym, the most similar name, or the list of all names."""
+    """The remedy for an unknown name: a synonym, the most similar name, or the list of all names."""
     names = sorted(str(name) for name in choices)
     similar = closest(str(word), names)
     if similar is not None:
