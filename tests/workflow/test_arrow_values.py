@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from kernelbook.cases import CASE_COLUMNS, from_tables
-from kernelbook.cases.records import array_of
+from kernelbook.cases import CASE_COLUMNS, call_totals
+from kernelbook.text.arrow_values import array_of
 
 INNER = pa.struct([("x", pa.float64()), ("b", pa.bool_()), ("t", pa.string())])
 NESTED = pa.struct([("a", pa.int64()), ("m", pa.map_(pa.string(), pa.float64())), ("s", pa.list_(INNER))])
@@ -48,7 +48,7 @@ def test_calls_are_summed_by_name_and_forward():
     columns |= {"index": [0, 1, 0, 0, 0], "category": ["op"] * 5, "name": ["b", "b", "a", "c", "b"], "depth": [0] * 5}
     columns |= {"duration_us": [9.0, 1.0, 2.0, 4.0, 8.0], "self_us": [9.0, 1.0, None, 4.0, 0.5]}
     calls = pa.table(columns | {"kernels": pa.array([7, 1, 0, None, 2], pa.int64())})
-    summed = from_tables._summed(calls)
+    summed = call_totals(calls)
     rows = [tuple(row.values()) for row in summed.drop_columns(["run", "case", "process", "rank"]).to_pylist()]
     assert rows == [
         (0, "op", "b", 2, 17.0, 9.5, 9),
@@ -56,6 +56,10 @@ def test_calls_are_summed_by_name_and_forward():
         (0, "op", "a", 1, 2.0, None, 0),
         (0, "op", "c", 1, 4.0, 4.0, None),
     ]
+    keys = ["run", "case", "process", "rank", "index", "category", "name"]
+    sums = [("depth", "count"), ("duration_us", "sum"), ("self_us", "sum"), ("kernels", "sum")]
     by_name = [("name", "ascending"), ("index", "ascending")]
-    assert summed.sort_by(by_name).equals(from_tables.call_totals(calls).sort_by(by_name))
-    assert from_tables._summed(calls.slice(0, 0)).schema.equals(from_tables.call_totals(calls).schema)
+    of_pyarrow = calls.group_by(keys).aggregate(sums).rename_columns(summed.column_names)
+    assert summed.sort_by(by_name).equals(of_pyarrow.sort_by(by_name))
+    assert call_totals(pa.concat_tables([calls.slice(0, 2), calls.slice(2)])).equals(summed)
+    assert call_totals(calls.slice(0, 0)).schema.equals(summed.schema)

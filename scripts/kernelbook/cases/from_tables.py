@@ -14,14 +14,15 @@ from kernelbook.cases.facts import Activity, Call, CallTotal, CaseFacts, OtherRa
 from kernelbook.cases.medians import median
 from kernelbook.cases.merging import merge_processes
 from kernelbook.cases.process import Process
-from kernelbook.cases.records import array_of, record_of, records_of
+from kernelbook.cases.records import record_of, records_of
 from kernelbook.counters import KernelCounters, Profiled, join
+from kernelbook.text.arrow_values import array_of
 from kernelbook.trace.inputs import parse_inputs
 
 Key = tuple[str, str]
 Row = dict[str, Any]
 TOTALS_OF = ("run", "case", "process", "rank", "index", "category", "name")
-SUMS = (("depth", "count"), ("duration_us", "sum"), ("self_us", "sum"), ("kernels", "sum"))
+SUMS = ("duration_us", "self_us", "kernels")
 PARTS = ("ranges", "activities", "call_totals")
 PROCESS = ("run", "case", "process", "rank")
 INPUT_TEXTS = ("input_shapes", "input_types", "concrete_inputs", "input_strides")  # of older tables
@@ -36,7 +37,7 @@ def case_facts(tables: Mapping[str, pa.Table]) -> dict[Key, CaseFacts]:
     does not have the types of its table.
     """
     if "call_totals" not in tables and "calls" in tables:
-        tables = {**tables, "call_totals": _summed(tables["calls"])}
+        tables = {**tables, "call_totals": call_totals(tables["calls"])}
     processes: dict[Key, list[Process]] = {}
     for process in records_of(Process, tables.get("cases", pa.table({}))):
         processes.setdefault(process.key, []).append(process)
@@ -73,30 +74,19 @@ def call_totals(calls: pa.Table) -> pa.Table:
     """The table ``calls`` summed by run, case, process, rank, forward (index), category and name.
 
     Columns: count; cpu_time_us, their total length (a call nested in one of its own name counts twice); self_us;
-    kernels that they launched themselves.
+    kernels that they launched themselves. `Table.group_by` would import pandas, which takes longer than this.
     """
     if not {*TOTALS_OF} - {"rank"} <= set(calls.column_names):
         return pa.table({})
     keys = [name for name in TOTALS_OF if name in calls.column_names]
-    sums = calls.group_by(keys, use_threads=False).aggregate([*SUMS])
-    columns = {**{name: sums[name] for name in keys}, "count": sums["depth_count"]}
-    columns |= {"cpu_time_us": sums["duration_us_sum"], "self_us": sums["self_us_sum"], "kernels": sums["kernels_sum"]}
-    return pa.table(columns)
-
-
-def _summed(calls: pa.Table) -> pa.Table:
-    """`call_totals` of a few processes without `group_by`, for which pyarrow imports pandas; that takes longer."""
-    if not {*TOTALS_OF} - {"rank"} <= set(calls.column_names):
-        return pa.table({})
-    keys = [name for name in TOTALS_OF if name in calls.column_names]
     totals: dict[tuple[Any, ...], list[Any]] = {}
-    figures = zip(*(calls[name].to_pylist() for name in ("duration_us", "self_us", "kernels")), strict=True)
-    for key, row in zip(zip(*(calls[name].to_pylist() for name in keys), strict=True), figures, strict=True):
-        total = totals.setdefault(key, [0, None, None, None])
-        total[0] += 1
-        for place, value in enumerate(row, start=1):
-            if value is not None:
-                total[place] = value + (total[place] or 0)
+    for batch in calls.select([*keys, *SUMS]).to_batches():  # of one process at most
+        for *key, duration, own, kernels in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            total = totals.setdefault((*key,), [0, None, None, None])
+            total[0] += 1
+            for place, value in ((1, duration), (2, own), (3, kernels)):
+                if value is not None:
+                    total[place] = value + (total[place] or 0)
     kinds = [*(calls.schema.field(name).type for name in keys), pa.int64(), pa.float64(), pa.float64(), pa.int64()]
     rows = [(*key, *total) for key, total in totals.items()]
     columns = [array_of([row[place] for row in rows], kind) for place, kind in enumerate(kinds)]

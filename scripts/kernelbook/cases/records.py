@@ -14,67 +14,17 @@
 from __future__ import annotations
 
 import json
-from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
-from itertools import accumulate
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 
-# --- values of columns -----------------------------------------------------------------------------------------------
-# `pyarrow.array` imports pandas if it is installed, which takes longer than reading a trace. The layout of the buffers
-# is that of https://arrow.apache.org/docs/format/Columnar.html.
+from kernelbook.text.arrow_values import array_of
 
-
-#: Type codes of `array.array`.
-TYPE_CODES = {pa.int64(): "q", pa.float64(): "d"}
-
-
-def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """An array of this type; None becomes null. Structs are given as dicts, maps as lists of pairs.
-
-    Raises TypeError or OverflowError for a value of another type.
-    """
-    validity = _packed(value is not None for value in values) if None in values else None
-    if pa.types.is_struct(kind):
-        rows = [value or {} for value in values]
-        children = [array_of([row.get(field.name) for row in rows], field.type) for field in kind]
-        return pa.Array.from_buffers(kind, len(values), [validity], children=children)
-    if pa.types.is_list(kind) or pa.types.is_map(kind):
-        items = [item for value in values for item in value or ()]
-        child = _pairs(items, kind) if pa.types.is_map(kind) else array_of(items, kind.value_type)
-        return pa.Array.from_buffers(kind, len(values), [validity, _offsets(values)], children=[child])
-    if pa.types.is_boolean(kind):
-        return pa.Array.from_buffers(kind, len(values), [validity, _packed(values)])
-    if (text := pa.types.is_string(kind)) or pa.types.is_binary(kind):
-        content = [b"" if value is None else str.encode(value) if text else value for value in values]
-        buffers = [validity, _offsets(content), pa.py_buffer(b"".join(content))]
-        return pa.Array.from_buffers(kind, len(values), buffers)
-    if kind not in TYPE_CODES:
-        return pa.array(values, kind)
-    numbers = array(TYPE_CODES[kind], [0 if value is None else value for value in values])
-    return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(numbers)])
-
-
-def _pairs(items: Sequence[tuple[Any, Any]], kind: pa.MapType) -> pa.Array:
-    keys = array_of([key for key, _ in items], kind.key_type)
-    values = array_of([value for _, value in items], kind.item_type)
-    pair = pa.struct([kind.key_field, kind.item_field])
-    return pa.Array.from_buffers(pair, len(items), [None], children=[keys, values])
-
-
-def _offsets(values: Iterable[Any]) -> pa.Buffer:
-    return pa.py_buffer(array("i", accumulate((len(value or ()) for value in values), initial=0)))
-
-
-def _packed(values: Iterable[Any]) -> pa.Buffer:
-    return pa.py_buffer(np.packbits(np.array([bool(value) for value in values], np.bool_), bitorder="little"))
-
-
+PLAIN = (str, int, float)  # a bool is an int
 SCALARS = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
 T = TypeVar("T")
 
@@ -92,28 +42,30 @@ def meanings(kind: type) -> dict[str, str]:
 
 def table_of(records: Iterable[Any], schema: pa.Schema) -> pa.Table:
     """Instances of one dataclass as a table with these columns."""
-    rows = [_row(record) for record in records]
+    return table_of_rows([_row(record) for record in records], schema)
+
+
+def table_of_rows(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+    """Rows, whose values `array_of` takes, as a table with these columns; a missing key is null."""
     columns = [array_of([row.get(field.name) for row in rows], field.type) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _row(record: Any) -> dict[str, Any]:
-    free = {
-        name: {key: value_text(value) for key, value in getattr(record, name).items()}
-        for name in _layout(type(record)).free_maps
-    }
-    return {field.name: _plain(free.get(field.name, getattr(record, field.name))) for field in fields(record)}
+    hints, _, free_maps = _layout(type(record))
+    row = {name: _plain(getattr(record, name)) for name in hints if name not in free_maps}
+    return row | {name: [(k, value_text(v)) for k, v in getattr(record, name).items()] for name in free_maps}
 
 
 def _plain(value: Any) -> Any:
     """A struct as dict, a map as list of pairs, as Arrow takes them."""
+    if value is None or isinstance(value, PLAIN):  # most values
+        return value
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     if isinstance(value, Mapping):
         return [(key, _plain(item)) for key, item in value.items()]
-    if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    return value
+    return {name: _plain(getattr(value, name)) for name in _layout(type(value)).hints}
 
 
 def records_of(kind: type[T], table: pa.Table) -> list[T]:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kernelbook.cases import CASE_COLUMNS, CaseFacts, Process, call_totals, case_facts, merge_processes, with_counters
 from kernelbook.cases.from_tables import spans_of
@@ -24,6 +23,7 @@ from kernelbook.judge.sdpa_backends import backends_table
 from kernelbook.judge.trust import against_model, counters_table, trust_table
 from kernelbook.plan.earlier import TABLES, table_file
 from kernelbook.plan.published import Published, PublishedFigure, case_rows, figure_rows, load_published
+from kernelbook.text.arrow_values import array_of
 from kernelbook.text.formatting import utc_now
 from kernelbook.text.meaning import doc
 from kernelbook.text.scrubbing import Scrubber, edition_scrubber
@@ -78,6 +78,7 @@ class OfRepresentative:
 
 Key = tuple[str, str]
 FIGURES = schema_of(PublishedFigure)
+NO_ROWS = pa.schema([("run", pa.string())])
 ADDED = schema_of(OfRepresentative)
 FORWARD = ("run", "case", "process", "rank", "index")
 SWEEP = "collective"  # the workload that measures one collective alone
@@ -152,7 +153,11 @@ def _counted(cases: Mapping[Key, CaseFacts], profiled: pa.Table) -> dict[Key, Ca
     places: dict[Key, list[int]] = {}
     for row, key in enumerate(zip(*_columns(profiled, "run", "case"), strict=True)):
         places.setdefault(key, []).append(row)
-    counted = {key: with_counters(cases[key], profiled.take(rows)) for key, rows in places.items() if key in cases}
+    counted = {
+        key: with_counters(cases[key], profiled.take(array_of(rows, pa.int64())))
+        for key, rows in places.items()
+        if key in cases
+    }
     return {**cases, **counted}
 
 
@@ -202,7 +207,8 @@ def _with_other_ranks(activities: pa.Table, cases: Mapping[Key, CaseFacts], resu
             same = each.bare or each.process == process
             if same and each.status == "ok" and (each.process, each.rank) != (process, case.rank_of(process)):
                 file = table_file(results / case.run / case.case / str(each.process), "activities")
-                parts.append(read_table(file, each.rank).filter(pc.field("index") == index))
+                rows = read_table(file, each.rank)
+                parts.append(_where(rows, (place == index for place in rows["index"].to_pylist())))
     return pa.concat_tables(parts, promote_options="default") if len(parts) > 1 else activities
 
 
@@ -218,7 +224,7 @@ def _concatenated(
         rank = kept.get((run, case, process)) if kept is not None else None
         parts.append(read_table(table_file(results / run / case / str(process), name), rank))
     if not parts:
-        return CASE_COLUMNS.empty_table() if name == "case" else pa.table({"run": pa.array([], pa.string())})
+        return table_of((), CASE_COLUMNS if name == "case" else NO_ROWS)
     return pa.concat_tables(parts, promote_options="default")
 
 
@@ -277,8 +283,8 @@ def _with_representatives(tables: Mapping[str, pa.Table], cases: Mapping[Key, Ca
     for name, column in zip(ADDED.names, table_of(rows, ADDED).columns, strict=True):
         activities = activities.append_column(name, column)
     calls = tables["calls"]
-    kept = pa.array([place in chosen for place in zip(*_columns(calls, *FORWARD), strict=True)], pa.bool_())
-    return {**tables, "activities": activities, "calls": calls.filter(kept)}
+    kept = (place in chosen for place in zip(*_columns(calls, *FORWARD), strict=True))
+    return {**tables, "activities": activities, "calls": _where(calls, kept)}
 
 
 def _chosen(case: CaseFacts) -> tuple[Any, ...] | None:
@@ -301,6 +307,10 @@ def _operands(cases: Mapping[Key, CaseFacts]) -> dict[tuple[Any, ...], tuple[tup
             converts = " to ".join(types[position]) if position in types else None
             operands[*place, position] = sizes.get(position), converts
     return operands
+
+
+def _where(table: pa.Table, chosen: Iterable[bool]) -> pa.Table:
+    return table.filter(array_of([*chosen], pa.bool_()))
 
 
 def _columns(table: pa.Table, *names: str) -> list[list[Any]]:

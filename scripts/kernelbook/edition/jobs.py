@@ -8,10 +8,11 @@ from statistics import median
 
 import pyarrow as pa
 
-from kernelbook.cases.records import schema_of
+from kernelbook.cases.records import schema_of, table_of
 from kernelbook.collectives.model import Collective, RankForward
 from kernelbook.collectives.rank import decode
 from kernelbook.collectives.remarks import JobReport, report_job
+from kernelbook.text.arrow_values import array_of
 
 Key = tuple[str, str]
 KEYS = pa.schema([("run", pa.string()), ("case", pa.string()), ("process", pa.int64())])
@@ -84,7 +85,7 @@ def job_tables(jobs: Sequence[CaseJob]) -> dict[str, pa.Table]:
         parts["ranks"].append(_table(job, job.report.job.forwards, RANKS))
         parts["collectives"].append(_table(job, job.report.job.collectives, COLLECTIVES))
     schemas = {"ranks": RANKS, "collectives": COLLECTIVES}
-    return {name: pa.concat_tables([schemas[name].empty_table(), *own]) for name, own in parts.items()}
+    return {name: pa.concat_tables(own) if own else table_of((), schemas[name]) for name, own in parts.items()}
 
 
 def _table(job: CaseJob, rows: Sequence[RankForward] | Sequence[Collective], schema: pa.Schema) -> pa.Table:
@@ -92,7 +93,7 @@ def _table(job: CaseJob, rows: Sequence[RankForward] | Sequence[Collective], sch
     keys: dict[str, list[object]] = {"run": [job.run] * len(rows), "case": [job.case] * len(rows)}
     keys["process"] = [job.processes[row.rank] for row in rows]
     columns = [
-        pa.array(keys[name] if name in keys else [getattr(row, name) for row in rows], schema.field(name).type)
+        array_of(keys[name] if name in keys else [getattr(row, name) for row in rows], schema.field(name).type)
         for name in schema.names
     ]
     return pa.Table.from_arrays(columns, schema=schema)

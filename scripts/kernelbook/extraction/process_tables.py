@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from kernelbook.cases import CASE_COLUMNS, Environment, Process, median
 from kernelbook.cases.process import KEYS, Measured
-from kernelbook.cases.records import array_of, schema_of, table_of
+from kernelbook.cases.records import schema_of, table_of
 from kernelbook.collectives.rank import encode, trace_of_rank
 from kernelbook.config.defaults import MEASURE_DEFAULTS
 from kernelbook.counters import Profiled
@@ -29,6 +29,7 @@ from kernelbook.extraction.measurement import (
     refusal,
 )
 from kernelbook.extraction.trace_notes import beside_forwards, trace_notes
+from kernelbook.text.arrow_values import array_of
 from kernelbook.text.formatting import duration, plural, quantile
 from kernelbook.trace import TraceError, TraceReading, TraceWarning, read_trace
 from kernelbook.trace.frame import Column

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import pyarrow as pa
 
 from kernelbook.cases import Activity
-from kernelbook.cases.records import schema_of
+from kernelbook.cases.records import schema_of, table_of_rows
 from kernelbook.judge.alignment import OpStep, Step
 from kernelbook.judge.clock import Clock
 from kernelbook.judge.comparisons import Comparison, rest_text, step_text
@@ -100,9 +100,7 @@ COMPARISONS = schema_of(ComparisonRow)
 
 def table(rows: Iterable[Row], schema: pa.Schema) -> pa.Table:
     """Rows as a table of exactly these columns; keys that a row lacks become null."""
-    return pa.Table.from_pylist(
-        [{name: _stable(row.get(name)) for name in schema.names} for row in rows], schema=schema
-    )
+    return table_of_rows([{name: _stable(value) for name, value in row.items()} for row in rows], schema)
 
 
 def _stable(value: Any) -> Any:

@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from kernelbook.home import home
+from kernelbook.text.arrow_values import array_of
 from kernelbook.text.credentials import secrets_in, without_secrets
 
 Folders = Mapping[str, Path | str | None]
@@ -77,18 +78,25 @@ class Scrubber:
 
     def table(self, table: pa.Table) -> pa.Table:
         """The table with `text` applied to all strings in it, also in nested columns."""
-        return pa.Table.from_arrays([self._column(column) for column in table.columns], schema=table.schema)
+        return pa.Table.from_arrays(
+            [self._column(column) for column in table.combine_chunks().columns], schema=table.schema
+        )
 
     def _column(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
-        kind = column.type
-        if pa.types.is_string(kind):
-            encoded = pa.chunked_array([column.combine_chunks().dictionary_encode()]).chunk(0)
-            before = encoded.dictionary.to_pylist()
-            after = self.value(before)
-            return column if after == before else pa.chunked_array([pa.array(after, kind).take(encoded.indices)])
-        if pa.types.is_nested(kind):
-            return pa.chunked_array([pa.array(self.value(column.to_pylist()), kind)])
-        return column
+        distinct = {text for chunk in column.chunks for texts in _texts(chunk) for text in texts.unique().to_pylist()}
+        if self.value(before := [*distinct]) == before:
+            return column
+        return pa.chunked_array([array_of(self.value(column.to_pylist()), column.type)])
+
+
+def _texts(values: pa.Array) -> Iterator[pa.Array]:
+    """The strings in an array, also in its lists, maps and structs."""
+    if pa.types.is_string(values.type):
+        yield values
+    elif pa.types.is_nested(values.type):
+        struct = pa.types.is_struct(values.type)
+        for part in values.flatten() if struct else [values.values]:
+            yield from _texts(part)
 
 
 def edition_scrubber(plan: Mapping[str, Any], results: Path) -> Scrubber:
