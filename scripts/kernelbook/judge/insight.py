@@ -27,7 +27,7 @@ from kernelbook.judge.cost_model import (
     used_ceilings,
 )
 from kernelbook.judge.cost_model.forward import trade_off
-from kernelbook.judge.expectations import Judgement, judge, words_for
+from kernelbook.judge.expectations import Judgement, judge_checked, words_for
 from kernelbook.judge.findings import Finding, find_in_run
 from kernelbook.judge.findings.rules import Scene
 from kernelbook.judge.insight_tables import (
@@ -109,7 +109,9 @@ def judge_edition(
     judged = tuple(
         judgement
         for facts in measured.values()
-        for judgement in judge(facts.case, expect.get(facts.case, {}), facts, runs[facts.run], ceilings[facts.run])
+        for judgement in judge_checked(
+            facts.case, expect.get(facts.case, {}), facts, runs[facts.run], ceilings[facts.run]
+        )
     )
     findings = tuple(finding for run, of_run in runs.items() for finding in find_in_run(of_run, ceilings[run]))
     costs = {key: _cost(f, runs[f.run], ceilings[f.run]) for key, f in measured.items() if f.status == "ok"}

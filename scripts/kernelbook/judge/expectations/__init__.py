@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from jsonschema import Draft202012Validator
-
 from kernelbook.cases import CaseFacts
 from kernelbook.judge.cost_model import Ceilings, ceilings_of
 from kernelbook.judge.expectations import (  # noqa: F401 - they define the words
@@ -33,7 +31,17 @@ from kernelbook.judge.expectations.vocabulary import (
     vocabulary,
 )
 
-__all__ = ["BROKEN", "CONFIRMED", "NOT_APPLICABLE", "Judgement", "expect_schema", "judge", "vocabulary", "words_for"]
+__all__ = [
+    "BROKEN",
+    "CONFIRMED",
+    "NOT_APPLICABLE",
+    "Judgement",
+    "expect_schema",
+    "judge",
+    "judge_checked",
+    "vocabulary",
+    "words_for",
+]
 
 
 def judge(
@@ -43,11 +51,27 @@ def judge(
     others: Mapping[str, CaseFacts],
     ceilings: Ceilings | None = None,
 ) -> list[Judgement]:
+    """`judge_checked`, for values that no schema has checked yet. Raises ValueError for an invalid one."""
+    from jsonschema import Draft202012Validator  # takes longer to import than to judge the cases of an edition
+
+    words = vocabulary()
+    for name, value in words_for(expect, facts).items():
+        if name in words and not Draft202012Validator(words[name].schema).is_valid(value):
+            raise ValueError(f"cases.{case_id}.expect.{name}: must be {words[name].schema['must']}, got {value!r}")
+    return judge_checked(case_id, expect, facts, others, ceilings)
+
+
+def judge_checked(
+    case_id: str,
+    expect: Mapping[str, Any],
+    facts: CaseFacts,
+    others: Mapping[str, CaseFacts],
+    ceilings: Ceilings | None = None,
+) -> list[Judgement]:
     """Judge every word of ``expect``, in its order.
 
     ``others``: the cases of the same run by name. ``ceilings``: those of its device, by default from its cases. Words
-    about the device are not applicable if the trace has no device activity. Raises ValueError for an unknown word or an
-    invalid value.
+    about the device are not applicable if the trace has no device activity. Raises ValueError for an unknown word.
     """
     vocabulary_words = vocabulary()
     run = RunFacts(others, ceilings_of(others) if ceilings is None else ceilings)
@@ -56,8 +80,6 @@ def judge(
         where = f"cases.{case_id}.expect"
         if name not in vocabulary_words:
             raise ValueError(unknown_word(name, where))
-        if not Draft202012Validator(vocabulary_words[name].schema).is_valid(value):
-            raise ValueError(f"{where}.{name}: must be {vocabulary_words[name].schema['must']}, got {value!r}")
         try:
             observation = _observe(vocabulary_words[name], value, facts, run)
         except ValueError as error:
