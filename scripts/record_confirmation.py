@@ -19,7 +19,7 @@ from kernelbook.cases.merging import slowest_rank
 from kernelbook.cases.records import records_of
 from kernelbook.command import run
 from kernelbook.extraction.process_tables import Origin, tables_of
-from kernelbook.history.record import confirmation_tables, read_edition
+from kernelbook.history.record import confirmation_tables, read_kept_edition
 from kernelbook.history.store import Store, write_json
 
 
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--receipt", type=Path, help="JSON file to write once all is recorded")
     args = parser.parse_args(argv)
     suspects = json.loads(args.suspects.read_text(encoding="utf-8"))
-    edition = read_edition(args.edition_dir)
+    edition = read_kept_edition(args.edition_dir)
     numbers = range(args.processes[0], args.processes[1] + 1)
     processes = list(measured_again(args.edition_dir.parent, suspects, numbers))
     tables = confirmation_tables(processes, edition, args.lines)

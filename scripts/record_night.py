@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernelbook.command import run
-from kernelbook.history.record import night_tables, read_edition
+from kernelbook.history.record import night_tables, read_kept_edition
 from kernelbook.history.store import Store, write_json
 
 
@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--lines", type=json.loads, default={}, help="JSON: run -> name its series go on under")
     parser.add_argument("--receipt", type=Path, help="JSON file to write once the night is recorded")
     args = parser.parse_args(argv)
-    edition = read_edition(args.edition_dir)
+    edition = read_kept_edition(args.edition_dir)
     tables = night_tables(edition, args.lines)
     night = edition.about["edition"]
     Store(args.history).add_night(night, tables)

@@ -13,7 +13,7 @@ from kernelbook.history.night_events import NightEvent, NightVerdict, event_of, 
 from kernelbook.history.rules import Rules, rules_of
 from kernelbook.history.schema import table_of
 from kernelbook.history.store import Store
-from kernelbook.history.verdicts import judge
+from kernelbook.history.verdicts import judge_night
 from tests.nights.made_nights import ADD, GEMM, GEMM_2, continued, editions, night, row
 
 TRITON = "triton_poi_fused_add_gelu_mul_0"
@@ -319,4 +319,4 @@ def test_an_event_survives_being_remembered(nights: Nights) -> None:
 def test_a_night_that_is_not_recorded_cannot_be_judged(nights: Nights) -> None:
     nights.play(1)
     with pytest.raises(ValueError, match="record it first"):
-        judge(nights.store.read(), "2026-05-05", {}, nights.store.names)
+        judge_night(nights.store.read(), "2026-05-05", {}, nights.store.names)

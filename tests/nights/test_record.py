@@ -15,7 +15,7 @@ from kernelbook.cases.process import Clocks, GpuReading
 from kernelbook.counters import KernelCounters
 from kernelbook.edition.paths import SCHEMA, EditionFiles
 from kernelbook.extraction.process_tables import Origin, tables_of
-from kernelbook.history.record import RecordError, night_tables, read_edition, sm_clock
+from kernelbook.history.record import RecordError, night_tables, read_kept_edition, sm_clock
 
 KERNELS = {"mlp-eager": 5, "mlp-compile": 4, "linear-eager": 1, "sdpa-math-eager": 20}
 """Kernels of one forward, as published with the recorded run (README of the recorded run and torch's own tables)."""
@@ -59,7 +59,7 @@ def night(recorded: dict[str, list[pa.Table]], tmp_path_factory: pytest.TempPath
     folder = tmp_path_factory.mktemp("edition")
     left_out = [{"run": "ngc", "reason": "needs its container: add --use-singularity"}]
     edition_of(recorded, RUNS, "2026-11-29", left_out).write(folder)
-    made = night_tables(read_edition(folder), {"host": "main"})
+    made = night_tables(read_kept_edition(folder), {"host": "main"})
     return {run: table.to_pylist() for run, table in made.items()}
 
 
@@ -101,19 +101,19 @@ def test_different_params_are_different_series(night: dict[str, list[dict]]) -> 
 
 def test_what_cannot_be_recorded_says_why(recorded: dict[str, list[pa.Table]], tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="make its report first"):
-        read_edition(tmp_path)
+        read_kept_edition(tmp_path)
     edition_of(recorded, RUNS, "latest").write(tmp_path / "a")
     with pytest.raises(RecordError, match="'latest' is not a night"):
-        night_tables(read_edition(tmp_path / "a"))
+        night_tables(read_kept_edition(tmp_path / "a"))
     edition_of(recorded, RUNS[2:], "2026-11-29").write(tmp_path / "b")
     with pytest.raises(RecordError, match="nothing to record"):
-        night_tables(read_edition(tmp_path / "b"))
+        night_tables(read_kept_edition(tmp_path / "b"))
 
 
 def test_an_edition_without_a_single_trace(tmp_path: Path) -> None:
     lost = tables_of(Origin("host", "mlp-eager", 1, {"reason": "no torch"}), {"case": "mlp-eager"}, None)
     edition_of({name: [table] for name, table in lost.items()}, RUNS[:1], "2026-11-29").write(tmp_path)
-    (row,) = night_tables(read_edition(tmp_path))["host"].to_pylist()
+    (row,) = night_tables(read_kept_edition(tmp_path))["host"].to_pylist()
     assert row["status"] == "failed"
     assert row["kernels"] is None
     assert pq.read_table(tmp_path / "cases.parquet").num_rows == 1
@@ -137,6 +137,6 @@ def test_occupancy_is_that_of_the_counters_by_duration(recorded: dict[str, list[
         counted("host", "linear-eager", None, 1.0),
     ]
     edition_of(recorded | {"counters": [pa.Table.from_pylist(counters)]}, RUNS, "2026-11-29").write(tmp_path)
-    rows = night_tables(read_edition(tmp_path))["host"].to_pylist()
+    rows = night_tables(read_kept_edition(tmp_path))["host"].to_pylist()
     occupancy = {row["case"]: row["occupancy_percent"] for row in rows}
     assert occupancy == dict.fromkeys(KERNELS) | {"mlp-eager": 60.0}  # (50 * 3 + 90 * 1) / 4

@@ -1,4 +1,4 @@
-"""Probable causes of a change: what else differs between the nights before and after."""
+"""Probable causes of a change: other differences between the nights before and after it."""
 
 from __future__ import annotations
 
@@ -88,12 +88,12 @@ def count_changes(series: Series, position: int, names: Sequence[str]) -> list[s
 
 
 def version_changes(series: Series, position: int) -> list[str]:
-    """What differs from the night before: GPU, driver, parameters, versions and image."""
+    """Differences from the night before: GPU, driver, parameters, versions and image."""
     return [_version(name, old, new) for name, old, new in _version_pairs(series, position) if old != new]
 
 
 def gpu_change(series: Series, position: int) -> list[str]:
-    """Another GPU of the same kind than the night before."""
+    """A cause if the night ran on another GPU of the same model than the night before."""
     gpus = series.facts.get("gpu_id")
     old, new = gpus[position - 1 : position + 1] if gpus and position else (None, None)
     return [f"another GPU of this kind: {old} → {new}"] if old and new and old != new else []

@@ -27,9 +27,10 @@ COUNTS = ("memcpys", "memsets", "launches", "graph_breaks", "recompiles")
 
 
 def identity_events(histories: Histories, names: Names, first: int, effect_nights: int) -> Iterator[NightEvent]:
-    """Changes of what a case runs, against the night before, from night `first`; one event per series and night.
+    """Changes of kernels, ops and other `EXACT` facts since the night before, from night `first` on.
 
-    The first night of a series is compared with the series that it follows (another GPU, driver or parameter).
+    One event per series and night. The first night of a series is compared with the series that it follows (another
+    GPU, driver or parameter).
     """
     for series in histories.followed:
         for at in range(max(1, series.own), len(series.nights)):
@@ -122,9 +123,9 @@ def _identity_text(why: Sequence[str], effect: float | None) -> str:
 
 
 def series_events(histories: Histories, first: int) -> list[NightEvent]:
-    """Series that began at night `first` or later for a case that had another, and GPUs that a series had not seen.
+    """Series that began at night `first` or later and follow another one, and GPUs that are new to a series.
 
-    One event per run, night and difference; the old and the new time stand side by side.
+    One event per run, night and difference, with the old and the new time.
     """
     groups: dict[tuple[str, int, tuple[str, ...]], list[tuple[Series, int]]] = defaultdict(list)
     for series in histories.followed:
@@ -160,7 +161,7 @@ def _series_event(
 
 
 def _goes_on(changes: Sequence[str], starts: str) -> str:
-    """What a new series or a new GPU does to the level."""
+    """The effect of a new series or a new GPU on the level, in words."""
     return "measured on a GPU of its own level" if changes[0].startswith("another GPU") else f"{starts} again"
 
 
@@ -205,7 +206,7 @@ def _reason(row: Row) -> str:
 
 
 def failure_events(table: pa.Table, nights: Sequence[str], first: int) -> list[NightEvent]:
-    """Cases and runs that fail and did not fail the night before, for nights from position `first`."""
+    """Cases and runs that failed but not in the night before, for nights from position `first` on."""
     recent = nights[max(0, first - 1) :]
     rows = defaultdict(list)
     bad = table.filter(pc.is_in(table["edition"], pa.array(recent, pa.string())))

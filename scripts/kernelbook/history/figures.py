@@ -1,8 +1,7 @@
 """Judge the figures of a night: steps and drifts of each case, shifts that all cases of a run share, and suspects.
 
-A night is a night for all cases: the clock, the driver and the machine are the same. So the shift that the cases of a
-run share is taken out of each before it is judged, and is an event of its own where it lasts. GPUs of one kind have
-levels of their own (`gpu_id`).
+All cases of a night share clock, driver and machine. So the shift that the cases of a run share is removed from each
+case before it is judged, and is a separate event if it lasts. Each GPU of a model has its own level (`gpu_id`).
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from kernelbook.history.rules import Rules
 from kernelbook.history.series import Histories, Series
 
 MOST_NIGHTS = 400
-"""Nights that are looked back on; a year, so that a slow drift is seen."""
+"""Nights that are considered: more than a year, so that a slow drift is seen."""
 GPU_NIGHTS = 5
-"""Nights that a GPU needs before it has a level of its own."""
+"""Nights that a GPU needs before it has its own level."""
 SHARED_NIGHTS = 4
 SHARED_Z = 6.0
-"""A shift of all cases lasts so many nights, and is so many standard errors, before it is an event."""
+"""Least number of nights, and of standard errors, of a shift of all cases that is an event."""
 LEVEL_KINDS = frozenset({"time", "drift", "kernels", "launches", "ops", "graph_breaks", "recompiles"})
 """Kinds of events with which a new level of time may begin."""
 
@@ -69,10 +68,10 @@ EventsByCase = Mapping[tuple[str | None, str | None], Sequence[NightEvent]]
 class Track:
     """One figure of one series with its m values. `at` (m,): their positions in the series.
 
-    `bounds`: where levels begin that were reported, 0 first. `logs` (m,): logarithms of the values. `second` (m,): of
-    second measurements, NaN if there is none. `residuals` (m,): distance from the level of its time and GPU, the
-    shift that the night's cases share taken out. `milder` (m,): the measurement nearer to the level of nights that were
-    measured twice, as a distance too; NaN for the others. `shifts` (m,): what is taken out of `logs` of each night.
+    `bounds`: positions where reported levels begin, 0 first. `logs` (m,): logarithms of the values. `second` (m,):
+    those of second measurements, NaN if there is none. `residuals` (m,): distance from the level of its time and GPU,
+    without the shift that the night's cases share. `milder` (m,): for nights that were measured twice, the distance of
+    the measurement nearer to the level; NaN for the others. `shifts` (m,): the part of `logs` that was removed.
     """
 
     series: Series
@@ -91,7 +90,7 @@ class Track:
         return np.asarray(self.series.nights[self.at])
 
     def settle(self, shift: np.ndarray, rules: Rules) -> None:
-        """Take out what the nights (m,) did to all cases, and use second measurements of nights that stand out."""
+        """Remove the shift (m,) that all cases share, and use second measurements of nights that stand out."""
         gpus = np.array([self.series.facts["gpu_id"][at] for at in self.at]) if "gpu_id" in self.series.facts else None
         pooled = centred(self.logs - shift, self.bounds)
         self.residuals = by_gpu(pooled, gpus)
@@ -104,7 +103,7 @@ class Track:
                 self.milder[at] = levels.milder(first, second)
 
     def stands_out(self, at: int, rules: Rules) -> tuple[float, float] | None:
-        """(relative distance from its level, standard errors) of a value that is a suspect."""
+        """(relative distance from its level, standard errors) of a suspect value; None for others."""
         begin = max(bound for bound in self.bounds if bound <= at)
         before = self.residuals[begin:at]
         change = math.expm1(self.residuals[at] - levels.median(before)) if len(before) else 0.0
@@ -115,7 +114,7 @@ class Track:
 
 
 def centred(values: np.ndarray, bounds: Sequence[int]) -> np.ndarray:
-    """Each value less the median of its level; levels begin at `bounds`."""
+    """Each value minus the median of its level; levels begin at `bounds`."""
     result = values.copy()
     for begin, end in itertools.pairwise([*bounds, len(values)]):
         result[begin:end] -= np.median(result[begin:end])
@@ -123,7 +122,7 @@ def centred(values: np.ndarray, bounds: Sequence[int]) -> np.ndarray:
 
 
 def by_gpu(values: np.ndarray, gpus: np.ndarray | None) -> np.ndarray:
-    """Values less the median of their GPU before the last nights; a GPU of few nights keeps the level of the others."""
+    """Values minus the median of their GPU before the last nights; a GPU with few nights keeps the common level."""
     if gpus is None or len(set(gpus)) < 2:
         return values
     result = values.copy()
@@ -135,7 +134,7 @@ def by_gpu(values: np.ndarray, gpus: np.ndarray | None) -> np.ndarray:
 
 
 def tracks_of(series: Series, figure: Figure, events: EventsByCase, order: Mapping[str, int]) -> Track | None:
-    """The figure of a series that has a value in its last night, with the levels that were reported."""
+    """The figure of a series with its reported levels; None if its last night has no value."""
     values = series.values.get(figure.name)
     if values is None or not values[-1] > 0:
         return None
@@ -162,7 +161,7 @@ def tracks_of(series: Series, figure: Figure, events: EventsByCase, order: Mappi
 
 @dataclass(frozen=True)
 class JudgedFigures:
-    """Events and suspects of a night, and how many series had enough nights to judge their time."""
+    """Events and suspects of a night, and the numbers of series with enough and too few nights to judge their time."""
 
     events: tuple[NightEvent, ...]
     suspects: tuple[Suspect, ...]
@@ -171,7 +170,7 @@ class JudgedFigures:
 
 
 def judge_figures(histories: Histories, reported: Sequence[NightEvent], rules: Rules) -> JudgedFigures:
-    """Judge the figures of the last night. reported: events of earlier nights, those of groups one by one."""
+    """Judge the figures of the last night. reported: events of earlier nights, with groups split into their members."""
     order = {night: at for at, night in enumerate(histories.nights)}
     groups: dict[tuple[str | None, ...], list[Series]] = {}
     for series in histories.followed:
@@ -251,7 +250,7 @@ def _shared_event(
     if gpus is not None and len(set(gpus)) > 1:
         values = by_gpu(values, gpus)
         new = [gpu for gpu in set(gpus) if (gpus[: -levels.LONGEST] == gpu).sum() < GPU_NIGHTS]
-        for gpu in new:  # nothing is known yet of what this GPU does to all cases
+        for gpu in new:  # the effect of this GPU on all cases is not known yet
             values[gpus == gpu] -= np.median(values[gpus == gpu])
     boundary = all(
         len(track.series.nights) - track.series.own <= levels.LONGEST and track.series.own for track in tracks
@@ -293,7 +292,7 @@ def _step(histories: Histories, track: Track, shift: np.ndarray, rules: Rules) -
 
 
 def causes_of_others(series: Series, position: int) -> tuple[str, ...]:
-    """Causes of a change of a figure that is no time; clocks and other processes do not change it."""
+    """Causes of a change of a figure other than a time; clocks and other processes do not change it."""
     return tuple(cause for cause in time_causes(series, position) if not cause.startswith(("SM", "only", "other")))
 
 
@@ -312,7 +311,7 @@ def _drift(histories: Histories, track: Track) -> NightEvent | None:
 def _against_release(
     histories: Histories, track: Track, events: EventsByCase, order: Mapping[str, int], rules: Rules
 ) -> NightEvent | None:
-    """A time that is slower than with the last release of torch by more than what was reported since."""
+    """An event if a time is slower than with the last release of torch by more than was reported since."""
     series, since = track.series, len(track.at) - levels.LASTING
     if track.figure is not TIMES[0] or since < track.bounds[-1]:
         return None

@@ -1,17 +1,17 @@
 """Steps and drifts in nightly values: pure functions of arrays, one value a night, oldest first.
 
 All values are logarithms of ratios to a level, so that 0.05 is about 5 % more. A step is a mean of the last nights that
-leaves what the nights before can explain:
+the variation of the nights before cannot explain:
 
-- The scale is what nights really differ by: the winsorised standard deviation (Wilcox, "Introduction to Robust
-  Estimation and Hypothesis Testing", 2012, chapter 2), the spread of the middle 80 %, or the gap between the rungs of a
+- The scale is the variation between nights: the winsorised standard deviation (Wilcox, "Introduction to Robust
+  Estimation and Hypothesis Testing", 2012, chapter 2), the spread of the middle 80 %, or the gap between the steps of a
   coarse timer, whichever is largest.
-- A night that was measured twice is far out if both measurements are.
-- Neighbouring nights are alike. The variance of a mean of k nights with lag-1 autocorrelation r is that of an AR(1)
-  process (Box, Jenkins, Reinsel, "Time Series Analysis", 2008, chapter 2); r is corrected for its bias, which is
+- A night that was measured twice is an outlier only if both measurements are.
+- Neighbouring nights are correlated. The variance of a mean of k nights with lag-1 autocorrelation r is that of an
+  AR(1) process (Box, Jenkins, Reinsel, "Time Series Analysis", 2008, chapter 2); r is corrected for its bias, which is
   -(1 + 3 r) / n (Kendall, "Note on bias in the estimation of autocorrelation", 1954).
-- A step leaves the band of all means of as many neighbouring nights before. This needs no assumption about the noise:
-  two clock states or a weekly rhythm widen the band.
+- A step is outside the range of all means of equally many neighbouring nights before. This needs no assumption about
+  the noise: two clock states or a weekly rhythm widen the range.
 """
 
 from __future__ import annotations
@@ -22,47 +22,47 @@ from dataclasses import dataclass
 import numpy as np
 
 NOISE_FLOOR = 0.002
-"""Least noise assumed: timers tick, and a series without any noise would see a change in every tick."""
+"""Least noise assumed; without it, every tick of the timer would be a change in a series without noise."""
 LONGEST = 7
-"""Nights that a step is looked for in."""
+"""Largest number of nights of a step."""
 SCALE_NIGHTS = 90
 """Nights from which the scale is taken."""
 SHORT = 3
-"""In a step of so few nights each has a quarter of its shift at least: two spikes do not make a step of three."""
+"""In a step of at most this many nights each has at least a quarter of its shift: two spikes are no step of three."""
 LASTING = 14
 """Nights of a lasting level: two weeks, so that a weekly rhythm cancels."""
 STEP_Z = 4.25
 """Standard errors of a step of several nights."""
 STEP_AGAIN_Z = 3.95
-"""The same where a night of the step was measured twice, which lone outliers do not pass."""
+"""The same if a night of the step was measured twice, which excludes single outliers."""
 EARLY_Z = 6.0
-"""The same where the level before is not a week old: its first nights were chosen for being far away."""
+"""The same if the level before is younger than a week: its first nights were selected for being far away."""
 CONFIRMED_Z = 3.55
 """Standard deviations of one night in both of its measurements."""
 CONFIRMATION = 0.5
-"""Nights that a second measurement of a night counts for; less than 1, since both share the state of the machine."""
+"""Weight of a second measurement, in nights; less than 1, since both share the state of the machine."""
 BAND = 1.1
-"""Share of the band that a step has to exceed."""
+"""Factor by which a step has to exceed the range of earlier means."""
 DRIFT_Z = 6.8
 """Standard errors between two lasting levels; it is high because the best of many levels is compared."""
 TREND = 2
-"""Degree of the curve whose distance is the noise of a drift, so that the drift itself is none."""
+"""Degree of the curve that is subtracted before the noise of a drift is estimated."""
 LEAST_DRIFT = 0.035
 OUTLIER_Z = 3.0
 """Standard deviations by which two measurements of a night, or a night and its neighbours, disagree."""
 SPIKY_Z = 3.5
 SPIKY_SHARE = 0.5
 SPIKY_MORE = 1.5
-"""Where a night before was more than 3.5 standard deviations out, and more than half as far as the step, a step needs
+"""If an earlier night deviated by more than 3.5 standard deviations, and by more than half of the step, the step needs
 one night and 1.5 standard errors more."""
 OUTER = 2
 COARSE = 0.1
-"""Widest gap that is a step of a coarse timer; of its nights at either end so many are outliers, and no such step."""
+"""Widest gap that counts as a step of a coarse timer; the OUTER values at either end are ignored as outliers."""
 ERROR_OF_MEDIAN = 1.253 * 1.4826
-"""Standard error of the median of n normal values, times the root of n, by their median absolute deviation."""
+"""Standard error of the median of n normal values, times the root of n, over their median absolute deviation."""
 LIMIT_OF_CEILINGS = 3.0
-"""Ceilings and other cases moved differently if they are apart by this many median deviations of the cases, which is
-about two standard deviations."""
+"""Ceilings and other cases moved differently if they differ by this many median absolute deviations of the cases, about
+two standard deviations."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class Step:
-    """The last `nights` nights are `shift` away from the level before; `z`: in standard errors."""
+class LevelStep:
+    """The last `nights` nights differ by `shift` from the level before. z: the shift in standard errors."""
 
     nights: int
     shift: float
@@ -106,13 +106,13 @@ def scale_of(values: np.ndarray) -> Scale:
     if raw < 2 / math.sqrt(n):  # indistinguishable from 0
         return Scale(sigma, 0.0)
     corrected = min((raw * n + 1) / max(n - 3, 1), 0.95)
-    # the level is estimated from the same nights, which takes its own variance out of theirs
+    # the level is estimated from the same nights, which lowers their variance
     lost = min((1 + corrected) / (1 - corrected) / n, 0.5)
     return Scale(sigma / math.sqrt(1 - lost), corrected)
 
 
 def _coarseness(values: np.ndarray, ordered: np.ndarray) -> float:
-    """The widest gap between the values (n,), where they go back and forth over it; `ordered` is sorted."""
+    """The widest gap between the values (n,) if they alternate across it, else 0. ordered: the values sorted."""
     inner = ordered[OUTER : len(ordered) - OUTER]
     if len(inner) < 2:
         return 0.0
@@ -129,15 +129,15 @@ def median(values: np.ndarray) -> float:
 
 
 def window_means(values: np.ndarray, nights: int, sigma: float) -> np.ndarray:
-    """Mean of each `nights` neighbouring values, (n - nights + 1,); lone outliers are brought near the others.
+    """Mean of each `nights` neighbouring values, (n - nights + 1,), with single outliers clipped.
 
-    Values further than 3 sigma from the median of the window are brought there; of an even number the median is the
-    one nearer to 0. Of two nights that are further apart the one nearer to 0 counts alone, so that an outlier beside a
-    night that is a little off is no step.
+    Values are clipped to 3 sigma around the median of the window; for an even number the median is the middle value
+    nearer to 0. If two nights differ by more, only the one nearer to 0 counts, so that an outlier beside a slightly
+    shifted night is not a step.
     """
     if len(values) < nights:
         return np.empty(0)
-    one = len(values) == nights  # for which the view of numpy takes longer than the rest
+    one = len(values) == nights  # numpy's view takes longer than the rest
     windows = values[None] if one else np.lib.stride_tricks.sliding_window_view(values, nights)
     if nights == 1:
         return windows[:, 0]
@@ -163,13 +163,13 @@ def find_step(
     least: int = 2,
     least_z: float = STEP_Z,
     steady: int = SHORT,
-) -> Step | None:
-    """The step that the last nights took from the level before them, or None.
+) -> LevelStep | None:
+    """The step of the last nights away from the level before them, or None.
 
-    values (n,): earlier levels are aligned with the present one, which lasts since `begin`. confirmed (n,): of nights
-    that were measured twice, the measurement nearer to the level, NaN for the others; if both of the last night are far
-    out, one night is enough. least: nights that a step needs otherwise; one more where a night before was half as far.
-    steady: in a step of so many nights each has a quarter of the shift.
+    values (n,): earlier levels are aligned with the present one, which began at `begin`. confirmed (n,): for nights
+    that were measured twice, the measurement nearer to the level, NaN for the others; if both of the last night are
+    outliers, one night is enough. least: nights that a step needs otherwise; one more if an earlier night deviated half
+    as much. steady: in a step of at most this many nights each has a quarter of the shift.
     """
     n = len(values)
     past, offset = values[_past(n)], _past(n).start
@@ -206,12 +206,12 @@ def find_step(
         band = (window_means(kept, nights, scale.sigma) * math.copysign(1, shift)).max(initial=0.0)
         misfit = float(np.abs(recent - level - shift * (np.arange(len(recent), 0, -1) <= nights)).sum())
         if abs(shift) > BAND * band and misfit < least_misfit:
-            best, least_misfit = Step(nights, shift, z), misfit
+            best, least_misfit = LevelStep(nights, shift, z), misfit
     return best
 
 
 def suspicion(values: np.ndarray, begin: int) -> float:
-    """Standard errors by which the last value is away from the level since `begin`; 0 without one."""
+    """Distance of the last value from the level since `begin`, in standard errors; 0 without a level."""
     before = values[begin:-1][-SCALE_NIGHTS:]
     if not len(before):
         return 0.0
@@ -220,7 +220,7 @@ def suspicion(values: np.ndarray, begin: int) -> float:
 
 
 def combined(first: float, second: float, sigma: float) -> float:
-    """What two measurements of a night stand for: their mean, or the one nearer to 0 if they disagree."""
+    """The value of a night with two measurements: their mean, or the one nearer to 0 if they disagree."""
     return (first + second) / 2 if abs(first - second) < OUTLIER_Z * sigma else min(first, second, key=abs)
 
 
@@ -230,14 +230,14 @@ def milder(first: float, second: float) -> float:
 
 
 def scale_beside_a_trend(values: np.ndarray) -> Scale:
-    """Scale of the last nights of a level without what changes slowly in it."""
+    """Scale of the last nights of a level, without its slow trend."""
     recent = values[-SCALE_NIGHTS:]
     nights = np.arange(len(recent))
     return scale_of(recent - np.polyval(np.polyfit(nights, recent, TREND), nights))
 
 
 def find_drift(values: np.ndarray, begin: int) -> float | None:
-    """How far the present lasting level is above the best one since `begin`, where that is more than noise."""
+    """How far the present lasting level is above the best one since `begin`; None if that is within the noise."""
     since = values[begin:]
     if len(since) < 2 * LASTING:
         return None
@@ -249,11 +249,11 @@ def find_drift(values: np.ndarray, begin: int) -> float | None:
 
 
 def shared_shift(residuals: np.ndarray, is_ceiling: np.ndarray, least: int = 4) -> np.ndarray:
-    """What a night did to the other cases of the run, for each case and night; 0 if too few others are there.
+    """The shift of the other cases of the run, for each case and night; 0 if there are too few others.
 
-    residuals (cases, nights): distance of each case from its level, NaN where missing. The median of the other cases
-    is taken. Ceilings change with the machine alone: where they moved less than the other cases, theirs is taken. What
-    medians of independent cases differ by is no shift: the shift is reduced by the share that chance explains (James,
+    residuals (cases, nights): distance of each case from its level, NaN if missing. The shift is the median of the
+    other cases. Ceilings change only with the machine: if they moved less than the other cases, their shift is used.
+    Medians of independent cases differ by chance, so the shift is reduced by the share that chance explains (James,
     Stein, "Estimation with Quadratic Loss", 1961).
     """
     shift = np.zeros_like(residuals)
@@ -278,7 +278,7 @@ def shared_shift(residuals: np.ndarray, is_ceiling: np.ndarray, least: int = 4) 
 
 
 def column_medians(values: np.ndarray) -> np.ndarray:
-    """Median of each column without missing values, of which each has one at least; faster than np.nanmedian."""
+    """Median of each column without missing values; each column must have a value. Faster than np.nanmedian."""
     ordered = np.sort(values, axis=0)  # NaN sorts last
     count = np.isfinite(values).sum(axis=0)
     columns = np.arange(values.shape[1])

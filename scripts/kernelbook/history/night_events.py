@@ -13,7 +13,7 @@ KINDS = (
     "time", "shared", "drift", "kernels", "launches", "ops", "memory", "graph_breaks", "recompiles", "relative_error",
     "first_call", "occupancy", "warnings", "series", "failure", "gap",
 )  # fmt: skip
-"""Most important first: that of a group is the first of its members'."""
+"""Most important first; the kind of a group is the first among its members' kinds."""
 ALERTS = ("time", "shared", "drift", "kernels", "launches", "ops", "memory", "graph_breaks", "recompiles")
 """Kinds that set the exit status to 3 by default."""
 
@@ -22,7 +22,8 @@ ALERTS = ("time", "shared", "drift", "kernels", "launches", "ops", "memory", "gr
 class NightEvent:
     """One change. `night`: the first edition with the change; times in µs; `change`: relative (0.05: 5 % more time).
 
-    `also`: other kinds of change in the same event. `members`: the changes of the cases that one cause changed.
+    `also`: other kinds of change in the same event. `members`: the changes of single cases, if one cause changed
+    several.
     """
 
     kind: str
@@ -42,7 +43,7 @@ class NightEvent:
 
     @property
     def id(self) -> str:
-        """Equal for the same change, whichever night finds it."""
+        """Equal for the same change, in whichever night it is found."""
         what = [member.id for member in self.members] or (self.causes if self.kind == "series" else ())
         return short_id([self.kind, self.night, self.run, self.case, self.series, *what])
 
@@ -82,7 +83,7 @@ def event_of(record: Mapping[str, Any]) -> NightEvent:
 class Suspect:
     """A value of a night that stands out. `z`: standard errors; None if the suspect is not a single value.
 
-    `night`: since when, for a time that goes back and forth: its level is known from then on.
+    `night`: for a time that goes back and forth, the first night of its present level.
     """
 
     run: str | None
@@ -124,11 +125,11 @@ class NightVerdict:
 
     @property
     def exit_status(self) -> int:
-        """As `exit_status` says."""
+        """See the function `exit_status`."""
         return exit_status(changed=bool(self.alerts), failed=bool(self.failed))
 
     def as_json(self, judged_utc: str) -> dict[str, Any]:
-        """What is remembered of the night; strict JSON, see `docs/reference/nights.md`."""
+        """The events file of the night; strict JSON, see `docs/reference/nights.md`."""
         return {
             "schema": SCHEMA,
             "edition": self.edition,

@@ -48,7 +48,7 @@ def tonight(suffix: str | None = None, now: datetime | None = None) -> str:
 NIGHT_VARIABLE = "KERNELBOOK_NIGHT"
 """Environment variable that passes the night of the main process to Snakemake's child processes."""
 DEADLINE_VARIABLE = "KERNELBOOK_DEADLINE_HOURS"
-"""Environment variable by which nightly.py states that the night's deadline, so many hours, has passed."""
+"""Environment variable by which nightly.py says that the night's deadline has passed; its value is the deadline."""
 REPEATS = 5
 
 

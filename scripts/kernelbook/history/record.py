@@ -34,8 +34,8 @@ class KeptEdition:
     """The parts of an edition that the history keeps. `about`: edition.json. `processes`: the table `cases`.
 
     `kernels`: kernel names of each process's representative forward, in order of launch. `ops`: op names in order of
-    call, of the representative forward of each case. `occupancy`: achieved occupancy of each (run, case) in percent, by
-    duration over its kernels; of cases whose counters were measured.
+    call, of the representative forward of each case. `occupancy`: achieved occupancy of each (run, case) in percent,
+    averaged over its kernels by duration; only for cases with counters.
     """
 
     about: Mapping[str, Any]
@@ -45,7 +45,7 @@ class KeptEdition:
     occupancy: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
 
-def read_edition(folder: Path) -> KeptEdition:
+def read_kept_edition(folder: Path) -> KeptEdition:
     """Read results/<edition>/edition. Raises RecordError if it is missing or damaged."""
     try:
         files = read_files(folder, TABLES)
@@ -84,7 +84,7 @@ def _ops(cases: Iterable[CaseFacts]) -> Iterator[tuple[Key, tuple[str, ...]]]:
 
 
 def night_tables(edition: KeptEdition, lines: Mapping[str, str] | None = None) -> dict[str, pa.Table]:
-    """Run -> table for the history, for each measured run; `lines`: run -> name that its series continue under.
+    """Run -> table for the history, for each measured run. lines: run -> name under which its series continue.
 
     A run that was left out is one row without a case. Raises RecordError if the edition is not a night or measured
     nothing, and if two cases would be one series.
@@ -138,9 +138,9 @@ def _refuse_shared_series(rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _row(process: Process, edition: KeptEdition, spec: Mapping[str, Any]) -> dict[str, Any]:
-    """spec: the case as configured."""
+    """The row of a process. spec: the case as configured."""
     key = (*process.key, process.process)
-    row = {name: getattr(process, name, None) for name in SCHEMA.names}  # `kernels` is a count there
+    row = {name: getattr(process, name, None) for name in SCHEMA.names}  # Process.kernels is a count
     measured = {name: getattr(process, name) for name in ("warmup", "flush_l2") if getattr(process, name) is not None}
     row["settings"] = settings_of({**spec, **measured})
     row["params"] = json.dumps(process.params, sort_keys=True)

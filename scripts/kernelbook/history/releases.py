@@ -1,7 +1,7 @@
-"""The level of a time with the last release of torch, which the present level is held against.
+"""The level of a time with the last release of torch, with which the present level is compared.
 
-A release was measured by earlier nights of the same series, or by another run in the same nights. Small steps and
-drifts that are no change each add up to a difference.
+A release was measured by earlier nights of the same series, or by another run in the same nights. The comparison finds
+small steps and drifts that are too small to report one by one but add up.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from kernelbook.history.series import Series
 
 SAME = ("case", "device", "driver", "workload", "variant", "mode", "params", "settings", "dtype")
-"""Equal in two runs whose times are compared."""
+"""Columns that must be equal in two runs for their times to be compared."""
 LASTING = 14
 """Nights of a level, as in `levels`."""
 LEAST_NIGHTS = 5
@@ -26,7 +26,7 @@ _NUMBERS = re.compile(r"\d+(?:\.\d+)+")
 
 @dataclass(frozen=True)
 class ReleaseLevel:
-    """log: logarithm of the time with a release, over `nights` nights, the last of which is `until`."""
+    """The level with a release. log: logarithm of the time, over `nights` nights, the last of which is `until`."""
 
     version: str
     log: float
@@ -40,7 +40,7 @@ class ReleaseLevel:
 
 
 def release_of(version: str | None) -> str | None:
-    """`2.9.0` of `2.9.0+cu130`; None for a nightly, a candidate, or a build of one's own."""
+    """`2.9.0` of `2.9.0+cu130`; None for a nightly, a release candidate or a private build."""
     match = _RELEASE.fullmatch(version or "")
     return match[1] if match else None
 
@@ -56,7 +56,7 @@ def last_release(
 ) -> ReleaseLevel | None:
     """The level with the last release before the version of the last night; None if no release has enough nights.
 
-    at (m,): positions in the series. logs (m,): logarithms of the times there, without what nights did to all cases.
+    at (m,): positions in the series. logs (m,): logarithms of the times there, without the shifts that all cases share.
     others: series of other runs.
     """
     present = series.facts["torch"][-1] if "torch" in series.facts else None
@@ -67,7 +67,7 @@ def last_release(
 
 
 def _earlier_release(version: str | None, present: str) -> str | None:
-    """The release that a version is, where it is before the present version."""
+    """The release of a version if it is older than the present version, else None."""
     release = release_of(version)
     is_earlier = release and release != release_of(present) and version_order(release) <= version_order(present)
     return release if is_earlier else None
@@ -87,7 +87,7 @@ def _own_levels(series: Series, at: np.ndarray, logs: np.ndarray) -> Iterator[Re
 def _levels_of_others(
     series: Series, metric: str, at: np.ndarray, logs: np.ndarray, others: Iterable[Series]
 ) -> Iterator[ReleaseLevel]:
-    """Levels of other runs with an earlier release, by what lies between both runs in the last nights of both."""
+    """Levels of other runs with an earlier release, from the ratio of both runs in the last nights of both."""
     recent = series.nights[at[-LASTING:]]
     for other in others:
         torch = other.facts["torch"]

@@ -1,4 +1,4 @@
-"""When something is a change: the keys of `history` in config.yaml."""
+"""The rules by which changes are recognised: the keys of `history` in config.yaml."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernelbook.history.night_events import ALERTS
 
 @dataclass(frozen=True)
 class Rules:
-    """When something is a change; workflow/schemas/nights.schema.json describes each key."""
+    """The rules for changes; workflow/schemas/nights.schema.json describes each key."""
 
     min_nights: int = 12
     alert_window: int = 7

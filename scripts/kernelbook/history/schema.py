@@ -77,7 +77,7 @@ _COLUMNS: dict[str, pa.DataType] = {
 SCHEMA = pa.schema(list(_COLUMNS.items()), metadata={VERSION_KEY: str(VERSION).encode()})
 SERIES_KEY = ("workload", "variant", "mode", "params", "dtype", "device", "driver", "line", "case")
 DEFAULT_SETTINGS = "{}"
-# What a configured case holds beside its settings: what the other columns hold, and what cannot change a figure.
+# Keys of a configured case that are not settings: those in other columns, and those that cannot change a figure.
 NO_SETTINGS = frozenset(
     {*SERIES_KEY, *NO_FIGURE, "cpu_params", "annotation", "retry_of", "note", "expect", "sweep", "enabled"}
 )
@@ -106,10 +106,10 @@ def settings_of(case: Mapping[str, object]) -> str:
 
 
 def with_series(table: pa.Table) -> tuple[pa.Table, dict[tuple[str, str], str]]:
-    """Rows in order of nights, with series ids of rows before version 3 recomputed from their columns.
+    """(table with recomputed series ids of rows before version 3, map from (old id, case) to new id).
 
-    Their settings are unknown and are taken from the first later night of the same case, so that its series continues.
-    The second value maps (old id, case) to the new id.
+    table: rows in order of nights. The settings of the old rows are unknown; they are taken from the first later night
+    of the same case, so that its series continues.
     """
     old = pc.and_(pc.is_valid(table["series"]), pc.is_null(table["settings"]))
     if not pc.any(old).as_py():

@@ -35,7 +35,7 @@ _MODES = (
     "image_digest",
 )
 CONDITIONS = ("device", "driver", "params", "dtype", "settings", "workload", "variant", "mode")
-"""Where one of these differs, another series begins."""
+"""If one of these changes, another series begins."""
 FIXED = ("run", "line", "case", *CONDITIONS)
 
 
@@ -115,9 +115,10 @@ class Histories:
 
     @cached_property
     def followed(self) -> tuple[Series, ...]:
-        """Each series behind the one that it follows: that of its line and case with the last night before its first.
+        """Each series, with the nights of the series before it: that of its line and case with the latest earlier
+        night.
 
-        Where GPU, driver or parameters changed, this is what the new figures are compared with.
+        After a change of GPU, driver or parameters, new figures are compared with these nights.
         """
         result = []
         for group in self.by_subject.values():

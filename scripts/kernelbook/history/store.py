@@ -57,7 +57,7 @@ class History:
     renamed: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     def until(self, night: str, last: int) -> History:
-        """The `last` nights up to this one, as they were then. Raises ValueError if there is no such night."""
+        """The `last` nights up to and including this one. Raises ValueError if there is no such night."""
         end = self.nights.index(night) + 1
         nights = self.nights[max(0, end - last) : end]
         if nights == self.nights:

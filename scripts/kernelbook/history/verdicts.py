@@ -22,12 +22,12 @@ UNGROUPED = ("failure", "gap")
 LISTED = 5
 WAVERING_NIGHTS = 30
 BRIEF = 2
-"""A level that was left again after so few nights is no change to report: its end is a suspect."""
+"""The end of a level that lasted at most this many nights is a suspect, not a change."""
 FLAPS = 2
-"""So many alerts of one kind in a series within the window, and the next is a suspect: it goes back and forth."""
+"""After this many alerts of one kind in a series within the window, the next is a suspect: it goes back and forth."""
 
 
-def judge(
+def judge_night(
     history: History,
     edition: str,
     judged: Mapping[str, Mapping[str, Any]],
@@ -71,7 +71,7 @@ def judge(
 
 
 def _not_judged(history: History, edition: str) -> Iterator[Failed]:
-    """What of the night itself cannot be judged: damaged files, or no rows at all."""
+    """Failures because the night cannot be judged: damaged files, or no rows at all."""
     tonight = f"nights/{edition}/"
     damaged = [item for item in history.damaged if item.file.removeprefix("damaged/").startswith(tonight)]
     for item in damaged:
@@ -82,7 +82,7 @@ def _not_judged(history: History, edition: str) -> Iterator[Failed]:
 
 
 def grouped(events: Sequence[NightEvent]) -> list[NightEvent]:
-    """One event a cause: the changes of a run's cases in one night with one cause become one event with members."""
+    """The events, with changes of a run's cases in one night from one cause merged into one event with members."""
     groups: dict[tuple[Any, ...], list[NightEvent]] = {}
     for event in events:
         versions = tuple(cause for cause in event.causes if is_version(cause))
@@ -129,7 +129,7 @@ def without_confirmation(history: History, edition: str) -> History:
 
 
 def _with_present_series(event: NightEvent, history: History) -> NightEvent:
-    """An event of an older schema with the series id that its series has now."""
+    """The event, with the present id of its series if it is from an older schema."""
     if event.series is None or event.case is None:
         return event
     return replace(event, series=history.renamed.get((event.series, event.case), event.series))

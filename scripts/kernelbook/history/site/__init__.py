@@ -1,1 +1,1 @@
-"""The published site of the nights: static pages that link to each other relatively and load nothing from elsewhere."""
+"""The published site of the nights: static pages with relative links that load nothing from other sites."""

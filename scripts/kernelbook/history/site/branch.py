@@ -142,7 +142,7 @@ class Git:
 
 
 def _run(command: list[str], cwd: Path, env: dict[str, str] | None = None) -> str:
-    quiet = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}  # at night no one answers a prompt
+    quiet = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}  # nobody answers a prompt of a nightly job
     try:
         done = subprocess.run(
             command,

@@ -1,4 +1,4 @@
-"""Changes as the pages list them: one change of several runs once, its dates in words, what to do, what still lasts."""
+"""Changes as the pages list them: merged over runs, with dates in words, advice, and the changes that still last."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from kernelbook.history.site.views import Book, Night
 from kernelbook.text.formatting import plural
 from kernelbook.text.remedies import fact_and_remedy
 
-#: Changes that were reported in so many of the last nights are counted while they last.
+#: Number of last nights whose reported changes are counted while they last.
 LATELY = 14
 #: Names of cases that a sentence lists.
 NAMED = 3
 #: Classes of events, the most pressing first; those from `faster` on need no action.
 TONES = ("failure", "slower", "change", "faster", "note")
-#: What to do about a change of time, by how its first cause begins.
+#: (beginning of the first cause, advice) for changes of time.
 BY_CAUSE = (
     ("SM clock", "Look at the power limit and the temperature of the GPU: nvidia-smi -q -d PERFORMANCE."),
     ("other processes", "Keep other programs off the GPU, and measure the night again."),
@@ -32,7 +32,7 @@ SAME_CONDITIONS = (
 
 
 def merged(events: Iterable[NightEvent]) -> list[tuple[NightEvent, ...]]:
-    """The events in their order, those that are one change of a case on several runs together."""
+    """Groups of events in their order; the same change of a case on several runs forms one group."""
     groups: dict[tuple[object, ...], list[NightEvent]] = {}
     for event in events:
         change = (event.kind, event.night, event.found, event.case, event.direction, event.metric, event.reasons)
@@ -41,7 +41,7 @@ def merged(events: Iterable[NightEvent]) -> list[tuple[NightEvent, ...]]:
 
 
 def when(event: NightEvent) -> str:
-    """`since 28 November, reported on 29 November 2026`; `29 November 2026` where both are one night."""
+    """`since 28 November, reported on 29 November 2026`; `29 November 2026` if both are the same night."""
     if not event.found or event.found == event.night:
         return _day(event.night)
     same_year = event.night[:4] == event.found[:4]
@@ -50,7 +50,7 @@ def when(event: NightEvent) -> str:
 
 
 def _day(night: str) -> str:
-    """`29 November 2026`; the name of the night where it does not begin with a date."""
+    """`29 November 2026`; the name of the night if it does not begin with a date."""
     try:
         day = date.fromisoformat(night[:10])
     except ValueError:
@@ -59,7 +59,7 @@ def _day(night: str) -> str:
 
 
 def urgent(book: Book, limit: int) -> list[NightEvent]:
-    """Events of the last nights that need action, the worst first: failures, what became slower, what changed."""
+    """Events of the last nights that need action, the worst first: failures, slower times, other changes."""
     lately = set(book.history.nights[-LATELY:])
     pressing = TONES[: TONES.index("faster")]
     groups = merged(event for event in book.events if event.found in lately and book.tone(event) in pressing)
@@ -67,12 +67,12 @@ def urgent(book: Book, limit: int) -> list[NightEvent]:
 
 
 def worst_first(book: Book, groups: Iterable[tuple[NightEvent, ...]]) -> list[tuple[NightEvent, ...]]:
-    """By tone; those of one tone in their order."""
+    """The groups sorted by tone, otherwise in their order."""
     return sorted(groups, key=lambda group: TONES.index(book.tone(group[0])))
 
 
 def advice(event: NightEvent) -> str:
-    """What to do about an event, in a sentence or two; empty if nothing is to be done."""
+    """Advice on an event, in a sentence or two; empty if nothing needs to be done."""
     if event.kind == "failure":
         return fact_and_remedy(event.text)[1]
     if event.direction == "faster" or event.kind in ("series", "gap"):
@@ -89,7 +89,7 @@ def advice(event: NightEvent) -> str:
 
 @dataclass(frozen=True)
 class Failures:
-    """Cases of a run that failed for one reason; without cases, the whole run."""
+    """Cases of a run that failed for the same reason; without cases, the whole run."""
 
     run: str
     cases: tuple[str, ...]
@@ -106,7 +106,7 @@ class Failures:
 
 
 def failures(night: Night) -> list[Failures]:
-    """What failed in a night; cases of a run that failed for one reason are together."""
+    """The failures of a night; cases of a run that failed for the same reason are one entry."""
     alike: dict[tuple[str, str, bool], list[str]] = {}
     for item in night.judged.get("failed", ()):
         alike.setdefault((item["run"], item["reason"], item["case"] is None), []).append(item["case"])
@@ -117,10 +117,10 @@ def failures(night: Night) -> list[Failures]:
 
 
 def lasting(book: Book) -> str:
-    """`2 changes still last: linear-eager, mlp-eager`: changes of time lately reported whose last value is nearer to
-    the new level than to the old.
+    """`2 changes still last: linear-eager, mlp-eager`; empty if there are none.
 
-    One change on several runs counts once. Empty if there is none.
+    Counts the recently reported changes of time whose last value is nearer to the new level than to the old. A change
+    on several runs counts once.
     """
     last = len(book.history.nights) - 1
     latest = {

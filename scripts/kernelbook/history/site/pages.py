@@ -105,7 +105,7 @@ def _trend_pages(all_trends: Sequence[Trend], page: Page) -> Iterator[tuple[str,
 
 
 def cases_csv(night: Night) -> str:
-    """The cases of one night as CSV; missing values are empty, and no text can become a formula."""
+    """The cases of one night as CSV; missing values are empty, and text cannot become a formula."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["run", "case", "status", "reason", "forward_time_us", "change", "device_time_us", "kernels"])

@@ -1,7 +1,8 @@
 """Send one JSON message to a webhook, in a separate process that `webhook.post` can kill.
 
-The first argument is the environment variable with the address; the message comes from standard input. Prints an error
-without the address, or nothing on success. It has no timeout; `webhook.post` has one. Uses only the standard library.
+The first argument is the environment variable with the address; the message comes from standard input. Prints nothing
+on success, else an error without the address. It has no timeout; `webhook.post` has one. Uses only the standard
+library.
 """
 
 from __future__ import annotations

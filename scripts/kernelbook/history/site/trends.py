@@ -108,7 +108,7 @@ def _trend(book: Book, group: Sequence[Series], events: Sequence[NightEvent]) ->
 
 
 def _spans(group: Sequence[Series], axis: np.ndarray) -> Iterator[tuple[str, float]]:
-    """(name, first day) of what can be looked at: all nights, and the last ones where there are many more."""
+    """(name, first day) of each span of nights on a page: all nights, and the last ones if there are many more."""
     days = np.unique(np.concatenate([axis[series.nights] for series in group]))
     yield "all nights", float(days[0])
     for count in (QUARTER, MONTH):
@@ -127,7 +127,7 @@ def _charts(curves: Mapping[str, Sequence[Curve]], marks: Sequence[Mark], of: st
 
 
 def _chart(title: str, lines: Sequence[Curve], marks: Sequence[Mark], label: str) -> list[Chart]:
-    """The chart of all lines on one scale; none where no line has a value."""
+    """The chart of all lines on one scale; empty if no line has a value."""
     lines = [line for line in lines if np.isfinite(line.y).any()]
     if not lines:
         return []

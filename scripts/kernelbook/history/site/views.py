@@ -44,7 +44,7 @@ Rows = dict[int, dict[str, list[tuple[Series, int, float]]]]  # night -> run -> 
 
 
 @dataclass(frozen=True)
-class CaseRow:
+class NightCase:
     """One case of one night; `change`: relative to the median of the last nights, NaN if there are too few."""
 
     case: str
@@ -69,7 +69,7 @@ class RunTable:
 
     run: str
     facts: tuple[str, ...]
-    rows: tuple[CaseRow, ...]
+    rows: tuple[NightCase, ...]
     note: str = ""
 
 
@@ -126,7 +126,7 @@ def trend_link(line: str, case: str) -> str:
 
 
 class Book:
-    """The whole history, as the pages need it."""
+    """The whole history, prepared for the pages."""
 
     def __init__(self, history: History, judged: Mapping[str, Mapping[str, Any]], rules: Rules) -> None:
         self.history, self.judged, self.rules = history, judged, rules
@@ -169,7 +169,7 @@ class Book:
         return f"nights/{event.found or event.night}/index.html"
 
     def versions(self, event: NightEvent) -> str:
-        """`torch 2.14.0, cuda 13.0, driver 590.10`: with what a case ran in the night of its change; else empty."""
+        """The versions that a case ran with in the night of its change: `torch 2.14.0, cuda 13.0`; empty if unknown."""
         night = self._order.get(event.night)
         for series in self.histories.by_subject.get((self._lines.get(event.run or "", ""), event.case or ""), ()):
             places = [] if night is None else np.flatnonzero(series.nights == night).tolist()
@@ -186,7 +186,7 @@ class Book:
         return {series.run: series.line for series in self.histories.series}
 
     def silence(self, nights: Iterable[str]) -> str:
-        """The sentence for nights without any event; how many of them were judged."""
+        """The sentence for nights without any event, with the number of judged nights."""
         nights = tuple(nights)
         judged = sum(night in self.judged for night in nights)
         if not judged:
@@ -267,8 +267,8 @@ def tone_of(change: float) -> str:
     return "slower" if change > 0 else "faster"
 
 
-def _good_row(series: Series, position: int, delta: float, *, suspect: bool) -> CaseRow:
-    return CaseRow(
+def _good_row(series: Series, position: int, delta: float, *, suspect: bool) -> NightCase:
+    return NightCase(
         case=series.case,
         link=trend_link(series.line, series.case),
         status="ok",
@@ -280,12 +280,12 @@ def _good_row(series: Series, position: int, delta: float, *, suspect: bool) -> 
     )
 
 
-def _bad_row(row: Mapping[str, Any], link: str | None) -> CaseRow:
-    return CaseRow(row["case"], link, row["status"], visible(row["reason"] or ""))
+def _bad_row(row: Mapping[str, Any], link: str | None) -> NightCase:
+    return NightCase(row["case"], link, row["status"], visible(row["reason"] or ""))
 
 
 def run_facts(series: Series, position: int) -> tuple[str, ...]:
-    """Where a series ran that night: GPU, versions, driver, image."""
+    """The conditions of a series in a night: GPU, versions, driver, image."""
     facts = series.facts
     versions = [(name, facts[name][position]) for name in VERSIONS]
     digest = facts["image_digest"][position]

@@ -13,7 +13,7 @@ from typing import Any
 from kernelbook.history.night_events import NightEvent, event_of
 
 LINES = 12
-LIMIT_S = 20.0  # for all of it: the start of the process, the name's look-up, the connection and the answer
+LIMIT_S = 20.0  # for starting the process, resolving the name, connecting and the answer together
 POST = Path(__file__).with_name("post.py")
 
 
