@@ -23,7 +23,7 @@ from kernelbook.history.figures import MOST_NIGHTS
 from kernelbook.history.night_events import NightVerdict
 from kernelbook.history.rules import Rules, rules_of
 from kernelbook.history.store import Store, write_json
-from kernelbook.history.verdicts import judge_night, without_confirmation
+from kernelbook.history.verdicts import judge_last_night, without_confirmation
 from kernelbook.text.formatting import utc_now
 
 
@@ -94,7 +94,7 @@ def judge_nights(
         present = history.until(night, READ_NIGHTS)
         if not confirmed:
             present = without_confirmation(present, night)
-        verdict = judge_night(present, night, judged, store.names, rules, damaged_events)
+        verdict = judge_last_night(present, night, judged, store.names, rules, damaged_events)
         judged[night] = verdict.as_json(utc_now())
         yield verdict
 

@@ -193,7 +193,7 @@ FIVE_KERNELS = tuple((a.category, a.name, " > ".join(a.op_path)) for a in FIVE.a
 @pytest.mark.parametrize("word", ["same_kernels_as", "more_kernels_than", "slower_than", "fewer_cpu_ops_than"])
 def test_a_case_of_a_sweep_is_not_compared_with_itself(word: str) -> None:
     assert verdict(word, "linear-eager", LINEAR, LINEAR) == (
-        *("not applicable", "nothing to compare with", "linear-eager is this very case"),
+        *("not applicable", "nothing to compare with", "linear-eager is this case itself"),
     )  # fmt: skip
 
 

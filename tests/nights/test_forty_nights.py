@@ -13,7 +13,7 @@ from kernelbook.history.night_events import NightVerdict
 from kernelbook.history.rules import Rules
 from kernelbook.history.schema import table_of
 from kernelbook.history.store import Store
-from kernelbook.history.verdicts import judge_night
+from kernelbook.history.verdicts import judge_last_night
 from tests.nights.made_nights import ADD, GEMM, GEMM_2, editions, night, row
 
 CASES = [f"case-{number}" for number in range(8)]
@@ -134,7 +134,7 @@ def test_judging_a_night_again_says_the_same(until_replaced: Store, said: list[N
     store = until_replaced
     (first,) = (verdict for verdict in said if verdict.edition == REPLACED)
     judged, _ = store.read_events()
-    assert judge_night(store.read(until=REPLACED), REPLACED, judged, store.names) == first
+    assert judge_last_night(store.read(until=REPLACED), REPLACED, judged, store.names) == first
 
 
 def test_a_night_that_was_never_judged_is_told_by_the_next(until_replaced: Store) -> None:
@@ -143,7 +143,7 @@ def test_a_night_that_was_never_judged_is_told_by_the_next(until_replaced: Store
     rng = np.random.default_rng(9)
     store.add_night(DATES[34], night(DATES[34], ["host", "stable"], CASES, rng, change=_after_replacement))
     judged, _ = store.read_events()
-    found = judge_night(store.read(), DATES[34], judged, store.names)
+    found = judge_last_night(store.read(), DATES[34], judged, store.names)
     assert [(event.kind, event.night, event.found) for event in found.events if event.kind == "kernels"] == [
         ("kernels", REPLACED, DATES[34])
     ]

@@ -13,7 +13,7 @@ from kernelbook.history.night_events import NightEvent, NightVerdict, event_of, 
 from kernelbook.history.rules import Rules, rules_of
 from kernelbook.history.schema import table_of
 from kernelbook.history.store import Store
-from kernelbook.history.verdicts import judge_night
+from kernelbook.history.verdicts import judge_last_night
 from tests.nights.made_nights import ADD, GEMM, GEMM_2, continued, editions, night, row
 
 TRITON = "triton_poi_fused_add_gelu_mul_0"
@@ -41,7 +41,7 @@ class Nights:
 
     def judge(self, date: str, rules: Rules | None = None) -> NightVerdict:
         judged, _ = self.store.read_events()
-        found = judge(self.store.read(until=date), date, judged, self.store.names, rules)
+        found = judge_last_night(self.store.read(until=date), date, judged, self.store.names, rules)
         self.store.write_events(date, found.as_json("2026-01-01T00:00:00Z"))
         return found
 
@@ -319,4 +319,4 @@ def test_an_event_survives_being_remembered(nights: Nights) -> None:
 def test_a_night_that_is_not_recorded_cannot_be_judged(nights: Nights) -> None:
     nights.play(1)
     with pytest.raises(ValueError, match="record it first"):
-        judge_night(nights.store.read(), "2026-05-05", {}, nights.store.names)
+        judge_last_night(nights.store.read(), "2026-05-05", {}, nights.store.names)

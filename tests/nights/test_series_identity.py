@@ -18,7 +18,7 @@ from kernelbook.history.record import KeptEdition, RecordError, night_tables
 from kernelbook.history.schema import SCHEMA, VERSION_KEY, series_id, settings_of, short_id, table_of
 from kernelbook.history.series import make_series
 from kernelbook.history.store import Store
-from kernelbook.history.verdicts import Rules, judge_night
+from kernelbook.history.verdicts import Rules, judge_last_night
 from tests.nights.made_nights import editions, night, row
 
 HERE = Path(__file__).parent
@@ -120,7 +120,7 @@ def test_series_of_older_nights_go_on_and_are_no_longer_mixed(tmp_path: Path) ->
     assert series["warm"].values["forward_time_us"].tolist() == [100.0] * 6
     assert series["cold"].values["forward_time_us"].tolist() == [1000.0] * 6
     assert read.renamed == {(mixed, "warm"): series["warm"].id, (mixed, "cold"): series["cold"].id}
-    judged = judge_night(read, dates[-1], {}, lambda *_: {}, Rules())
+    judged = judge_last_night(read, dates[-1], {}, lambda *_: {}, Rules())
     assert [event for event in judged.events if event.kind == "series"] == []
 
 
@@ -143,13 +143,15 @@ def test_what_was_told_of_an_older_series_is_not_told_again(tmp_path: Path) -> N
     store.add_night(dates[-1], tables[dates[-1]])
     read = store.read()
     (event,) = (
-        found for found in judge_night(read, dates[-1], {}, lambda *_: {}, Rules()).events if found.kind == "time"
+        found for found in judge_last_night(read, dates[-1], {}, lambda *_: {}, Rules()).events if found.kind == "time"
     )
     assert (event.case, event.night) == ("warm", dates[14])
     old = next(series for (series, case) in read.renamed if case == "warm")
     told = {dates[17]: {"events": [event.as_json() | {"series": old}]}}
     assert [
-        found for found in judge_night(read, dates[-1], told, lambda *_: {}, Rules()).events if found.kind == "time"
+        found
+        for found in judge_last_night(read, dates[-1], told, lambda *_: {}, Rules()).events
+        if found.kind == "time"
     ] == []
 
 

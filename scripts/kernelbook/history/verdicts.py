@@ -27,7 +27,7 @@ FLAPS = 2
 """After this many alerts of one kind in a series within the window, the next is a suspect: it goes back and forth."""
 
 
-def judge_night(
+def judge_last_night(
     history: History,
     edition: str,
     judged: Mapping[str, Mapping[str, Any]],

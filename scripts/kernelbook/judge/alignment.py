@@ -1,4 +1,4 @@
-"""Two sequences of device activities, or of CPU ops, aligned: which were added, removed, replaced or fused."""
+"""Aligns two sequences of device activities, or of CPU ops: finds what was added, removed, replaced or fused."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _adds_instead(step: Step) -> bool:
 #: Matched activities are `changed` if their times differ by this share and by this time.
 CHANGED_FROM = 0.1
 CHANGED_FROM_US = 1.0
-#: Ops of a side from which on they are counted by name and not aligned, because difflib takes quadratic time.
+#: With more ops on a side, they are counted by name and not aligned, because difflib takes quadratic time.
 MOST_ALIGNED = 2000
 T = TypeVar("T")
 Run = tuple[str, Sequence[T]]
@@ -121,8 +121,8 @@ Key = tuple[str, str, str, tuple[str, ...], tuple[str, ...], Sizes]  # name, cat
 INFINITE = float("inf")
 FULL_CELLS = 1_000_000
 BAND = 200
-#: Costs in hundredths, whole numbers so that sums are exact. A match is 0; a replacement costs less than a removal and
-#: an addition, if the two have something in common.
+#: Costs are whole numbers, so that sums are exact. A match costs 0; a replacement costs less than a removal and an
+#: addition if the two activities have something in common.
 GAP = 75
 ALIKE, RELATED = 80, 100
 OTHER_PATH, OTHER_SIZES = 5, 10  # of two of one name
@@ -154,8 +154,8 @@ def align(
 ) -> list[Step]:
     """The alignment of least cost: equal names match, activities of one family may replace each other.
 
-    A Triton kernel takes in every removed activity of the ops that its name lists (see `fusions`); pairs that only the
-    family of a Triton kernel explains are tried for that first. sizes_a, sizes_b: from `tensor_sizes`.
+    A Triton kernel absorbs every removed activity of the ops that its name lists (see `fusions`). Pairs that match a
+    Triton kernel only by family are first tried as such fusions. sizes_a, sizes_b: from `tensor_sizes`.
     """
     if _fused(a) and not _fused(b):
         return [_mirrored(step) for step in align(b, a, sizes_b, sizes_a)]
@@ -177,7 +177,7 @@ def align(
 
 
 def align_names(a: Sequence[str], b: Sequence[str]) -> list[Step]:
-    """The alignment of kernels of which only the names are known, in the order of their start; times are 0."""
+    """The alignment of kernels from their names alone, in the order of their start; times are 0."""
     one, other = ([Activity(place, "kernel", name, None, 0.0) for place, name in enumerate(names)] for names in (a, b))
     return align(one, other)
 
@@ -208,7 +208,7 @@ def _steps(
     undone: set[Pair],
     groups: Sequence[tuple[tuple[int, ...], tuple[int, ...]]],
 ) -> list[Step]:
-    """The pairs as steps; a group stands at its first activity of b."""
+    """The pairs as steps; a group is placed at its first activity of b."""
     taken = {i for mine, _ in groups for i in mine}
     group_at = {theirs[0]: (mine, theirs) for mine, theirs in groups}
     made = {j for _, theirs in groups for j in theirs}
@@ -232,7 +232,7 @@ def align_ops(a: Sequence[Call], b: Sequence[Call]) -> list[OpStep]:
 
 
 def align_op_names(a: Sequence[str], b: Sequence[str]) -> list[OpStep]:
-    """As `align_ops`, of ops of which only the names are known; times are 0."""
+    """As `align_ops`, from the names of ops alone; times are 0."""
     return [OpStep(kind, tuple(names), 0.0) for kind, names in _one_sided(a, b, a, b)]
 
 
@@ -249,7 +249,7 @@ def _one_sided(a: Sequence[T], b: Sequence[T], names_a: Sequence[str], names_b: 
 
 
 def _surplus(items: Sequence[T], names: Sequence[str], others: Sequence[str]) -> list[list[T]]:
-    """For each name that `names` has more often than `others`, the last items by which it is more."""
+    """For each name that is more frequent in `names` than in `others`, the surplus: its last items."""
     groups: dict[str, list[T]] = {}
     for item, name in zip(items, names, strict=True):
         groups.setdefault(name, []).append(item)
@@ -301,7 +301,7 @@ def paired(
 
 
 def _key(activity: Activity, sizes: SizesOf) -> Key:
-    """What decides whether two activities may stand for each other."""
+    """The properties that determine the cost of pairing two activities."""
     path = tuple(op for op in activity.op_path if re.match(r"\w+::\w", op))  # without annotations and compiled regions
     ops, own = activity.decoded.fused_ops, sizes.get(activity.position, ())
     return activity.name, activity.category, activity.family, ops, path, own
@@ -320,7 +320,7 @@ def _cost(a: Key, b: Key) -> float:
     if family_a == family_b:
         base = ALIKE if family_a in ONE_THING or ops_a == ops_b else RELATED
     elif {family_a, family_b} <= POINTWISE and equal and len(sizes_a) > 1:
-        base = RELATED  # a mask filled in, a mask added: several tensors of the very same sizes
+        base = RELATED  # such as a mask filled in and a mask added: several tensors of equal sizes
     else:
         return INFINITE
     base += SAME_PATH * bool(path_a and path_a == path_b)
@@ -343,7 +343,7 @@ def _costs(a: Sequence[Key], b: Sequence[Key]) -> _Costs:
 def _table(costs: _Costs, band: int) -> Floats:
     """best[i, j - i + band]: the least cost of aligning the first i of a with the first j of b; infinite outside.
 
-    A row at a time: the best of a pair and of a gap in b, then gaps in a as a running minimum of cost less GAP a place.
+    Row by row: the best of a pair and of a gap in b, then gaps in a by a running minimum of the cost minus GAP a place.
     """
     length_a, length_b = len(costs.rows), len(costs.columns)
     best = np.full((length_a + 1, 2 * band + 2), INFINITE)

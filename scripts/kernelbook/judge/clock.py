@@ -1,4 +1,4 @@
-"""Where the time of a forward goes: CPU, launch delay, device busy and idle; profiled against unprofiled. All in µs."""
+"""The times of a forward: CPU, launch delay, device busy and idle; profiled against unprofiled. All in µs."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class Clock:
 
 
 def bound_of(facts: CaseFacts) -> tuple[str, str]:
-    """(bound, reason), from an unprofiled forward against the busy time of the device in it.
+    """(bound, reason), from the time of an unprofiled forward and the busy time of the device in it.
 
-    The bound is gpu where the two agree within a tenth. Otherwise it is launches (overhead-bound) if the CPU is busy
-    longer than the device, as profiled, and unclear if it is not. It is unknown if a time is missing.
+    The bound is gpu if the two agree within a tenth. Otherwise it is launches (overhead-bound) if the profiled CPU is
+    busy longer than the device, and unclear if not. It is unknown if a time is missing.
     """
     busy, whole = facts.device_busy_us, facts.forward_time_us
     if not busy or not whole:
@@ -72,7 +72,7 @@ def _bound(whole: float | None, busy: float | None, cpu: float | None) -> str:
 
 
 def clock_of(facts: CaseFacts) -> Clock:
-    """The clock of one case; figures that neither the trace nor the measurement has are None."""
+    """The clock of one case; a figure without data is None."""
     whole, busy = facts.forward_time_us, facts.device_busy_us
     profiled = profiled_forward_us(facts)
     overhead = profiled / whole - 1 if profiled and whole else None

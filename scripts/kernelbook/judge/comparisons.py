@@ -1,7 +1,7 @@
-"""Two cases, or one case in two runs, compared: the one model of a comparison.
+"""Compares two cases, or one case in two runs.
 
-`kernelbook diff`, the report and the nights use it: which device work differs and what that costs (`alignment`), the
-figures side by side, the time by cause (`time_split`), and the ratio of forward times (`ratios`).
+`kernelbook diff`, the report and the nights use this comparison: the device work that differs and its cost
+(`alignment`), the figures side by side, the time by cause (`time_split`), and the ratio of forward times (`ratios`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kernelbook.text.formatting import NOT_AVAILABLE, at_border, duration, error
 
 
 TIME, BYTES, COUNT, NUMBER = "µs", "bytes", "count", ""
-#: Figures that two sides are compared by: column of the table `cases` -> unit.
+#: Figures of both sides: column of the table `cases` -> unit.
 FIGURES = {
     "kernels": COUNT,
     "memcpys": COUNT,
@@ -40,7 +40,7 @@ FIGURES = {
     "peak_memory_bytes": BYTES,
     "relative_error": NUMBER,
 }
-#: Figures that are equal where the same work was done: a difference needs no statistics.
+#: Figures that are equal for the same work, so that a difference needs no statistics.
 EXACT = ("kernels", "memcpys", "memsets", "launches", "peak_memory_bytes")
 
 
@@ -104,8 +104,10 @@ class CauseChange:
 
 
 def cause_changes(a: TimeSplit | None, b: TimeSplit | None) -> tuple[CauseChange, ...]:
-    """The time of each kind of cause on both sides, the largest difference first; the differences add up to that of
-    the forwards. Empty if a side has no split, or where one is of unprofiled forwards and the other of a trace.
+    """The time of each kind of cause on both sides, the largest difference first.
+
+    The differences add up to that of the forwards. Empty if a side has no split, or if one is of unprofiled forwards
+    and the other of a trace.
     """
     if a is None or b is None or a.source != b.source:
         return ()
@@ -127,8 +129,9 @@ NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight",
 
 @dataclass(frozen=True)
 class ActivityCounts:
-    """Activities by what became of them. same: of one name on both sides, however long. more: only b has them; less:
-    only a. other: steps in which work of a is done by other kernels of b (replaced, fused, split).
+    """Numbers of activities. same: of equal names on both sides, at any length. more: only in b. less: only in a.
+
+    other: number of steps in which other kernels of b do the work of a (replaced, fused, split).
     """
 
     same: int
@@ -141,8 +144,8 @@ class ActivityCounts:
 class Comparison:
     """b against a.
 
-    refused: why times cannot be compared, None if they can. sentences: the differences in words. rest_us: see
-    `rest_us`, None if times cannot be compared. causes: the time by cause; empty if it is not known or refused.
+    refused: why times cannot be compared, None if they can. sentences: the differences in words. rest_us: see the
+    function, None if times cannot be compared. causes: the time by cause; empty if unknown or refused.
     """
 
     a: CaseFacts
@@ -190,7 +193,7 @@ def activity_counts(steps: Sequence[Step]) -> ActivityCounts:
 def compare(
     a: CaseFacts, b: CaseFacts, split_a: TimeSplit | None = None, split_b: TimeSplit | None = None
 ) -> Comparison:
-    """The comparison of b with a; kernels are compared even if times cannot be. Without splits there are no causes."""
+    """Compare b with a: kernels always, times only if they are comparable, causes only if both splits are passed."""
     refused = refusal(a, b)
     steps: tuple[Step, ...] = ()
     if a.on_device and b.on_device:

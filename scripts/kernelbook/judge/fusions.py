@@ -1,9 +1,9 @@
-"""Which removed activities went into which fused kernel.
+"""Assigns removed activities to the fused kernels that replaced them.
 
 Inductor writes the ops that a kernel computes into its name (``torch/_inductor/codegen/triton.py``), and a trace
-records the ops under which an activity was launched. An activity that was launched under an op that a new kernel names,
-on tensors no larger than that kernel's, went into it. The data flow is unknown: if two kernels name the op and the
-assignment is ambiguous, both form one group.
+records the ops under which an activity was launched. An activity is assigned to a new kernel that names its op and
+whose tensors are at least as large. The data flow is unknown: if two kernels name the op and the assignment is
+ambiguous, both form one group.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ Group = tuple[tuple[int, ...], tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Placed:
-    """An activity that only one side has. ``interval``: number of matched pairs before it; ``sizes``: of its
-    tensors.
-    """
+    """An activity that only one side has. ``interval``: number of matched pairs before it. ``sizes``: its tensors."""
 
     activity: Activity
     interval: int
@@ -39,7 +37,7 @@ class Placed:
 
 
 def fusions(removed: Sequence[Placed], added: Sequence[Placed]) -> list[Group]:
-    """(places in removed, places in added) of what belongs together, by the first place in added."""
+    """Groups of (places in removed, places in added), in the order of the first place in added."""
     joined = list(range(len(added)))
     links: dict[int, int] = {}
     for gone, makers in _by_word(removed, added):
@@ -171,7 +169,7 @@ def _lone(removed: Sequence[Placed], added: Sequence[Placed], links: dict[int, i
             links.update((i, here[0]) for i in gone if removed[i].activity.family not in PRODUCTS)
 
 
-# --- what the output code says of its kernels ------------------------------------------------------------------------
+# --- kernels in Inductor's output code -------------------------------------------------------------------------------
 # Above each kernel Inductor writes a comment (``torch/_inductor/utils.py``, ``get_kernel_metadata``): ``# Topologically
 # Sorted Source Nodes: [gelu, mul], Original ATen: [aten.gelu, aten.mul]``, then its part of the graph. The name of the
 # kernel has them in alphabetical order, joined by the ``_`` that is also in names of ops. Before the code of each graph
@@ -208,7 +206,7 @@ def source_ops(facts: CaseFacts) -> dict[int, tuple[str, ...]]:
 def ops_by_kernel(code: str) -> dict[str, tuple[str, ...]]:
     """Name of a kernel -> the ATen ops that it computes (``aten::gelu``), in the order of the graph.
 
-    Graphs number their kernels alike: names that stand for different ops are left out.
+    Graphs number their kernels in the same way, so a name may stand for different ops; such names are left out.
     """
     ops: dict[str, set[tuple[str, ...]]] = {}
     for match in KERNEL.finditer(code):
@@ -246,7 +244,7 @@ def _numbers(nodes: str) -> list[str]:
 def _writers(graph: str) -> dict[str, str | None]:
     """Buffer -> the generated kernel that is called with it first; None for one that another function writes.
 
-    A buffer that is renamed before any call (``buf5 = buf4; del buf4  # reuse``) lives in the kernel of the new one.
+    A buffer that is renamed before any call (``buf5 = buf4; del buf4  # reuse``) belongs to the kernel of the new name.
     """
     writers: dict[str, str | None] = {}
     start = graph.rfind("def call(")

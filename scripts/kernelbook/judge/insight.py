@@ -62,7 +62,7 @@ class CaseCost:
 
 @dataclass(frozen=True)
 class Insight:
-    """The conclusions, in the order of the cases passed in; ``words`` is the first paragraph of the report."""
+    """The conclusions, in the order of the cases. ``words``: the first paragraph of the report."""
 
     expectations: tuple[Judgement, ...]
     findings: tuple[Finding, ...]
@@ -164,7 +164,7 @@ def pairs(
     headline: Sequence[str],
     baseline_run: str,
 ) -> list[tuple[CaseFacts, CaseFacts]]:
-    """Pairs (a, b) of cases, where b is compared with a.
+    """The pairs (a, b) of cases for which b is compared with a.
 
     They are the headline, each compiled case with its eager twin, each case with the cases that its guesses name, and
     each case with the same case of the baseline run. Failed cases are left out.

@@ -123,9 +123,7 @@ def cost_rows(forward: ForwardCost, kernels: Iterable[KernelCost], gemms: Iterab
 
 
 def comparison_rows(comparison: Comparison) -> list[Row]:
-    """A row of summary, one for each difference of activities and one for the rest of it, one for each of ops, and one
-    for each kind of cause.
-    """
+    """A summary, then rows for each difference of activities, their rest, each difference of ops and each cause."""
     a, b = comparison.a, comparison.b
     pair = {"run_a": a.run, "case_a": a.case, "run_b": b.run, "case_b": b.case}
     rows = [_summary(comparison)]
@@ -169,7 +167,7 @@ def _step_row(step: Step, whole_us: float | None) -> dict[str, Any]:
 
 
 def _rest_row(comparison: Comparison) -> list[dict[str, Any]]:
-    """The rest by which the differences of activities fall short of that of device times; empty if it is tiny."""
+    """The part of the difference in device time that no difference of activities explains; empty if it is tiny."""
     rest, whole = comparison.rest_us, comparison.a.device_time_us
     text = rest_text(rest, comparison.steps) if rest is not None else ""
     if not text or rest is None or not whole:

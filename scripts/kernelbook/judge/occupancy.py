@@ -9,8 +9,8 @@ from typing import Any
 from kernelbook.cases import Activity
 
 WARP = 32
-#: Blocks that one multiprocessor holds at once, and shared memory that each block takes for itself, by capability:
-#: CUDA C++ Programming Guide, table of technical specifications; 1 KiB a block is reserved from 8.0 on.
+#: Most blocks that one multiprocessor holds at once, by capability (CUDA C++ Programming Guide, table of technical
+#: specifications); from 8.0 on the system reserves 1 KiB of shared memory for each block.
 MAX_BLOCKS = {(7, 5): 16, (8, 6): 16, (8, 7): 16, (8, 9): 24}
 USUAL_MAX_BLOCKS = 32
 RESERVED_SHARED = 1024
@@ -55,7 +55,7 @@ def theoretical_occupancy(activity: Activity, device: Mapping[str, Any]) -> floa
 
 
 def achievable_occupancy(activity: Activity, device: Mapping[str, Any]) -> float | None:
-    """The same, or less if the grid has too few blocks for all multiprocessors; an average over them."""
+    """As `theoretical_occupancy`, but lower if the grid has too few blocks; an average over the multiprocessors."""
     theory, processors = theoretical_occupancy(activity, device), device.get("numSms")
     if theory is None or not activity.grid or not processors:
         return theory

@@ -1,7 +1,7 @@
-"""The opening sentences of a report: what its first screen and tables do not show.
+"""The opening sentences of a report: conclusions from several cases.
 
-The verdict, the headline and the largest costs stand above these sentences, the cases below. What is left follows from
-several cases: which implementation takes the least device time, and what a change of code or mode removed.
+The first screen above them has the verdict, the headline and the largest costs, the tables below them the cases. These
+sentences say which implementation takes the least device time, and what a change of code or mode removed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kernelbook.text.formatting import at_border, duration, plural
 
 MOST_LINES = 6
 MOST_RUN_PAIRS = 2
-MOST_OF_RUNS = 3  # sentences of a comparison of two runs
+MOST_OF_RUNS = 3  # sentences for each comparison of two runs
 #: Least number of implementations of a workload for a ranking.
 CHOICE_FROM = 3
 #: Most characters of a kernel name, and most kinds of fused kernels in a sentence.
@@ -42,7 +42,7 @@ class OpeningMaterial:
 
 
 def opening_words(material: OpeningMaterial) -> list[str]:
-    """At most ``MOST_LINES`` sentences; figures are those of the run with most cases on a device."""
+    """At most ``MOST_LINES`` sentences, mainly about the run with most cases on a device."""
     main = _main_run(material)
     cases = material.runs[main] if main else {}
     lines = [*_of_ranks(cases), *_quickest(cases)]
@@ -59,7 +59,7 @@ def _main_run(material: OpeningMaterial) -> str | None:
 
 
 def _of_ranks(cases: Mapping[str, CaseFacts]) -> list[str]:
-    """For each case with ranks, what matters most about them."""
+    """The lead sentence of each case with ranks, those with a straggler first."""
     leads = {
         case: facts.jobs[0].lead for case, facts in cases.items() if facts.jobs and len(facts.jobs[0].job.ranks) > 1
     }
@@ -73,7 +73,7 @@ def _of_ranks(cases: Mapping[str, CaseFacts]) -> list[str]:
 def _quickest(cases: Mapping[str, CaseFacts]) -> list[str]:
     """For each workload with several implementations: the one with the least device time, and the next ones.
 
-    Bare traces need not do the same work, and are left out.
+    Bare traces may do different work and are left out.
     """
     groups: dict[str, list[list[CaseFacts]]] = {}
     for facts in cases.values():
@@ -111,9 +111,9 @@ def _order(facts: CaseFacts) -> list[str]:
 
 
 def _waits_for_cpu(facts: CaseFacts, others: Sequence[CaseFacts]) -> str:
-    """A sentence if most processes of the fastest case wait for the CPU, so that users do not see its device time.
+    """A sentence if most processes of the fastest case wait for the CPU, so that its device time has no effect.
 
-    Names the case with the shortest unprofiled forward if all its processes are faster.
+    It names the case with the shortest unprofiled forward if all processes of that case are faster.
     """
     bounds = bounds_by_process(facts)
     waiting = sum(bound == "launches" for bound in bounds.values())
@@ -141,7 +141,7 @@ def _forward_times(facts: CaseFacts) -> list[float]:
 
 
 def _compared(material: OpeningMaterial, run: str) -> list[str]:
-    """What the comparisons of this run show: copies removed, kernels fused, kernels unchanged."""
+    """Sentences from the comparisons within this run: copies removed, kernels fused, kernels unchanged."""
     removed: list[str] = []
     compiled: list[str] = []
     fused: list[str] = []
@@ -180,7 +180,7 @@ def _shortened(step: Step) -> Step:
 
 
 def _saves(step: Step, comparison: Comparison) -> str:
-    """``saves 128 µs (11.9 %)``, or ``costs 3.0 µs (0.3 %)`` where the step takes more time than before."""
+    """``saves 128 µs (11.9 %)``, or ``costs 3.0 µs (0.3 %)`` if the step takes more time than before."""
     whole = comparison.a.device_time_us
     share = f" ({abs(step.delta_us) / whole * 100:.1f} %)" if whole else ""
     return f"{'saves' if step.delta_us < 0 else 'costs'} {duration(abs(step.delta_us))}{share}"

@@ -1,12 +1,11 @@
 """The ratio of two times that were measured in pairs, one process of each side after the other.
 
-The two processes of a round share the clock, heat and neighbours of their minutes, so the ratio of each round is free
-of what drifts over the rounds. The estimate is that of Hodges and Lehmann (1963), the median of the means of all pairs
-of rounds, of the logarithms of the ratios; its interval is the exact one that belongs to Wilcoxon's signed-rank test
-(Hollander and Wolfe, Nonparametric Statistical Methods, 1999, section 3.3). It needs no normal distribution, and one
-disturbed round does not move it. Measuring goes on until the interval is narrow enough, whatever it then contains:
-stopping by the width alone keeps the error of the interval near its nominal one (Chow and Robbins, 1965), which
-stopping at the first significant result would not.
+The two processes of a round share clock, temperature and load of the machine, so drifts over the rounds do not affect
+the ratios of rounds. The estimate is that of Hodges and Lehmann (1963): the median of the means of all pairs of rounds,
+of the logarithms of the ratios. Its interval is the exact one of Wilcoxon's signed-rank test (Hollander and Wolfe,
+Nonparametric Statistical Methods, 1999, section 3.3). It assumes no normal distribution, and is robust to one disturbed
+round. Measuring stops when the interval is narrow enough, whatever it contains: that keeps the error of the interval
+near its nominal one (Chow and Robbins, 1965), unlike stopping at the first significant result.
 """
 
 from __future__ import annotations
@@ -25,8 +24,9 @@ NO_DIFFERENCE, UNDECIDED = "no difference", "undecided"
 
 @dataclass(frozen=True)
 class Precision:
-    """confidence: of the interval. width: the interval is narrow enough if its ends are a factor of at most 1 + width
-    apart. least: the smallest change that counts, relative.
+    """The precision of a ratio. confidence: of its interval. least: the smallest relative change that counts.
+
+    width: the interval is narrow enough if its upper end is at most 1 + width times the lower one.
     """
 
     confidence: float = 0.99
@@ -35,7 +35,7 @@ class Precision:
 
     @property
     def fewest_rounds(self) -> int:
-        """Rounds from which on there is an interval: 8 at 99 %, 6 at 95 %."""
+        """Least number of rounds for an interval: 8 at 99 %, 6 at 95 %."""
         return math.ceil(math.log2(2 / (1 - self.confidence)) - 1e-9)
 
 
@@ -53,7 +53,9 @@ class PairedRatio:
         return self.low is not None and self.high is not None and self.high / self.low <= 1 + precision.width
 
     def verdict(self, precision: Precision) -> str:
-        """slower or faster: the interval excludes 1 and the change counts. no difference: no change in the interval
+        """The verdict on b.
+
+        slower or faster: the interval excludes 1 and the change counts. no difference: no change in the interval
         counts. Else undecided.
         """
         if self.low is None or self.high is None:
@@ -80,7 +82,7 @@ def paired_ratio(a: Sequence[float], b: Sequence[float], confidence: float) -> P
 
 
 def _left_out(rounds: int, confidence: float) -> int | None:
-    """How many of the ordered means lie outside the interval at each end; None if too few rounds allow none.
+    """Number of ordered means outside the interval at each end; None if there are too few rounds for an interval.
 
     The largest k with P(T <= k) <= (1 - confidence) / 2, T being the signed-rank statistic: the sum of a random subset
     of 1, 2, ... rounds.

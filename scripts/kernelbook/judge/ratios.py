@@ -3,7 +3,8 @@
 The ratio is that of median unprofiled forward times. Its interval is a percentile bootstrap (Efron and Tibshirani,
 1993) over processes, and over forwards within each process. The test is that of Mann and Whitney over the medians of
 processes, because forwards of one process are not independent. A change counts with p < 0.002 and a size of 3 % or
-more; if the whole interval is within 3 %, the times are about equal. Too few processes for the test vote (`votes`).
+more; if the whole interval is within 3 %, the times are about equal. With too few processes for the test, their pairs
+vote (`vote`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from kernelbook.text.meaning import doc
 
 #: Medians closer than this share are about equal: clocks and caches alone make the same kernel differ by 1 to 2 %.
 ABOUT_EQUAL_BELOW = 0.03
-#: Unless a pair of processes is further apart than this.
+#: Largest difference of a pair of processes of two cases that are about equal.
 APART_FROM = 0.2
 SLOWER, FASTER, ABOUT_EQUAL, PROCESSES_DIFFER = "slower", "faster", "about equal", "processes differ"
 
@@ -61,7 +62,7 @@ def vote(mine: Sequence[float], theirs: Sequence[float]) -> Vote | None:
 
 
 def by_process(facts: CaseFacts, figure: str) -> list[float]:
-    """A column of each merged process that has it; without one, the figure of the case; () if that is missing too."""
+    """A column of the merged processes that have it, else the figure of the case; empty if that is missing too."""
     values = [getattr(process, figure) for process in facts.processes if process.merged]
     return [value for value in values if value is not None] or [v for v in [getattr(facts, figure)] if v is not None]
 

@@ -1,12 +1,12 @@
 """The time line of a forward: device work, and what the CPU does while the device is idle. All in µs.
 
-The time of the representative forward is cut where anything starts or ends. While one of its activities runs, the time
-belongs to that activity. While the device is idle, the time belongs to what delays the next activity:
+The time of the representative forward is cut wherever an event starts or ends. While one of its activities runs, the
+time belongs to that activity. While the device is idle, the time belongs to the cause that delays the next activity:
 
-- its launch has returned: the device starts it (`launch latency`);
-- its launch has not returned: the innermost CPU event on the launching thread, or Python where no event is open;
-- the CPU waited for the device earlier in the forward: a `synchronization`. Without that wait the CPU would be ahead by
-  as long as it was blocked, so idle time after it belongs to it until that lead is used up.
+- if its launch has returned: the device that starts it (`launch latency`);
+- if its launch has not returned: the innermost CPU event on the launching thread, or Python if no event is open;
+- if the CPU waited for the device earlier in the forward: that `synchronization`. Without the wait the CPU would be
+  ahead by as long as it was blocked, so idle time after it belongs to it until that lead is used up.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from kernelbook.cases import Activity, Call, CaseFacts, ProfiledForward
 
 #: What aten::item and its like call to read a value.
 READS_A_VALUE = "aten::_local_scalar_dense"
-#: Category of calls that are CUPTI's overhead.
+#: Category of CUPTI's overhead.
 OVERHEAD = "overhead"
-#: Kinds of device work. `compute` and `memory`: the ceiling that bounds the kernel; `device work`: it is not known.
+#: Kinds of device work. `compute` and `memory`: the ceiling that bounds the kernel. `device work`: the ceiling is
+#: unknown.
 COMPUTE, MEMORY, WORK, COPY, COLLECTIVE = "compute", "memory", "device work", "copy", "collective"
 #: Kinds of idle time.
 SYNCHRONIZATION, ALLOCATION, BLOCKING_COPY, LOADING = "synchronization", "allocation", "blocking copy", "kernel loading"
@@ -39,12 +40,12 @@ IDLE_KINDS = (
 #: Kinds of calls that block the CPU.
 WAITING = (SYNCHRONIZATION, ALLOCATION, BLOCKING_COPY, LOADING, FULL_QUEUE)
 
-#: A launch that takes this many times as long as the shortest of its name, while so many launches of the forward have
-#: not begun on the device, waits for room in the launch queue, which holds about a thousand.
+#: A launch waits for room in the launch queue, which holds about a thousand, if it takes LONG_LAUNCH times as long as
+#: the shortest of its name while QUEUE_LENGTH launched activities of the forward have not begun on the device.
 LONG_LAUNCH, QUEUE_LENGTH = 10.0, 500
 
-#: Names of runtime and driver calls, and of CUPTI's overhead (Kineto's names), first match wins. HIP's names differ in
-#: the prefix alone.
+#: Names of runtime and driver calls, and of CUPTI's overhead (Kineto's names); the first match counts. HIP's names
+#: differ only in the prefix.
 CALL_KINDS = (
     (re.compile(r"^Command Buffer Full$"), FULL_QUEUE),
     (re.compile(r"^(Activity Buffer Request|Buffer Flush|Instrumentation|Resource|UVM Activity Init)$"), PROFILER),
@@ -70,7 +71,7 @@ RANGE_KINDS = (
 
 @dataclass(frozen=True)
 class Wait:
-    """Calls of one name that block the CPU, from one op: in how many calls of a forward, for how long together."""
+    """Calls of one name that block the CPU, from one op: their total time and their number in a forward."""
 
     name: str
     kind: str
@@ -137,7 +138,7 @@ class TimeLine:
     def waits(self) -> tuple[Wait, ...]:
         """Calls that block the CPU: synchronizations, allocations, copies, kernel loading, launches into a full queue.
 
-        Without the overhead inside them, which counts under its own name.
+        Their times exclude the overhead inside them, which counts under its own name.
         """
         own = [call.duration_us for call in self.calls]
         for call in self.calls:
@@ -187,7 +188,7 @@ class TimeLine:
                 yield Stretch(LATENCY, following.label, following.op, right - middle, None)
 
     def _cpu(self, start: float, end: float, following: Activity | None, lead: _Lead) -> Iterator[Stretch]:
-        """Idle time in which the next launch has not returned: first what earlier waits explain, then CPU events."""
+        """Idle time before the next launch returns: the part that earlier waits explain, then CPU events."""
         for call, time_us in lead.explain(start, end):
             yield Stretch(SYNCHRONIZATION, call.name, self._op_of(call), time_us)
             start += time_us
@@ -226,7 +227,7 @@ class TimeLine:
             at = self.calls[at.parent] if at.parent is not None and at.parent < len(self.calls) else None
 
     def _op_of(self, call: Call) -> str | None:
-        """The innermost op around a runtime call; the outermost ATen op would hide which one waits.
+        """The innermost op around a runtime call; the outermost one would hide which op waits.
 
         aten::_local_scalar_dense counts as the op that calls it: aten::item, aten::is_nonzero.
         """
@@ -235,14 +236,14 @@ class TimeLine:
 
 
 class _Lead:
-    """By how much the CPU would be ahead had it not waited, and because of which wait."""
+    """The time by which the CPU would be ahead if it had not waited, by wait."""
 
     def __init__(self, waits: Iterable[Call]) -> None:
         self._waits = sorted(waits, key=lambda wait: wait.start_us, reverse=True)
         self._left = {wait.position: wait.duration_us for wait in self._waits}
 
     def explain(self, start: float, end: float) -> Iterator[tuple[Call, float]]:
-        """Idle time from `start` on that the waits begun by then explain, the last wait first."""
+        """(wait, µs) for the waits begun by `start` that explain idle time in `start` to `end`, the last first."""
         need = end - start
         for wait in self._waits:
             taken = min(self._left[wait.position], need)
@@ -253,19 +254,19 @@ class _Lead:
 
 
 def call_kind(call: Call) -> str | None:
-    """What kind of idle time a runtime or driver call or overhead stands for; None for ops and ranges."""
+    """The kind of idle time that a runtime or driver call or overhead causes; None for ops and ranges."""
     return kind_of_name(call.name) if call.category in ("runtime", OVERHEAD) else None
 
 
 @lru_cache(maxsize=1 << 12)
 def kind_of_name(name: str) -> str:
-    """What kind of idle time a call or overhead of this name stands for."""
+    """The kind of idle time that a call or overhead of this name causes."""
     return next((kind for pattern, kind in CALL_KINDS if pattern.search(name)), API)
 
 
 @lru_cache(maxsize=1 << 12)
 def range_kind(name: str) -> str | None:
-    """What kind of idle time a range or op of a framework stands for; None for others."""
+    """The kind of idle time that a range or op of a framework causes; None for others."""
     return next((kind for pattern, kind in RANGE_KINDS if pattern.search(name)), None)
 
 

@@ -1,8 +1,8 @@
-"""Where the time of a forward goes: the causes that add up to it, longest first. All in µs.
+"""Splits the time of a forward by cause. All times in µs.
 
-The causes are those of the time line of the representative forward (`time_line`). Where forwards were measured without
-the profiler, the idle parts of the trace are scaled to their idle time, since the profiler lengthens the work of the
-CPU, not that of the device.
+The causes are those of the time line of the representative forward (`time_line`). If forwards were also measured
+without the profiler, the idle parts of the trace are scaled to their idle time, since the profiler lengthens the work
+of the CPU, not that of the device.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class TimeSplit:
 def time_split(facts: CaseFacts, costs: Iterable[KernelCost] = ()) -> TimeSplit | None:
     """The split of a case's representative forward; None without device activities that have times.
 
-    costs: its kernels of known traffic, for what bounds them and the least that they need.
+    costs: of its kernels with known traffic, for the kind of their causes and their least times.
     """
     line = TimeLine.of(facts)
     if line is None or not line.placed:
@@ -88,7 +88,7 @@ def time_split(facts: CaseFacts, costs: Iterable[KernelCost] = ()) -> TimeSplit 
 
 
 def _scaled(parts: Sequence[Stretch], facts: CaseFacts, time_us: float) -> list[Stretch]:
-    """The parts with device work and idle time as in an unprofiled forward; what is left is unexplained."""
+    """The parts, with device work and idle time scaled to an unprofiled forward; the remainder is unexplained."""
     work = [part for part in parts if part.activity is not None]
     idle = [part for part in parts if part.activity is None and part.kind not in (EARLIER, PROFILER)]
     in_trace, idle_in_trace = sum(part.time_us for part in work), sum(part.time_us for part in idle)
@@ -107,7 +107,7 @@ def _resized(part: Stretch, factor: float) -> Stretch:
 
 
 def _grouped(parts: Iterable[Stretch], costs: Mapping[int, KernelCost]) -> tuple[Cause, ...]:
-    """Parts of one kind, name and op together, longest first."""
+    """The causes: parts of the same kind, name and op merged, longest first."""
     groups: dict[tuple[str, str, str | None], list[Stretch]] = {}
     for part in parts:
         cost = costs.get(part.activity.position) if part.activity and part.kind == WORK else None

@@ -1,7 +1,7 @@
-"""How reliable the figures of each case are: spread over processes, agreement of two clocks, circumstances.
+"""The reliability of the figures of each case: spread over processes, agreement of two clocks, circumstances.
 
-Where the GPU takes most of the time, two independent figures must agree: the unprofiled forward (CUDA events or wall
-clock) and the busy time of the device in the profile. What bounds a forward follows `clock.bound_of`.
+If the GPU takes most of the time, two independent figures must agree: the unprofiled forward (CUDA events or wall
+clock) and the busy time of the device in the profile.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kernelbook.text.meaning import doc
 # --- counters against the cost model ---------------------------------------------------------------------------------
 
 
-#: Shorter kernels move little, and their model is not judged.
+#: Least time of a kernel whose modelled bytes are compared; shorter ones move too little.
 LEAST_US = 5.0
 #: Side of the model's roof -> the limiter that ncu's rule would name.
 SIDES = {roof.COMPUTE: COMPUTE, roof.MEMORY: MEMORY, roof.L2: MEMORY}
@@ -37,7 +37,7 @@ COUNTERS = pa.schema(
 
 
 def against_model(facts: CaseFacts, costs: Iterable[KernelCost]) -> tuple[KernelCounters, ...]:
-    """The counters of a case with what the cost model and the trace state about the same kernels."""
+    """The counters of a case, with figures of the cost model and the trace for the same kernels."""
     by_position = {cost.position: cost for cost in costs}
     activities = {activity.position: activity for activity in facts.activities}
     rows = []

@@ -1,8 +1,8 @@
 """The least time of a forward and of each of its kernels, from recorded shapes and the ceilings of the device.
 
 ``roof``: the roofline model. ``shapes``: operands, and which op launched which kernel. ``traffic``: bytes and FLOPs of
-one op. ``fused``: bytes of kernels that Inductor generated. ``kernel_costs``, ``gemm``, ``forward``: achieved rates of
-a kernel, a product, a forward. ``ceilings``: what the device can do.
+one op. ``kernel_costs``, ``gemm``, ``forward``: achieved rates of a kernel (also one that Inductor generated), a
+product, a forward. ``ceilings``: the best rates of the device.
 """
 
 from __future__ import annotations

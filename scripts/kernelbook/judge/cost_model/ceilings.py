@@ -70,8 +70,9 @@ def rates_of(ceilings: Sequence[Ceiling]) -> Ceilings:
 def run_ceilings(cases: Mapping[str, CaseFacts], elsewhere: Iterable[Ceiling] = ()) -> list[Ceiling]:
     """The ceilings of one run, one of each quantity and compute type, each from the best origin that has it.
 
-    elsewhere: ceilings that other runs measured on a device of the same name. Without a measurement the rates come from
-    what the project measured on that device (`RECORDED`), otherwise from its data sheet. Empty for an unknown device.
+    elsewhere: ceilings that other runs measured on a device of the same name. Without a measurement the rates are those
+    that the project measured on that device (`RECORDED`), otherwise those of its data sheet. Empty for an unknown
+    device.
     """
     facts = next((facts for facts in cases.values() if facts.status == "ok" and facts.on_device and facts.device), None)
     if facts is None:
@@ -83,7 +84,7 @@ def run_ceilings(cases: Mapping[str, CaseFacts], elsewhere: Iterable[Ceiling] = 
 
 
 def used_ceilings(cases: Mapping[str, CaseFacts], ceilings: Sequence[Ceiling]) -> list[Ceiling]:
-    """Those that were measured in the run, or that some case of it is judged by."""
+    """The ceilings that were measured in the run, or against which one of its cases is judged."""
     rates = rates_of(ceilings)
     good = [facts for facts in cases.values() if facts.status == "ok" and facts.on_device]
     kinds = {kind for facts in good for kind in (forward_type(facts), *product_types(facts)) if kind}

@@ -110,8 +110,8 @@ NEAR = 0.5
 class ForwardCost:
     """One forward against its floor. The masked half of causal attention counts in no figure of operations.
 
-    ``compute_type``: see `gemm.forward_type`. ``trade_off``: see the function; set by the caller that has the peers.
-    ``floor_us``: where bytes came from the L2 cache, its ceiling takes the place of the memory ceiling.
+    ``compute_type``: see `gemm.forward_type`. ``trade_off``: see the function; set by the caller, which has the peers.
+    ``floor_us``: if the bytes came from the L2 cache, its ceiling replaces the memory ceiling.
     """
 
     run: str
@@ -256,7 +256,7 @@ def _measured_bytes(facts: CaseFacts) -> float | None:
 
 
 def _share(rate: float | None, best: float | None) -> float | None:
-    """A rate over its ceiling; None if either is missing, or above MOST_SHARE, where the ceiling does not apply."""
+    """A rate over its ceiling; None if either is missing, or above MOST_SHARE, since it does not apply then."""
     return rate / best if rate and best and rate <= MOST_SHARE * best else None
 
 

@@ -1,6 +1,4 @@
-"""Matrix products of a forward: sizes from recorded shapes, achieved rates, and how the grid fits the device; least
-work.
-"""
+"""Matrix products of a forward: sizes from recorded shapes, achieved rates, and how the grid fits the device."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from kernelbook.text.meaning import doc
 
 #: Families of kernels that multiply matrices.
 MULTIPLIES = ("GEMM", "attention")
-#: Tensor cores want rows of whole 16 bytes (NVIDIA, Matrix Multiplication Background User's Guide).
+#: Tensor cores need rows of a multiple of 16 bytes (NVIDIA, Matrix Multiplication Background User's Guide).
 ALIGNED_BYTES = 16
 #: Libraries that compute the transposed product (column-major): the first side of their tiles is along n.
 COLUMN_MAJOR = {"cuBLAS", "CUTLASS"}
@@ -55,7 +53,7 @@ class GemmCost:
     ]
 
     def unaligned(self, sides: str, elements: int) -> dict[str, int]:
-        """Those of the sides (``mnk``) that are no multiple of so many elements, with their sizes."""
+        """Side -> size, for those of the sides (``mnk``) that are not a multiple of `elements`."""
         return {side: size for side in sides if (size := getattr(self, side)) % elements}
 
 

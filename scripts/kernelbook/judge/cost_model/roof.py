@@ -1,4 +1,4 @@
-"""The roofline model: a least time from two ceilings, and the share of it that was achieved.
+"""The roofline model: the least time from two ceilings, and the share of it that was achieved.
 
 Williams, Waterman and Patterson, CACM 52(4), 2009: time is at least FLOPs over the compute ceiling and bytes over the
 memory ceiling. FLOPs in FLOP, bytes in bytes, times in µs.
@@ -12,14 +12,15 @@ from dataclasses import dataclass, field
 from kernelbook.kernel_names import KernelName
 from kernelbook.kernel_names.model import element
 
-#: Below this, in µs, a roof says nothing: the shortest kernels recorded, which set four bytes, take 0.7 µs on an H200.
+#: A least time below this, in µs, is not used: the shortest recorded kernels, which set four bytes, take 0.7 µs on an
+#: H200.
 LEAST_ROOF_US = 1.0
 #: A share above this means that the ceiling does not apply: the bytes came from a cache. Between 1 and this, a
 #: kernel reads more than it writes, which memory does faster than the copy that measured the ceiling: its share is 1.
 MOST_SHARE = 1.05
-#: Types with a ceiling of their own, slowest first; fp32 is that of the CUDA cores.
+#: Types with a separate ceiling, slowest first; fp32 is that of the CUDA cores.
 COMPUTE_TYPES = ("fp64", "fp32", "tf32", "16-bit", "fp8")
-#: What sets a roof.
+#: Quantities that can determine a roof.
 SIDES = COMPUTE, MEMORY, L2 = ("compute", "memory", "L2 cache")
 #: torch's names of element types -> the profiler's.
 PROFILER_KINDS = {"bfloat16": "c10::BFloat16", "float16": "c10::Half", "float32": "float", "float64": "double"}
@@ -42,7 +43,7 @@ class Ceilings:
         return self.flops_per_s.get(kind or "")
 
     def traffic(self, moved: int | None, time_us: float | None) -> tuple[float | None, str]:
-        """The bytes/s that limit work which moved these bytes in this time, and their side: MEMORY or L2.
+        """(bytes/s, side) that limit work which moved these bytes in this time; side: MEMORY or L2.
 
         It is the L2 cache if the bytes fit in it and moved faster than memory can move them.
         """
@@ -72,13 +73,13 @@ def compute_type(dtype: str | None, kernel: KernelName | None = None) -> str | N
 
 @dataclass(frozen=True)
 class Roof:
-    """The least time for some work, and what sets it: one of SIDES."""
+    """The least time for some work, and the quantity that determines it: one of SIDES."""
 
     time_us: float
     side: str
 
     def share(self, time_us: float | None) -> float | None:
-        """The roof's time over what was taken, as `share_of`."""
+        """The roof's time over the time taken, as `share_of`."""
         return share_of(self.time_us, time_us)
 
 
@@ -104,8 +105,8 @@ def roof_of(
 ) -> Roof | None:
     """The roof of work with these FLOPs and bytes; None without a ceiling that it needs.
 
-    ``time_us``: what the work took, which shows whether its bytes came from the L2 cache. ``kind``: the compute type of
-    the FLOPs.
+    ``time_us``: the time that the work took, which shows whether its bytes came from the L2 cache. ``kind``: the
+    compute type of the FLOPs.
     """
     bytes_per_s, side = ceilings.traffic(moved, time_us)
     compute, memory = time_at(flops, ceilings.compute(kind)), time_at(moved, bytes_per_s)

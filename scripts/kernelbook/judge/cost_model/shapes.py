@@ -1,6 +1,6 @@
-"""Operands of ops as recorded in a trace, and which op of the step with shapes launched which kernel of the forward.
+"""Operands of ops as recorded in a trace, and the op that launched each kernel of the forward.
 
-Shapes come from the forward itself, or from the step recorded with shapes beside its trace.
+Shapes come from the forward itself, or from the step that was recorded with shapes beside its trace.
 """
 
 from __future__ import annotations
@@ -50,8 +50,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Launched:
-    """A kernel or memcpy of the representative forward, with the op that launched its counterpart in the step with
-    shapes.
+    """A kernel or memcpy of the representative forward, with the op that launched it, from the step with shapes.
 
     ``alone``: the op launched no other kernel. ``seeded``: it copied before (addmm copies its bias to the output).
     """
@@ -83,7 +82,7 @@ def _read_shapes(path: str, annotation: str) -> tuple[Call, ...]:
 
 
 def operands(call: Call) -> tuple[Operand | None, ...] | None:
-    """The call's arguments by position, None for arguments that are no tensors.
+    """The call's arguments by position, None for arguments other than tensors.
 
     A number beside a tensor has the shape of one element. Returns None if a size is unknown: no shapes, a list of
     tensors, an unknown type.

@@ -1,7 +1,7 @@
 """Bytes and FLOPs of one op, from the shapes and types of its operands; None for unknown ops.
 
-Bytes are those of whole tensors: each input read once, each output written once. That is the least that a kernel of the
-op can move. Inputs without dimensions count as 0 bytes. Semantics of the ops: PyTorch's ``native_functions.yaml``.
+Bytes are those of whole tensors: each input read once, each output written once, the least that a kernel of the op can
+move. Inputs without dimensions count as 0 bytes. Semantics of the ops: PyTorch's ``native_functions.yaml``.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def _handed_in(arguments: Operands, count: int) -> Operand | None:
 def _result(name: str, read: Operands) -> Operand | None:
     """The tensor that a pointwise op makes, None if the operands do not determine its shape or type.
 
-    Numbers beside tensors give no type; where there are only such, theirs holds.
+    Numbers beside tensors do not affect the type; without tensors, the type of the numbers counts.
     """
     shape = _broadcast([each.shape for each in read if each])
     if not shape:
@@ -200,7 +200,7 @@ def _result(name: str, read: Operands) -> Operand | None:
 
 
 def _broadcast(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
-    """The shape that operands are broadcast to; None of none, or where they do not fit."""
+    """The shape that operands are broadcast to; None if there are no operands or they do not fit."""
     if not shapes:
         return None
     width = max(map(len, shapes))

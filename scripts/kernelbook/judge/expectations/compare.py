@@ -35,7 +35,7 @@ def _other(name: str, facts: CaseFacts, run: RunFacts, needs_device: bool = True
     """The facts of the other case, or an observation with the reason why it cannot be compared."""
     other = run.cases.get(name)
     if name == facts.case:  # a sweep that names one of its own cases
-        return Observation(None, NOTHING, f"{name} is this very case")
+        return Observation(None, NOTHING, f"{name} is this case itself")
     if other is None:
         return Observation(None, NOTHING, f"{name} is not in this run")
     if other.status != "ok":
@@ -201,7 +201,7 @@ def _as_fast(name: str, facts: CaseFacts, run: RunFacts) -> Observation:
 
 
 def _register_orders() -> None:
-    """Words that say that a case has more or less of something than another."""
+    """Register the words by which a case has more or less of a quantity than another."""
     for name, quantity, above, means in (
         ("slower_than", DEVICE_TIME, True, "this one takes more device time"),
         ("faster_than", DEVICE_TIME, False, "this one takes less device time"),

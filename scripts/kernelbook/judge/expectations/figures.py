@@ -86,7 +86,7 @@ def peak_memory_mib(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
     FIGURE,
 )
 def idle_percent(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
-    """By process where forwards were timed; evidence: the longest causes of idle time."""
+    """By process if forwards were timed; evidence: the longest causes of idle time."""
     split = time_split(facts)
     pairs = [(p.forward_time_us, p.device_busy_us) for p in facts.processes if p.merged]
     shares = [100 * max(1 - busy / whole, 0.0) for whole, busy in pairs if whole and busy is not None]
@@ -146,7 +146,7 @@ def roof_percent(value: Mapping[str, Any], facts: CaseFacts, run: RunFacts) -> O
     figures_of("patterns of kernel names"),
 )
 def occupancy_percent(value: Mapping[str, Any], facts: CaseFacts, _: RunFacts) -> Observation:
-    """Undecided if no kernel matches, or if one has none; evidence: beside what its resources would allow."""
+    """Undecided if no kernel matches, or if one has no occupancy; evidence: also the occupancy that resources allow."""
     reported = {}
     for kernel in facts.activities:
         counted = facts.measured.get(kernel.position)
@@ -338,7 +338,7 @@ def bus_gb_s(value: Mapping[str, Any], facts: CaseFacts, _: RunFacts) -> Observa
     PERCENT,
 )
 def ranks_equal_within_percent(value: float, facts: CaseFacts, _: RunFacts) -> Observation:
-    """Compared are the medians over the forwards of each rank; undecided with fewer than two ranks."""
+    """Compares the medians over the forwards of each rank; undecided with fewer than two ranks."""
     apart = []
     for report in facts.jobs:
         job = report.job

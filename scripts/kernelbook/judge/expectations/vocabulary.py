@@ -66,7 +66,7 @@ def agreed(verdicts: Iterable[bool]) -> bool | None:
 
 @dataclass(frozen=True)
 class RunFacts:
-    """All cases of the run that is judged, by name, and the ceilings of its device."""
+    """All cases of the judged run by name, and the ceilings of its device."""
 
     cases: Mapping[str, CaseFacts]
     ceilings: Ceilings
@@ -79,7 +79,7 @@ Look = Callable[[Any, CaseFacts, RunFacts], Observation]
 class Word:
     """A word: name, meaning, JSON schema of its value, and whether it needs device activities.
 
-    ``forbids``: whether its value names what must not be there.
+    ``forbids``: whether its value names ops or kernels that must be absent.
     """
 
     name: str
@@ -118,7 +118,7 @@ def unknown_word(name: str, where: str) -> str:
 
 
 def _bounds(number: str, what: str, limit: str) -> dict[str, Any]:
-    """The part of a schema that is a map of min and max. limit: the keyword that excludes numbers below, or from, 0."""
+    """The part of a schema for a map of min and max. limit: minimum (0 is allowed) or exclusiveMinimum (it is not)."""
     return {
         "additionalProperties": False,
         "minProperties": 1,
@@ -209,10 +209,10 @@ def value_text(value: Any) -> str:
     return str(value)
 
 
-# --- names that occur nowhere in a run: a guess that they are absent may be right only because of a typo -------------
+# --- notes on names that occur nowhere in a run, such as a typo in a guess that an op is absent ----------------------
 
 
-#: Shorter texts are parts of too many names.
+#: Least length of a text that is searched for in names.
 LEAST_LENGTH = 3
 
 
