@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kernelbook.trace import TraceError, read_trace
@@ -262,6 +262,7 @@ def test_a_damaged_gzip_file_gives_what_can_be_unpacked(events, level, data):
     packed = bytearray(gzip.compress(text_of(events, True).encode(), level, mtime=0))
     place = data.draw(st.integers(3, len(packed) - 1))
     packed[place : place + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=3))
+    assume(not packed[3] & 0xE0)  # reserved flags, which zlib refuses and isal skips
     member, plain = zlib.decompressobj(31), b""
     try:
         for byte in packed:
