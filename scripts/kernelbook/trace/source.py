@@ -9,15 +9,15 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from isal import isal_zlib
+from isal import igzip_lib
 
 from kernelbook.trace.types import TraceError
 
-_IsalError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # declared as an instance
+_IsalError: type[Exception] = igzip_lib.error  # type: ignore[assignment]  # declared as an instance
 _GZIP = b"\x1f\x8b"
 _GZIP_WBITS = 31
 _READ = 1 << 16
-_MOST_PLAIN = 1 << 16  # bytes that one call of a decompressor returns
+_MOST_PLAIN = 1 << 17  # bytes that one call of a decompressor returns
 _SPECIAL = {
     stat.S_IFIFO: "a pipe",
     stat.S_IFSOCK: "a socket",
@@ -87,13 +87,14 @@ class Source:
     def _member(self, file: BinaryIO, start: int) -> Generator[bytes, None, int | None]:
         """Yield the content of the member at `start`; return the start of the next. Anything else is padding."""
         file.seek(start)
-        member = isal_zlib.decompressobj(wbits=_GZIP_WBITS)
+        member = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
         size = 0
-        data = b""
         try:
-            while not member.eof and (data := data or file.read(_READ)):
+            while not member.eof:
+                data = b""
+                if member.needs_input and not (data := file.read(_READ)):
+                    break
                 plain = member.decompress(data, _MOST_PLAIN)
-                data = member.unconsumed_tail
                 size += len(plain)
                 yield plain
         except _IsalError:
