@@ -41,6 +41,10 @@ from kernelbook.trace.warnings import collect_warnings
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# glibc returns freed arrays of 128 KiB or more to the system, and the next ones cost a page fault per 4 KiB, a tenth of
+# the time of a reading. Freeing a larger array raises that limit to its size, 32 MiB at most. This one is not touched.
+np.empty((32 << 20) - (1 << 16), np.uint8)
+
 
 class TraceReading(msgspec.Struct, frozen=True, dict=True):
     """The content of one trace. Times in tables are float µs since the earliest event; null means not in the file.
