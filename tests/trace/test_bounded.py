@@ -14,7 +14,7 @@ import pytest
 
 from kernelbook.trace import TraceError, metadata, read_trace, reader, reading, salvage, source
 from tests.helpers.patience import LONG
-from tests.trace.made_trace import forward
+from tests.trace.made_trace import forward, kernel, write
 
 HEAD = '{"deviceProperties": [{"id": 0, "name": "Made GPU"}], '
 FIRST, LAST = (json.dumps(forward(start, number))[1:-1] for start, number in ((1000.0, 1), (9000.0, 100)))
@@ -87,6 +87,20 @@ def test_what_is_held_does_not_grow_with_the_file(tmp_path, monkeypatch, place, 
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2 << 20
+
+
+def test_grids_of_many_numbers_are_not_kept(tmp_path):
+    """Each of 100 kernels has another grid, of 5000 numbers: together they would take 18 MB."""
+    grids = [list(range(first, first + 5000)) for first in range(1000, 1100)]
+    events = [kernel("k", 10.0 * place, 1, place, grid=grid) for place, grid in enumerate(grids)]
+    path = write(tmp_path / "made.json", [*forward(5000), *events])
+    read_trace(write(tmp_path / "small.json", forward()))  # what is made once and kept
+    tracemalloc.start()
+    found = read_trace(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.totals.kernels == 102
+    assert peak < 8 << 20
 
 
 @pytest.mark.parametrize("place", PLACES)

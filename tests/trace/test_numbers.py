@@ -116,6 +116,30 @@ def test_what_is_no_size_is_null(read, bad):
     assert (grids, blocks) == ([None, [1, 1, 1]], [[1, 1, 1], None])
 
 
+def test_each_activity_has_its_own_launch_configuration(read):
+    """Equal and different ones by turns, a text, and one that lacks most of it."""
+    small, large = {"grid": [2, 1, 1], "block": [64, 1, 1]}, {"grid": [8, 4, 1], "block": [256, 1, 1]}
+    more = {"registers per thread": 32, "shared memory": 1024, "est. achieved occupancy %": 50}
+    events = [
+        kernel("k", 0, 1, 1, **small, **more),
+        memcpy(5, 1, 2),
+        kernel("k", 10, 1, 3, **large, **more),
+        kernel("k", 15, 1, 4, **small, **more),
+        kernel("k", 20, 1, 5, **small, **(more | {"registers per thread": "40"})),
+        kernel("k", 25, 1, 6, grid=[2, 1, 1]),
+    ]
+    activities = read(events).activities
+    columns = ("grid", "block", "registers_per_thread", "shared_memory_bytes", "occupancy_percent", "bytes")
+    assert list(zip(*(activities[name].to_pylist() for name in columns), strict=True)) == [
+        ([2, 1, 1], [64, 1, 1], 32, 1024, 50, None),
+        (None, None, None, None, None, 64),
+        ([8, 4, 1], [256, 1, 1], 32, 1024, 50, None),
+        ([2, 1, 1], [64, 1, 1], 32, 1024, 50, None),
+        ([2, 1, 1], [64, 1, 1], 40, 1024, 50, None),
+        ([2, 1, 1], None, None, None, None, None),
+    ]
+
+
 def test_counts_are_never_negative(read):
     (row,) = read([memcpy(0, 1, 1, **{"registers per thread": -7, "shared memory": -1024})]).activities.to_pylist()
     assert (row["registers_per_thread"], row["shared_memory_bytes"], row["bytes"]) == (None, None, 64)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -29,29 +30,38 @@ from kernelbook.trace.columns import (
     ordered,
 )
 from kernelbook.trace.events import Args, Event, identity, message_of
-from kernelbook.trace.numbers import MISSING, counts_of, floats_of, integers_of, sizes_of, spans_of, stream_of
+from kernelbook.trace.numbers import (
+    MISSING,
+    counts_of,
+    floats_of,
+    integers_of,
+    sizes_of,
+    spans_of,
+    stream_of,
+    valid_size,
+)
 from kernelbook.trace.types import Array, Ints
 
 Part = dict[str, Any]  # columns of some rows by name; one value stands for the same value in every row
-Kind = tuple[str, int]  # table, and kind of a CPU row; MISSING for activities
+Kind = tuple[str, int]  # table, and kind of a CPU row or category of an activity
 Types = dict[str, type[np.generic]]
 _STEP = "ProfilerStep#"
 _PAUSE_NS = 10_000  # between two windows of one process: more than any tolerance
 _NO_ARGS = Args()
+_configuration_of = attrgetter("grid", "block", "registers", "shared_memory", "occupancy", "bytes")
 # The tables, and the types of their columns besides the times.
 _CPU: Types = {
     "kind": np.int8, "name": np.int32, "thread": np.int32, "number": np.int64, "ordinal": np.int64, "message": np.int32,
 }  # fmt: skip
 _DEVICE: Types = {
     "category": np.int8, "name": np.int32, "device": np.int64, "stream": np.int64, "correlation": np.int64,
-    "sizes": np.int64, "registers": np.int64, "shared_memory": np.int64, "bytes": np.int64, "occupancy": np.float64,
-    "lane": np.int32, "message": np.int32,
+    "configuration": np.int32, "lane": np.int32, "message": np.int32,
 }  # fmt: skip
 _TABLES = {"cpu": _CPU, "overhead": _CPU, "device": _DEVICE}
 
 
 class Events(dict[str | None, list[Event]]):
-    """Complete events by category. Categories of one kind share a list, and all activities do.
+    """Complete events by category. Categories of one kind share a list.
 
     kinds: the lists by kind. others: those of categories in no table.
     """
@@ -64,8 +74,8 @@ class Events(dict[str | None, list[Event]]):
         kind = cpu_kind(category)
         if kind is not None:
             events = self.kinds.setdefault(("overhead" if kind == OVERHEAD else "cpu", kind), [])
-        elif activity_category(category) is not None:
-            events = self.kinds.setdefault(("device", MISSING), [])
+        elif (activity := activity_category(category)) is not None:
+            events = self.kinds.setdefault(("device", activity), [])
         else:
             events = self.others.setdefault(category, [])
         self[category] = events
@@ -80,13 +90,36 @@ class Codes(dict[Any, int]):
         return code
 
     def of(self, keys: Iterable[Any]) -> Ints:
-        return np.array([*map(self.__getitem__, keys)], np.int32)
+        return np.fromiter(map(self.__getitem__, keys), np.int32)
 
     def of_pairs(self, first: list[Any], second: list[Any]) -> Ints | int:
         """Codes of (first, second); one number if all pairs are equal, as those of one thread usually are."""
         if first.count(first[0]) == second.count(second[0]) == len(first):
             return self[first[0], second[0]]
         return self.of(zip(first, second, strict=True))
+
+
+class Configurations(Codes):
+    """Numbers the distinct values of `_configuration_of`, of which a trace has far fewer than activities.
+
+    Keys are kept, so a grid or block that is not valid, which may have any length, becomes None.
+    """
+
+    def __missing__(self, key: tuple[Any, ...]) -> int:
+        grid, block, *others = key
+        valid = (valid_size(grid), valid_size(block), *others)
+        return super().__missing__(key) if valid == key else self[valid]
+
+    def columns(self) -> dict[str, Array]:
+        """The columns of the activities, with one row per configuration."""
+        grids, blocks, registers, shared_memory, occupancies, sizes = zip(*self, strict=True) if self else [()] * 6
+        return {
+            "sizes": np.hstack((sizes_of(grids), sizes_of(blocks))),
+            "registers": counts_of(registers),
+            "shared_memory": counts_of(shared_memory),
+            "bytes": counts_of(sizes),
+            "occupancy": floats_of(occupancies),
+        }
 
 
 class ColumnBuilder:
@@ -97,6 +130,7 @@ class ColumnBuilder:
         self._threads = Codes()
         self._lanes = Codes()
         self._messages = Codes()
+        self._configurations = Configurations()
         self._events = Events()
         self._others: Counter[str | None] = Counter()  # number of events of each category that is in no table
         self._malformed = 0
@@ -114,7 +148,7 @@ class ColumnBuilder:
                 of_category[event.cat].append(event)
         for (table, kind), rows in self._events.kinds.items():
             if rows:
-                part = self._activities(rows) if table == "device" else self._cpu_rows(kind, rows)
+                part = self._activities(kind, rows) if table == "device" else self._cpu_rows(kind, rows)
                 self._parts[table].append(part)
                 rows.clear()
         for category, rows in self._events.others.items():
@@ -154,23 +188,19 @@ class ColumnBuilder:
             "message": self._message_codes(args),
         }
 
-    def _activities(self, events: list[Event]) -> Part:
+    def _activities(self, category: int, events: list[Event]) -> Part:
         args = [event.args or _NO_ARGS for event in events]
         devices = [a.device if a.device is not None else e.pid for a, e in zip(args, events, strict=True)]
         streams = [a.stream if a.stream is not None else stream_of(e.tid) for a, e in zip(args, events, strict=True)]
         return {
-            "category": np.array([activity_category(event.cat) for event in events], np.int8),
+            "category": category,
             "name": self._names.of([event.name or "" for event in events]),
             "ts": floats_of([event.ts for event in events]),
             "dur": floats_of([event.dur for event in events]),
             "device": integers_of(devices),
             "stream": integers_of(streams),
             "correlation": integers_of([a.correlation for a in args]),
-            "sizes": sizes_of(args),
-            "registers": counts_of([a.registers for a in args]),
-            "shared_memory": counts_of([a.shared_memory for a in args]),
-            "bytes": counts_of([a.bytes for a in args]),
-            "occupancy": floats_of([a.occupancy for a in args]),
+            "configuration": self._configurations.of(map(_configuration_of, args)),
             "lane": self._lanes.of_pairs([event.pid for event in events], devices),
             "message": self._message_codes(args),
         }
@@ -231,6 +261,8 @@ class ColumnBuilder:
         ties = ("device", "stream", "correlation", "end", "category", "name")
         order = ordered((table["start"],), [table[name] for name in ties])
         columns = {name: column[order] for name, column in table.items()}
+        configuration = columns.pop("configuration")
+        columns |= {name: column[configuration] for name, column in self._configurations.columns().items()}
         return DeviceRows([_identities(lane) for lane in self._lanes], **columns)
 
 
@@ -259,8 +291,6 @@ def _joined(parts: Sequence[Part], types: Types) -> dict[str, Array]:
             joined[name] = values[0] if len(values) == 1 else np.concatenate(values)
         else:
             joined[name] = np.repeat(np.array(values, dtype), np.array(sizes, np.int64))
-    if "sizes" in joined:
-        joined["sizes"] = joined["sizes"].reshape(-1, 6)
     return joined
 
 

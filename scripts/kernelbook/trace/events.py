@@ -14,18 +14,21 @@ Number = int | float | str | None
 
 
 class Args(msgspec.Struct, gc=False):
-    """The arguments in use; the decoder skips all others."""
+    """The arguments in use; the decoder skips all others.
 
-    correlation: Number = None
+    The fields are in the order in which torch writes them, because the decoder looks for the next one first.
+    """
+
     external_id: Number = msgspec.field(default=None, name="External id")
     device: Number = None
     stream: Number = None
-    bytes: Number = None
-    grid: list[int] | None = None
-    block: list[int] | None = None
+    correlation: Number = None
     registers: Number = msgspec.field(default=None, name="registers per thread")
     shared_memory: Number = msgspec.field(default=None, name="shared memory")
+    grid: tuple[int, ...] | None = None
+    block: tuple[int, ...] | None = None
     occupancy: Number = msgspec.field(default=None, name="est. achieved occupancy %")
+    bytes: Number = None
     collective: Any = msgspec.field(default=None, name="Collective name")
     in_elements: Any = msgspec.field(default=None, name="In msg nelems")
     out_elements: Any = msgspec.field(default=None, name="Out msg nelems")
@@ -180,9 +183,9 @@ def _scalar(value: Any) -> Number:
     return value if isinstance(value, int | float | str) and not isinstance(value, bool) else None
 
 
-def _sizes(value: Any) -> list[int] | None:
+def _sizes(value: Any) -> tuple[int, ...] | None:
     sizes = [integer(size) for size in value] if isinstance(value, list) else [None]
-    whole = [size for size in sizes if size is not None]
+    whole = tuple(size for size in sizes if size is not None)
     return whole if len(whole) == len(sizes) else None
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from kernelbook.trace.events import Args, integer, number
+from kernelbook.trace.events import integer, number
 from kernelbook.trace.types import Flags, Floats, Ints
 
 MISSING = -1
-_NO_SIZE = [MISSING] * 3
+_NO_SIZE = (MISSING,) * 3
 _LONGEST_US = 1e13  # 115 days: an end without a start
 _FARTHEST_US = 9e15  # about 285 years: more does not fit into integer ns
 
@@ -43,10 +42,10 @@ def _nanoseconds(microseconds: Floats) -> Ints:
     return result
 
 
-def floats_of(values: list[Any]) -> Floats:
+def floats_of(values: Sequence[Any]) -> Floats:
     """NaN for anything that is not a number."""
     try:
-        return np.array(values, dtype=np.float64)
+        return np.fromiter(values, np.float64, len(values))
     except (ValueError, TypeError, OverflowError):
         return np.array([number(value) for value in values], dtype=np.float64)
 
@@ -54,7 +53,7 @@ def floats_of(values: list[Any]) -> Floats:
 def integers_of(values: Sequence[Any]) -> Ints:
     """MISSING for anything that is not an integer of 64 bits."""
     with suppress(ValueError, TypeError, OverflowError):
-        return np.array(values, dtype=np.int64)
+        return np.fromiter(values, np.int64, len(values))
     with suppress(ValueError, TypeError, OverflowError):
         return np.array([MISSING if value is None else value for value in values], dtype=np.int64)
     return np.array([MISSING if (read := integer(value)) is None else read for value in values], dtype=np.int64)
@@ -65,18 +64,14 @@ def counts_of(values: Sequence[Any]) -> Ints:
     return np.maximum(integers_of(values), MISSING)
 
 
-def sizes_of(args: list[Args]) -> Ints:
-    """Grid and block, six numbers per row; the three numbers of an invalid one are MISSING."""
-    return np.hstack([_triples([each.grid for each in args]), _triples([each.block for each in args])])
+def valid_size(size: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """A grid or block as it is, or None if it is not three positive integers of 64 bits."""
+    return size if size and len(size) == 3 and all(0 < each < 2**63 for each in size) else None
 
 
-def _triples(listed: list[list[int] | None]) -> Ints:
-    triples = [size or _NO_SIZE for size in listed]
-    if {*map(len, triples)} != {3}:
-        triples = [size if len(size) == 3 else _NO_SIZE for size in triples]
-    sizes = integers_of([*chain.from_iterable(triples)]).reshape(-1, 3)
-    sizes[(sizes < 1).any(axis=1)] = MISSING
-    return sizes
+def sizes_of(sizes: Sequence[tuple[int, ...] | None]) -> Ints:
+    """Valid sizes as rows of three numbers, which are MISSING for None."""
+    return np.array([size or _NO_SIZE for size in sizes], np.int64).reshape(-1, 3)
 
 
 def stream_of(tid: int | str | None) -> int | str | None:
