@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -193,8 +194,14 @@ def out_of_place(scene: Scene) -> Iterator[Finding]:
 def cloning_ops(scene: Scene) -> tuple[str, ...]:
     """Names of the ops that clone and then run their in-place variant."""
     calls = {call.position: call for call in scene.facts.calls}
-    ops = (op for op in scene.facts.ops if not op.name.endswith("_"))
-    return tuple(dict.fromkeys(op.name for op in ops if _clones_first(scene, op, calls)))
+    inside = defaultdict(set)  # position of a call -> names of the ops in it that clone, copy or work in place
+    for op in scene.facts.ops:
+        parent = op.parent if op.name.endswith("_") or op.name == "aten::clone" else None
+        while parent in calls:
+            inside[parent].add(op.name)
+            parent = calls[parent].parent
+    out_of_place = (op for op in scene.facts.ops if f"{op.name}_" in inside[op.position])
+    return tuple(dict.fromkeys(op.name for op in out_of_place if inside[op.position] & {"aten::clone", COPY}))
 
 
 def _in_place(op: str) -> str:
@@ -202,20 +209,6 @@ def _in_place(op: str) -> str:
         f"Call {op.removeprefix('aten::')}_ if nothing else reads the input. This is safe without autograd "
         "(torch.no_grad), but not if backward needs the overwritten value."
     )
-
-
-def _clones_first(scene: Scene, op: Call, calls: dict[int, Call]) -> bool:
-    inside = {c.name for c in scene.facts.ops if _within(c, op.position, calls)}
-    return f"{op.name}_" in inside and bool(inside & {"aten::clone", "aten::copy_"})
-
-
-def _within(call: Call, position: int, calls: dict[int, Call]) -> bool:
-    parent = call.parent
-    while parent is not None and parent in calls:
-        if parent == position:
-            return True
-        parent = calls[parent].parent
-    return False
 
 
 #: Ops that copy whole tensors -> what does without the copy.
