@@ -14,7 +14,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +47,9 @@ NO_REGISTRY = "FATAL: Unable to handle docker URI: registry answered 503, servic
 # --- runs ---
 
 
-def default_cases() -> list[str]:
-    return [name for name, case in configuration()["cases"].items() if case.get("enabled", True)]
+@cache
+def default_cases() -> tuple[str, ...]:
+    return tuple(name for name, case in configuration()["cases"].items() if case.get("enabled", True))
 
 
 def copied_run(folder: Path, change: Callable[[str, dict[str, Any], Path], None]) -> Path:

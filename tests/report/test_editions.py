@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.helpers.patience import LONG
@@ -26,25 +24,23 @@ SENTENCES = {
 SERIOUS = """axe.run(document, {resultTypes: ["violations"]}).then(found => found.violations
     .filter(v => ["serious", "critical"].includes(v.impact))
     .map(v => [v.id, ...v.nodes.slice(0, 3).map(node => node.html.slice(0, 160))]))"""
-#: Leaves of the cases those with an element that none above has, by tag, class and role of it and of what it is in,
-#: and of rows that are made of the same elements two.
+#: Leaves one element of each kind: its tag, class and role, and those of what it is in. Of tables whole rows go.
 THIN_OUT = """() => {
     const kind = one => [one.tagName, one.getAttribute("class"), one.getAttribute("role")].join(".")
-    const kinds = box => [...box.querySelectorAll("*")].map(one => `${kind(one.parentElement)} ${kind(one)}`)
+    const kinds = box => [box, ...box.querySelectorAll("*")].map(one => `${kind(one.parentElement)} ${kind(one)}`)
+    const removable = ".case, .case :not(table *), tbody tr, li, svg *, option"
     const seen = new Set()
-    for (const box of document.querySelectorAll("details.case")) {
-        const inside = kinds(box)
-        if (inside.every(each => seen.has(each))) box.remove()
-        inside.forEach(each => seen.add(each))
-    }
-    for (const body of document.querySelectorAll("tbody")) {
-        const counts = {}
-        for (const row of [...body.rows]) {
-            const inside = [...new Set(kinds(row))].sort().join()
-            counts[inside] = (counts[inside] ?? 0) + 1
-            if (counts[inside] > 2) row.remove()
+    const walk = box => {
+        for (const one of [...box.children]) {
+            const inside = kinds(one)
+            if (one.matches(removable) && inside.every(each => seen.has(each))) one.remove()
+            else {
+                seen.add(inside[0])
+                walk(one)
+            }
         }
     }
+    walk(document.body)
 }"""
 #: Tables and charts whose content is wider than they are, by their names.
 CUT = """() => [...document.querySelectorAll(".table, .chart, .pairs, .lanes-figure")]
@@ -52,30 +48,18 @@ CUT = """() => [...document.querySelectorAll(".table, .chart, .pairs, .lanes-fig
     .map(box => box.dataset.table ?? box.dataset.name ?? box.className)"""
 
 
-@pytest.fixture(scope="module", params=editions.EDITIONS)
-def edition(request, tmp_path_factory) -> tuple[str, Path]:
-    scratch = tmp_path_factory.mktemp("edition")
-    return request.param, editions.render(request.param, scratch / "report", scratch)
-
-
-def test_the_sentence_says_what_happened(open_page, edition):
-    name, report = edition
-    begin, end, bad = SENTENCES[name]
-    title = open_page(report).locator("h1")
-    said = title.inner_text()
-    assert said.startswith(begin)
-    assert said.endswith(end)
-    assert (title.locator(".broke").count() > 0) == bad
-
-
-def test_every_screen_is_legible_and_reachable(browser, axe, edition, settle):
-    """With all cases open, in light and dark, on a desk and on a phone; the example in both on each."""
-    context = browser.new_context(bypass_csp=True, reduced_motion="reduce")
-    page = context.new_page()
+@pytest.mark.parametrize("name", editions.EDITIONS)
+def test_a_report_says_what_happened_and_is_legible_anywhere(open_page, axe, settle, tmp_path, name):
+    """With all cases open: on paper, and in light and dark on a desk and on a phone; the example in both on each."""
+    report = editions.render(name, tmp_path / "report", tmp_path)
+    page = open_page(report, width=A4, bypass_csp=True, reduced_motion="reduce")
     page.set_default_timeout(1000 * LONG)
-    page.goto((edition[1] / "index.html").as_uri())
-    page.wait_for_selector("html[data-ready]")
+    _leads_with(page.locator("h1"), *SENTENCES[name])
     page.evaluate("dispatchEvent(new Event('beforeprint'))")  # opens and builds all that is folded
+    page.emulate_media(media="print")
+    assert page.evaluate(CUT) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= A4
+    page.emulate_media(media="screen")
     page.evaluate("document.querySelector('#compare').scrollIntoView()")
     page.wait_for_selector(".compare-title", state="attached")
     for width in (1280, 390):
@@ -84,14 +68,20 @@ def test_every_screen_is_legible_and_reachable(browser, axe, edition, settle):
         assert page.evaluate("document.scrollingElement.scrollWidth") <= width
     page.evaluate(THIN_OUT)
     page.evaluate(axe)
-    found = []
-    for scheme, width in SCREENS if edition[0] == "example" else SCREENS[::3]:
+    violations = []
+    for scheme, width in SCREENS if name == "example" else SCREENS[::3]:
         page.emulate_media(color_scheme=scheme)
         page.set_viewport_size({"width": width, "height": 900})
         settle(page)
-        found += [(scheme, width, *each) for each in page.evaluate(SERIOUS)]
-    context.close()
-    assert found == []
+        violations += [(scheme, width, *each) for each in page.evaluate(SERIOUS)]
+    assert violations == []
+
+
+def _leads_with(title, begin, end, bad):
+    text = title.inner_text()
+    assert text.startswith(begin)
+    assert text.endswith(end)
+    assert (title.locator(".broke").count() > 0) == bad
 
 
 def test_the_site_of_many_nights_is_legible(browser, axe, tmp_path):
@@ -115,12 +105,3 @@ def test_the_site_of_many_nights_is_legible(browser, axe, tmp_path):
     assert found == []
     assert "runs (host: NVIDIA H200, nightly: NVIDIA H200). " in lead
     assert ".All" not in lead
-
-
-def test_nothing_is_cut_on_paper(open_page, edition):
-    page = open_page(edition[1], width=A4)
-    page.set_default_timeout(1000 * LONG)
-    page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    page.emulate_media(media="print")
-    assert page.evaluate(CUT) == []
-    assert page.evaluate("document.documentElement.scrollWidth") <= A4
