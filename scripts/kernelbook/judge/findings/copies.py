@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kernelbook.cases import Activity, Call
+from kernelbook.cases import Activity
 from kernelbook.judge.cost_model.shapes import ELEMENT_BYTES, launched, operands
 from kernelbook.judge.findings.costs import (
     described,
