@@ -30,7 +30,7 @@ from kernelbook.judge.findings.rules import (
     together,
 )
 
-#: A finding is left out if lower rules report more than this share of the time of its activities.
+#: A finding is left out if rules of lower `yields` report more than this share of the time of its activities.
 MOST_REPORTED = 0.25
 
 __all__ = ["SEVERITIES", "Finding", "Rule", "find", "find_in_run", "rules"]

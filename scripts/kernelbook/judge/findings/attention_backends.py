@@ -1,4 +1,4 @@
-"""Costs of unfused attention: fp32 products and casts, a mask built in each call, safe softmax."""
+"""Costs of unfused attention: fp32 products and casts, a mask built in each call, safe softmax, a slow backend."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TF32 = "torch.set_float32_matmul_precision('high') runs fp32 products in TF32 on
 
 
 def fused_backend(scene: Scene) -> str:
-    """Advice to use a fused backend; short where slower-than-peer names one with what it saves. Without full stop."""
+    """Advice to use a fused backend, without a full stop; short if slower-than-peer reports one with its saving."""
     faster = faster_peer(scene)
     if faster is not None and any(activity.family == "attention" for activity in faster.peer.activities):
         what = "flex_attention" if attention_way(faster.peer) == FLEX else "a fused backend"
@@ -37,7 +37,7 @@ def fused_backend(scene: Scene) -> str:
 
 
 def runs_math(scene: Scene) -> bool:
-    """Whether SDPA used its math backend; for a compiled case its eager twin shows it."""
+    """Whether SDPA used its math backend, in this case or in its eager twin."""
     twin = scene.eager_twin()
     return any(MATH in a.op_path for a in [*scene.activities, *(twin.activities if twin else ())])
 
@@ -47,7 +47,7 @@ def runs_math(scene: Scene) -> bool:
 
 @rule("fp32-gemm", "16-bit inputs, but GEMM kernels that compute in fp32 on CUDA cores")
 def fp32_gemm(scene: Scene) -> Iterator[Finding]:
-    """With casts of operands and outputs, and the time of the same products on tensor cores in another case."""
+    """Includes casts of operands and outputs, and the time of the same products on tensor cores in another case."""
     if scene.facts.dtype not in ("bfloat16", "float16"):
         return
     gemms = [
@@ -208,7 +208,7 @@ def safe_softmax(scene: Scene) -> Iterator[Finding]:
     yield from device_finding(scene, extra, text, remedy)
 
 
-# --- the backend that ran, and what in the inputs kept a faster one from it ------------------------------------------
+# --- the backend that ran, and the property of the inputs that excludes a faster one ---------------------------------
 
 
 SDPA = "aten::scaled_dot_product_attention"
@@ -228,7 +228,7 @@ Reason = tuple[str, str]
     yields=1,
 )
 def slow_attention_backend(scene: Scene) -> Iterator[Finding]:
-    """From the inputs of scaled_dot_product_attention and the kernels that ran; equal calls together."""
+    """From the inputs of scaled_dot_product_attention and the kernels that ran; equal calls are merged."""
     by_reason: dict[Reason, list[Activity]] = {}
     calls = [call for call in scene.facts.calls if call.name == SDPA]
     works = _kernels(scene, calls)
@@ -300,7 +300,7 @@ MATH_REMEDY = (
 
 
 def _why_math(query: Operand, mask: Operand | None) -> str:
-    """What in the inputs keeps fused backends from running."""
+    """The property of the inputs that excludes fused backends, in words."""
     if query.kind == "double":
         return "no fused backend takes fp64."
     if query.shape[-1] > MOST_HEAD_DIM:

@@ -75,7 +75,7 @@ def seeds_a_product(scene: Scene, activity: Activity) -> bool:
 
 
 def unwritten(scene: Scene) -> list[Activity]:
-    """Copies on the device inside ops that are no copies, without conversions and copies of a bias."""
+    """Copies on the device inside other ops than copies, without conversions and copies of a bias."""
     converting = {cast.position for cast in casts(scene)}
     return [
         a
@@ -92,7 +92,7 @@ def unwritten(scene: Scene) -> list[Activity]:
 
 
 def _asking(activity: Activity) -> str | None:
-    """The outermost op around it that is no wrapper (a compiled region, an autograd function)."""
+    """The outermost op around it, without wrappers (a compiled region, an autograd function)."""
     return next((op for op in activity.op_path if "::" in op), None)
 
 
@@ -123,7 +123,7 @@ def unwritten_copy(scene: Scene) -> Iterator[Finding]:
 
 @rule("bias-memcpy", "a copy fills the output with the addend before a GEMM adds to it")
 def bias_memcpy(scene: Scene) -> Iterator[Finding]:
-    """addmm whose addend is no row vector: cuBLAS reads it from the output."""
+    """addmm with an addend other than a row vector, which cuBLAS reads from the output."""
     copies = [a for a in scene.activities if seeds_a_product(scene, a)]
     ops = ", ".join(dict.fromkeys(a.op or "" for a in copies))
     kind = "memcpy" if all(copy.category == "memcpy" for copy in copies) else "copy"
@@ -211,7 +211,7 @@ def _in_place(op: str) -> str:
     )
 
 
-#: Ops that copy whole tensors -> what does without the copy.
+#: Ops that copy whole tensors -> how to avoid the copy.
 COPYING = {
     "aten::cat": "Write into slices of one tensor that is allocated once, instead of joining tensors in each call.",
     "aten::stack": "Write into slices of one tensor that is allocated once, instead of stacking tensors in each call.",
@@ -223,7 +223,7 @@ COPYING = {
 
 @rule("copying", "explicit copies (cat, stack, repeat, clone) take over 10 % of the device time")
 def copying(scene: Scene) -> Iterator[Finding]:
-    """By the outermost op; copies to another type or layout have rules of their own."""
+    """By the outermost op; copies to another type or layout have separate rules."""
     for op, remedy in COPYING.items():
         work = [a for a in scene.activities if _asking(a) == op and a.family == "copy/cast"]
         if (part(total(work), scene.device_time_us) or 0.0) < LEAST_COPYING:

@@ -24,7 +24,7 @@ from kernelbook.text.formatting import duration, ends
 
 #: Work below this share of the device time is not reported.
 LEAST_WORK = 0.05
-#: Kinds of idle time in which the CPU makes its way to the next launch.
+#: Kinds of idle time in which the CPU prepares the next launch.
 LAUNCHING = (LAUNCH, API, OP, PYTHON, LATENCY, COMPILE)
 #: Kinds of waits after which the CPU cannot be ahead of the device.
 BLOCKING = (SYNCHRONIZATION, ALLOCATION, BLOCKING_COPY)
@@ -33,7 +33,7 @@ APART_FROM = 0.2
 
 
 def severity(share: float | None) -> str:
-    """high from a fifth of the time, medium from a twentieth, low below; info without a share."""
+    """high for at least a fifth of the time, medium for a twentieth, low for less; info without a share."""
     if share is None:
         return "info"
     return "high" if share >= 0.2 else "medium" if share >= 0.05 else "low"
@@ -111,7 +111,7 @@ def process_medians(figures: Mapping[tuple[int, int], float]) -> dict[int, float
 
 
 def began_inside(start_us: float, ranges: Iterable[Call]) -> bool:
-    """Whether a time of the forward lies in one of these of its calls."""
+    """Whether a time of the forward is inside one of these calls."""
     return any(each.start_us <= start_us < each.start_us + each.duration_us for each in ranges)
 
 
@@ -160,8 +160,8 @@ def timed(
 ) -> Finding:
     """A finding about a time.
 
-    of: of which time of the forward it is a part, `whole_us` where it is given. level: severity, by default that of the
-    share. span: the least and the largest time of the processes.
+    of: the time of the forward that it is a part of (DEVICE, CPU or FORWARD); whole_us replaces it. level: severity, by
+    default that of the share. span: the least and the largest time of the processes.
     """
     if whole_us is None:
         forward_us = scene.split.time_us if scene.split else None
@@ -183,10 +183,10 @@ def device_finding(
     kind: str = RECOVERABLE,
     least: float = 0.0,
 ) -> Iterator[Finding]:
-    """A finding about device work, with the time that the remedy saves: by default all of it.
+    """A finding about device work, with the time that the remedy saves, by default all of it.
 
-    None without work, or with less than this share of the device time. Its severity is that of its share of the
-    forward: while the device waits for the CPU, device time costs little.
+    There is none without work, or if the work is below `least` of the device time. The severity is that of the share of
+    the forward, since device time costs little while the device waits for the CPU.
     """
     whole_us = total(work)
     if not work or (part(whole_us, scene.device_time_us) or 0.0) < least:
@@ -206,8 +206,8 @@ def slow_finding(
 ) -> Iterator[Finding]:
     """A finding about work of at least `LEAST_WORK` of the device time.
 
-    saved_us: what the remedy saves at the ceilings; None: all of it was spent. spared: launches that the remedy saves,
-    too; where the device waits for the CPU, its idle time for them is part of the finding's time.
+    saved_us: time that the remedy saves at the ceilings; None if that is unknown. spared: launches that the remedy also
+    saves; if the device waits for the CPU, its idle time for them is part of the finding's time.
     """
     kind = SPENT if saved_us is None else RECOVERABLE
     idle = idle_of_launches(scene, spared)
@@ -227,10 +227,10 @@ def slow_finding(
 
 
 def idle_of_launches(scene: Scene, count: int) -> float:
-    """Idle time of launching that so many activities account for, by their share of all launches, in µs.
+    """Idle time (µs) of launching `count` activities, by their share of all launches.
 
-    Launching is the ops, Python and launches themselves, without waits. 0 unless the device waits for the CPU, and 0
-    in a forward that waits for the device: the CPU could be ahead without those waits.
+    Launching includes ops, Python and launches, without waits. 0 unless the device waits for the CPU, and 0 in a
+    forward that waits for the device, since the CPU could be ahead without those waits.
     """
     launches = scene.facts.launches or 0
     if not launches or scene.split is None or not cpu_paced(scene.facts):

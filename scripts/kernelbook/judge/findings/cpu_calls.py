@@ -66,7 +66,7 @@ def _in_itself(group: Sequence[Finding]) -> str:
 
 @rule("library-call", "the self time of one op is at least a fifth of the CPU time", _in_itself)
 def library_call(scene: Scene) -> Iterator[Finding]:
-    """Self time of an op, which the profiler does not break down; a cause is stated for known ops only."""
+    """From the self time of an op, which the profiler does not break down; the cause is stated for known ops only."""
     facts = scene.facts
     launching = {t.name for t in facts.call_totals if t.category == "op" and t.kernels and not t.name.startswith("##")}
     for name in [name for name in dict.fromkeys(op.name for op in facts.ops) if name in launching]:
@@ -114,7 +114,7 @@ def _asks(total: CallTotal) -> bool:
     "In {cases} the profiler allocated buffers while it recorded: {times} of its own CPU time.",
 )
 def profiler_buffer(scene: Scene) -> Iterator[Finding]:
-    """Time of the profiler, not of the program: the launch that triggers the request takes much longer than others.
+    """The time is that of the profiler: the launch that triggers the request takes much longer than others.
 
     torch lists it in ``key_averages()`` as a row outside every range.
     """

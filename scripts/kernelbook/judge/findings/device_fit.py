@@ -30,7 +30,7 @@ def _alike(group: Sequence[Finding]) -> str:
     "unequal-gemms", "products of equal FLOPs in one forward run on different kernels and take different times", _alike
 )
 def unequal_gemms(scene: Scene) -> Iterator[Finding]:
-    """Sizes, tiles and waves; the trace does not record why the library chose a kernel.
+    """Reports sizes, tiles and waves; the trace does not record why the library chose a kernel.
 
     Compares means over the products of one kernel. Differences below a twentieth, and below the differences between
     products of one kernel and between processes, are ignored.
@@ -90,7 +90,7 @@ def _differing(gemms: Sequence[GemmCost]) -> str:
 
 
 def waves_of(scene: Scene, gemm: GemmCost) -> tuple[float | None, str]:
-    """(waves, source to put behind them): as Nsight Compute measured them, else what the kernel's resources allow."""
+    """(waves, source in words): measured by Nsight Compute, else from the kernel's resources with an empty source."""
     counted = scene.facts.measured.get(gemm.position)
     if counted is None or counted.waves is None:
         return gemm.waves, ""
@@ -172,7 +172,7 @@ def occupancy_gap(scene: Scene) -> Iterator[Finding]:
 
 
 def _achieved(scene: Scene, kernel: Activity) -> str:
-    """What Nsight Compute measured of the kernel; empty if it did not."""
+    """The occupancy measured by Nsight Compute, in words; empty if it was not measured."""
     counted = scene.facts.measured.get(kernel.position)
     if counted is None or counted.occupancy_percent is None:
         return ""
@@ -224,8 +224,8 @@ def older_architecture(scene: Scene) -> Iterator[Finding]:
     """By the major number of the compute capability.
 
     Kernels on CUDA cores are skipped: newer architectures add tensor-core instructions, which they do not use.
-    Attention has weight, since kernels for the device exist: FlashAttention 3 takes half to two thirds of the time of 2
-    on an H100 (Shah et al., arXiv:2407.08608). The time is that of the kernels, and the severity at most medium.
+    Attention gets a time and a severity up to medium, since kernels for the device exist: FlashAttention 3 takes half
+    to two thirds of the time of version 2 on an H100 (Shah et al., arXiv:2407.08608). The time is that of the kernels.
     """
     major = scene.facts.device_properties.get("computeMajor", "")  # a bare trace has no measurement beside it
     own = (scene.facts.capability or str(major)).partition(".")[0]

@@ -1,4 +1,4 @@
-"""torch.compile: graph breaks, compilations inside a forward, and code or CUDA graphs that are not there."""
+"""torch.compile: graph breaks, compilations inside a forward, missing compiled code or CUDA graphs, missed fusions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from kernelbook.judge.time_split import Cause, TimeSplit
 from kernelbook.text.formatting import duration, plural
 
 REGION = re.compile(r"Torch-Compiled Region: (\d+)/(\d+)")
-#: What Dynamo and Inductor do when they compile, as opposed to calling what they compiled.
+#: Ranges of Dynamo and Inductor while they compile; other ranges call compiled code.
 COMPILING = re.compile(r"\(dynamo_timed\)|^_compile|compile_fx|async_compile|build_guards")
 #: Ops that another op around them explains.
 INNER_OPS = {"aten::_local_scalar_dense", "aten::copy_"}
@@ -43,7 +43,7 @@ MOST_LOGGED = 3
 def graph_breaks(scene: Scene) -> Iterator[Finding]:
     """Each break returns to Python between two regions. The time is the idle time in torch.compile's own code.
 
-    Ops between the regions that wait for the device are named with how long they do.
+    The text names ops between the regions, and the time of those that wait for the device.
     """
     regions, split = scene.compiled_regions, scene.split
     if len(regions) < 2:
@@ -100,7 +100,7 @@ def compiled_in_forward(scene: Scene) -> Iterator[Finding]:
 
 
 def _compiling(scene: Scene) -> list[Cause]:
-    """What Dynamo and Inductor spend on compiling while the device is idle."""
+    """The causes of idle time in which Dynamo and Inductor compile."""
     causes = scene.split.causes if scene.split else ()
     return [cause for cause in causes if cause.kind == COMPILE and COMPILING.search(cause.name)]
 
@@ -135,7 +135,7 @@ def recompiled(scene: Scene) -> Iterator[Finding]:
 
 @rule("not-compiled", "a case of mode compile whose forwards run no compiled code")
 def not_compiled(scene: Scene) -> Iterator[Finding]:
-    """As the measurement noted, else by the ranges and kernels of the trace.
+    """From a note of the measurement, else from the ranges and kernels of the trace.
 
     Dynamo skipped the frame, as it does for a break inside a loop or a with block; or the backend is eager.
     """
@@ -205,7 +205,7 @@ def _logged_skips(facts: CaseFacts) -> str:
     "says why it did not fuse them",
 )
 def not_fused(scene: Scene) -> Iterator[Finding]:
-    """What fusing them would save is not known: it spares the traffic between the two, if their loops fit together."""
+    """The saving of a fusion is unknown: it avoids the traffic between the two if their loops fit together."""
     reasons = unfused_kernels(scene.facts)
     in_order = sorted(scene.kernels, key=lambda kernel: kernel.start_us or 0.0)
     work_of: dict[tuple[str, str], list[Activity]] = {}

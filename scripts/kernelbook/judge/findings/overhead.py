@@ -1,4 +1,4 @@
-"""Overhead: forwards in which the device waits for the CPU, and what the CPU does meanwhile."""
+"""Overhead: forwards in which the device waits for the CPU, and the work of the CPU meanwhile."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def overhead_bound(scene: Scene) -> Iterator[Finding]:
     facts = scene.facts
     bounds = bounds_by_process(facts)
     behind = [process for process, bound in bounds.items() if bound == "launches"]
-    if not behind or (cpu_paced(facts) and loses_for_nothing(scene)):  # which compile-fused-nothing tells
+    if not behind or (cpu_paced(facts) and loses_for_nothing(scene)):  # compile-fused-nothing reports the latter
         return
     if cpu_paced(facts):
         yield from _after_causes(scene, _waits(scene, behind))
@@ -85,9 +85,10 @@ def overhead_bound(scene: Scene) -> Iterator[Finding]:
 
 
 def _after_causes(scene: Scene, findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Left out if most of the idle time is that of the optimizer, or of causes or launches that other rules name.
+    """Drop the findings if most of the idle time is that of the optimizer, or of causes or launches of other rules.
 
-    Otherwise less severe than what they name, since a CPU that waits for the device cannot launch ahead.
+    Otherwise they are less severe than the findings of these rules, since a CPU that waits for the device cannot launch
+    ahead.
     """
     if scene.split and scene.split.of_kind(OPTIMIZER) > 0.5 * scene.split.idle_us:
         return
@@ -107,9 +108,9 @@ def _after_causes(scene: Scene, findings: Iterator[Finding]) -> Iterator[Finding
 
 
 def _waits(scene: Scene, behind: Sequence[int]) -> Iterator[Finding]:
-    """The processes in which the device waits for the CPU: idle time, CPU activity, rank of the kernels.
+    """The finding on the processes `behind`, in which the device waits for the CPU.
 
-    The time is the idle time of the device. How much a remedy saves is not measured, so its kind is spent.
+    The time is the idle time of the device; its kind is spent, since the saving of a remedy was not measured.
     """
     facts = scene.facts
     late = replace(facts, processes=tuple(p for p in facts.processes if p.process in behind))
@@ -141,7 +142,7 @@ def _figures(facts: CaseFacts) -> str:
     )
 
 
-# --- what the CPU does -----------------------------------------------------------------------------------------------
+# --- work of the CPU -------------------------------------------------------------------------------------------------
 
 
 def cpu_parts(facts: CaseFacts) -> dict[str, float]:
@@ -250,7 +251,7 @@ def _reaches(rival: CaseFacts, us: float) -> bool:
     return span is not None and span.low_us <= us
 
 
-# --- torch.compile --------------------------------------------------------------------------------------------------
+# --- torch.compile ---------------------------------------------------------------------------------------------------
 
 UNPACED = "None needed while the device is the bottleneck."
 
@@ -269,7 +270,7 @@ def compile_overhead(scene: Scene) -> Iterator[Finding]:
     """
     facts = scene.facts
     cost = cpu_cost(facts, lambda total: total.category == "op" and bool(WRAPPER_RANGE.search(total.name)))
-    # Where the device waits for the CPU, overhead-bound, compile-fused-nothing or graph-breaks names the wrapper.
+    # If the device waits for the CPU, overhead-bound, compile-fused-nothing or graph-breaks reports the wrapper.
     if cost is None or (facts.on_device and cpu_paced(facts)) or len(scene.compiled_regions) > 1:
         return
     hidden = bound_of(facts)[0] == "gpu"

@@ -13,7 +13,7 @@ from kernelbook.text.formatting import duration, error, plural, significant
 
 #: Backends of SDPA with one kernel.
 BACKENDS = "sdpa_kernel with FLASH_ATTENTION, EFFICIENT_ATTENTION or CUDNN_ATTENTION"
-#: Library of a kernel that SDPA launched -> how to get it.
+#: Library of a kernel that SDPA launched -> the backend to select.
 SDPA_BACKENDS = {
     "cuDNN": "cuDNN attention (sdpa_kernel with CUDNN_ATTENTION)",
     "flash-attention": "FlashAttention (sdpa_kernel with FLASH_ATTENTION)",
@@ -26,7 +26,7 @@ LEAST_LOSS = 0.02
 
 @dataclass(frozen=True)
 class Loss:
-    """How much longer unprofiled forwards of a case take than those of its eager twin, over the processes of both."""
+    """Unprofiled forward times of a case and of its faster eager twin, over their processes."""
 
     twin: CaseFacts
     mine: TimeRange
@@ -65,7 +65,7 @@ def loses_for_nothing(scene: Scene) -> bool:
 FASTER_FROM = 1.5
 #: Most ratio of the peer's error to that of the case.
 MOST_ERROR = 2.0
-#: Differences of work, as a share, up to which two cases compute the same.
+#: Largest relative differences of input bytes and FLOPs between cases that compute the same.
 SAME_INPUT, SAME_FLOPS = 0.1, 0.01
 
 
@@ -89,8 +89,8 @@ class Faster:
 def faster_peer(scene: Scene) -> Faster | None:
     """The peer with the least device time; None unless its device time is lower in all processes, and its forward too.
 
-    Only peers that compute the same: similar error against float64, equal output bytes. Cases of an unknown workload,
-    bare traces and ceilings need not do the same work.
+    Peers must compute the same: similar error against float64, equal output bytes. Cases of an unknown workload, bare
+    traces and ceilings are excluded, since they may do different work.
     """
     facts, own = scene.facts, scene.facts.device_time_us
     if not own or not facts.on_device or facts.workload is None or facts.bare or facts.ceiling:
@@ -102,9 +102,9 @@ def faster_peer(scene: Scene) -> Faster | None:
 
 
 def _computes_the_same(peer: CaseFacts, facts: CaseFacts) -> bool:
-    """Whether both have an error against float64, theirs not much larger, do equal work, and run different kernels.
+    """Whether a peer does equal work with different kernels, at an error against float64 that is not much larger.
 
-    Equal work: output bytes, and within tolerances input bytes (a mask may be an input of one alone) and useful FLOPs.
+    Equal work: output bytes, and within tolerances input bytes (a mask may be an input of only one) and useful FLOPs.
     Variants of a training step, which may differ in work, have no error against float64.
     """
     mine, theirs = facts.relative_error, peer.relative_error
@@ -116,7 +116,7 @@ def _computes_the_same(peer: CaseFacts, facts: CaseFacts) -> bool:
 
 
 def _near(mine: float | None, theirs: float | None, tolerance: float) -> bool:
-    """Whether two figures differ by at most this share of the larger; True where one is unknown."""
+    """Whether two figures differ by at most `tolerance` of the larger; True if one is unknown."""
     return mine is None or theirs is None or abs(mine - theirs) <= tolerance * max(mine, theirs)
 
 
@@ -131,7 +131,7 @@ def _beats(peer: CaseFacts, facts: CaseFacts) -> bool:
 def attention_way(facts: CaseFacts) -> str | None:
     """How a case computes attention, by its longest attention kernel: a backend of SDPA, or flex_attention.
 
-    None without such a kernel, and for a kernel that neither of them launches.
+    None without such a kernel, or if neither of them launched it.
     """
     kernels = [activity for activity in facts.activities if activity.family == "attention"]
     if not kernels:

@@ -1,4 +1,4 @@
-"""Products whose kernel is slow for a reason that shapes, types and names show."""
+"""Products that are slow for a reason that shapes, types and names show, products to merge, and unused products."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from kernelbook.text.formatting import duration, percent, plural, significant
 
 #: Padded sizes are multiples of this many elements, whole tiles of most kernels.
 PAD_TO = 64
-#: A product is slow below this share of its roof, where the roof is known.
+#: A product is slow below this share of its roof, if the roof is known.
 SLOW_BELOW = 0.5
-#: FLOPs a byte above which a product in fp32 is bound by compute on any GPU of a data centre.
+#: FLOPs a byte above which a product in fp32 is bound by compute on any data-center GPU.
 COMPUTE_BOUND = 32
 #: Least share of a product's time that a full last wave would save.
 LEAST_WAVE = 0.1
@@ -65,7 +65,7 @@ def unaligned_product(scene: Scene) -> Iterator[Finding]:
 
 @rule("product-without-tf32", "products of fp32 tensors on CUDA cores", yields=1)
 def product_without_tf32(scene: Scene) -> Iterator[Finding]:
-    """TF32 is off by default in torch. Products that memory bounds would not be faster, and are left out."""
+    """TF32 is off by default in torch. Memory-bound products would not be faster and are left out."""
     slow = [
         (gemm, activity)
         for gemm, activity, kind in _products(scene)
@@ -102,9 +102,9 @@ def product_in_fp64(scene: Scene) -> Iterator[Finding]:
 
 @rule("tail-wave", "a product whose last wave of blocks fills less than 40 % of the multiprocessors")
 def tail_wave(scene: Scene) -> Iterator[Finding]:
-    """133 blocks on 132 multiprocessors take two waves. Persistent kernels deal out tiles instead of blocks.
+    """133 blocks on 132 multiprocessors take two waves. Persistent kernels distribute tiles instead of blocks.
 
-    Waves are those that Nsight Compute measured, else what registers, shared memory and block size allow.
+    Waves are those measured by Nsight Compute, else computed from registers, shared memory and block size.
     """
     for (gemm, activity, _), work in _alike(scene):
         of_blocks, source = waves_of(scene, gemm)
@@ -125,7 +125,7 @@ def tail_wave(scene: Scene) -> Iterator[Finding]:
 
 @rule("split-k-reduction", "kernels that add up the parts of split-K products take over 5 % of the device time")
 def split_k_reduction(scene: Scene) -> Iterator[Finding]:
-    """A library splits the inner dimension over blocks where the output has too few tiles for the device."""
+    """A library splits the inner dimension over blocks if the output has too few tiles for the device."""
     pairs = [pair for pair in launched(scene.facts) if pair.activity.decoded.what == SPLIT_K]
     work = [pair.activity for pair in pairs] or [a for a in scene.kernels if a.decoded.what == SPLIT_K]
     of_pairs = (sizes(pair.op) for pair in pairs if pair.op.name in FACTORS)
@@ -145,7 +145,7 @@ def split_k_reduction(scene: Scene) -> Iterator[Finding]:
 
 @rule("slow-product", "a product under half of the compute ceiling, where no other rule names the cause", yields=1)
 def slow_product(scene: Scene) -> Iterator[Finding]:
-    """The tile, the number of tiles and the kernel's architecture are the causes that a trace shows."""
+    """Causes that a trace shows are too few tiles for the device and a small tile."""
     processors = scene.facts.device_properties.get("numSms")
     for (gemm, activity, kind), work in _alike(scene):
         share = gemm.share_of_roof
@@ -201,7 +201,7 @@ def _rate(gemm: GemmCost) -> str:
 
 
 def _above_roof(gemm: GemmCost, work: Sequence[Activity]) -> float | None:
-    """What products like this one would save at their roof."""
+    """Time (µs) that these products would save at their roof; None if the share of it is unknown."""
     return total(work) * (1 - gemm.share_of_roof) if gemm.share_of_roof else None
 
 
@@ -227,11 +227,11 @@ def _device(scene: Scene) -> str | None:
 # --- several products, and products that nothing uses ----------------------------------------------------------------
 
 
-#: Products in a row that a layer makes of one input: q, k and v; gate and up. Longer rows are taken for a chain.
+#: Most products in a row that a layer makes of one input (q, k and v; gate and up). Longer rows count as a chain.
 MOST_APART = 4
 #: Least share of the forward that one product instead of several would save.
 LEAST_SAVED = 0.05
-#: Ops that give the same elements another shape. They alone are no use of a result.
+#: Ops that give the same elements another shape, which does not count as using them.
 RESHAPING = {"aten::view", "aten::reshape", "aten::_unsafe_view", "aten::t", "aten::transpose", "aten::permute",
              "aten::unsqueeze", "aten::squeeze", "aten::flatten", "aten::unflatten"}  # fmt: skip
 
@@ -241,9 +241,9 @@ RESHAPING = {"aten::view", "aten::reshape", "aten::_unsafe_view", "aten::t", "at
 
 @rule("products-apart", "two to four products of one input size in a row, which one product would do in less time")
 def products_apart(scene: Scene) -> Iterator[Finding]:
-    """The time is that of the launches spared, if the device waits for them, and of waves that are not full.
+    """The time is that of the saved launches, if the device waits for them, and of waves that are not full.
 
-    A trace does not record which tensor an op reads. With as many columns as rows of the weight, the products may also
+    A trace does not record which tensor an op reads. If the weight has as many columns as rows, the products may also
     be a chain, each reading the result of the one before.
     """
     if scene.split is None:
@@ -288,9 +288,9 @@ def _apart(row: list[GemmCost]) -> Iterator[list[GemmCost]]:
 
 
 def _unfilled(scene: Scene, row: Sequence[GemmCost]) -> tuple[float, str]:
-    """Share of the waves of these products that one product of the same tiles would spare, and the source of the waves.
+    """Share of the waves of these products that one product of the same tiles would save, and the source of the waves.
 
-    The share is 0 if the waves of a product are not known.
+    The share is 0 if the waves of a product are unknown.
     """
     counted = [waves_of(scene, gemm) for gemm in row]
     blocks = [max(gemm.tiles_per_block or 1.0, 1.0) for gemm in row]
@@ -308,7 +308,7 @@ def _unfilled(scene: Scene, row: Sequence[GemmCost]) -> tuple[float, str]:
 def unused_result(scene: Scene) -> Iterator[Finding]:
     """Needs the shapes of all later ops and the measured size of the results.
 
-    A result that another op of equal size might have taken is not found: a trace does not record which tensor is read.
+    A result is not reported if a later op takes a tensor of its size: a trace does not record which tensor is read.
     """
     facts = scene.facts
     if facts.output_bytes is None:

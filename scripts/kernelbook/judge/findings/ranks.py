@@ -1,4 +1,4 @@
-"""Ranks: what the reading of a job remarks, as findings of its case."""
+"""Ranks: the remarks about a job as findings of its case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What limits trust in the figures: effects of the profiler window, uneven kernels, a wrong result."""
+"""Limits of the reliability of figures: effects of the profiler window, uneven kernels, a wrong result."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def before_window(scene: Scene) -> Iterator[Finding]:
     f"{percent(SLOW_DEVICE - 1)} of that of the others.",
 )
 def slow_first(scene: Scene) -> Iterator[Finding]:
-    """Figures are medians, so they are not affected. Which calls take longer, and whether the device was slow as well.
+    """Reports the calls that take longer, and whether the device was slow too. Figures are medians and not affected.
 
-    Nothing if it is slow because kernels were loaded, which `kernel-loading` reports.
+    Skipped if the forward is slow because kernels were loaded, which `kernel-loading` reports.
     """
     warning = scene.facts.note("slow_first")
     if not warning or any(index == 0 for _, index in loading_by_forward(scene.facts)):
@@ -72,9 +72,9 @@ def slow_first(scene: Scene) -> Iterator[Finding]:
 
 
 def _longer_calls(facts: CaseFacts) -> str:
-    """The names whose self time in the first forwards exceeds that of the others most, with how much longer they take.
+    """The calls whose self time in the first forward exceeds that in the others most, each with the excess.
 
-    Those with at least a tenth of the whole excess, of the process with the largest.
+    They are those of the process with the largest excess, each with at least a tenth of it.
     """
     extra: dict[int, dict[str, float]] = {}
     others: dict[tuple[int, str], list[float]] = {}
@@ -115,9 +115,7 @@ def launches_without_kernels(scene: Scene) -> Iterator[Finding]:
     "times of a kernel vary between forwards by 15 %, by 2 µs and by 1 % of the device time",
 )
 def uneven_kernel(scene: Scene) -> Iterator[Finding]:
-    """Compares the same position in the forwards of one process, in every process; the worst position of each
-    kernel.
-    """
+    """Compares the same position in the forwards of each process, and reports the worst position of each kernel."""
     least = UNEVEN_FORWARD * (scene.device_time_us or 0.0)
     processes: dict[int, list[ProfiledForward]] = {}
     for forward in scene.facts.usual_forwards:
@@ -136,7 +134,7 @@ def uneven_kernel(scene: Scene) -> Iterator[Finding]:
 
 @dataclass(frozen=True)
 class Uneven:
-    """A kernel of the forward, and its times in µs in each process where they vary."""
+    """A kernel of the forward, and its times in µs in each process in which they vary."""
 
     kernel: Activity
     times: Mapping[int, Sequence[float]]

@@ -167,8 +167,7 @@ class Rule:
     """A rule: name, condition in words, and function.
 
     ``summary``: the text of merged findings; None for a rule whose findings are not merged. ``yields``: a finding is
-    left out if rules of a lower number report most of its activities with a cost: a sum stands for its parts, a cause
-    for its symptom.
+    left out if rules of a lower number report enough of its activities with a cost, such as the cause of its symptom.
     """
 
     name: str
@@ -182,7 +181,7 @@ _RULES: dict[str, Rule] = {}
 
 
 def rule(name: str, condition: str, summary: Summary | None = None, yields: int = 0) -> Callable[[Look], Look]:
-    """Register the decorated function as the rule ``name``, which its findings then bear."""
+    """Register the decorated function as the rule ``name``, and set that name in its findings."""
 
     def register(look: Look) -> Look:
         def of_this_rule(scene: Scene) -> Iterable[Finding]:

@@ -1,4 +1,4 @@
-"""Device work that other code would spare: casts and layout copies, chains of kernels that one kernel could replace."""
+"""Avoidable device work: casts, layout copies, chains that one kernel could replace, kernels with a low memory rate."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernelbook.judge.findings.costs import began_inside, part, slow_finding, ti
 from kernelbook.judge.findings.rules import DEVICE, RECOVERABLE, Finding, Scene, rule, type_name
 from kernelbook.text.formatting import duration, percent, plural, significant, size
 
-#: Families and ops of kernels that read and write whole tensors, which one kernel could do together.
+#: Families of kernels that read and write whole tensors, whose work one kernel could do together.
 CHAINED = ("elementwise", "copy/cast", "fill/mask", "reduction", "softmax")
 LEAST_CHAIN = 3
 
@@ -50,7 +50,7 @@ def casts_of_forward(scene: Scene) -> Iterator[Finding]:
 
 @rule("layout-copies", "kernels that change the memory layout take over 5 % of the device time")
 def layout_copies(scene: Scene) -> Iterator[Finding]:
-    """cuDNN's transposes between NCHW and NHWC, and copies asked for by `contiguous`."""
+    """cuDNN's transposes between NCHW and NHWC, and copies by `contiguous`."""
     transposes = [a for a in scene.kernels if "nchwToNhwc" in a.name or "nhwcToNchw" in a.name]
     if transposes:
         text = (
@@ -91,7 +91,7 @@ TOGETHER: tuple[tuple[set[str], set[str], str, str], ...] = (
     yields=1,
 )
 def unfused_chain(scene: Scene) -> Iterator[Finding]:
-    """One kernel would read the input and write the output once; the time of that is known with a memory ceiling."""
+    """One kernel would read the input and write the output once; its least time follows from the memory ceiling."""
     by_result: dict[tuple[str, str], list[list[tuple[Launched, Operand]]]] = {}
     for chain in _chains(scene):
         by_result.setdefault(_result(scene, chain), []).append(chain)
@@ -143,8 +143,8 @@ def _result(scene: Scene, chain: Sequence[tuple[Launched, Operand]]) -> tuple[st
 def _chains(scene: Scene) -> Iterator[list[tuple[Launched, Operand]]]:
     """Runs of kernels whose largest tensor has the same number of elements, or which reduce or broadcast to it.
 
-    A run that casts take more than half of is left to the rule `casts`. A run of one op alone, which may work on as
-    many tensors, is no chain.
+    A run is left to the rule `casts` if casts take more than half of its time. A run of a single op is not a chain,
+    since each call may use another tensor.
     """
     chain: list[tuple[Launched, Operand]] = []
     converting = {cast.position for cast in casts(scene)}
@@ -206,9 +206,9 @@ def _in_several(group: Sequence[Finding]) -> str:
     yields=2,
 )
 def slow_pointwise(scene: Scene) -> Iterator[Finding]:
-    """By the bytes of whole tensors, each read or written once; the time is what a kernel at the ceiling would save.
+    """By the bytes of whole tensors, each read or written once. The time is the saving of a kernel at the ceiling.
 
-    Of low severity where no other kernel shows that it can be faster: a softmax over long rows reads them twice.
+    The severity is low if no other kernel shows that it can be faster: a softmax over long rows reads them twice.
     """
     whole = scene.device_time_us
     rows = {a.position: a for a in scene.activities}
@@ -234,7 +234,7 @@ def slow_pointwise(scene: Scene) -> Iterator[Finding]:
 
 
 def _moved(cost: KernelCost, counted: KernelCounters | None) -> str:
-    """Bytes, time, rate and share of a copy: measured ones where Nsight Compute has them, else those of the tensors."""
+    """Bytes, time, rate and share of the memory ceiling: from Nsight Compute if measured, else from the tensors."""
     mib, gb_per_s, share = cost.bytes / 2**20, cost.gb_per_s or 0.0, cost.share_of_memory or 0.0
     source = ""
     if counted and counted.dram_bytes is not None:

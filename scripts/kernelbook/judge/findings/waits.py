@@ -1,7 +1,7 @@
 """Waits: synchronizations, blocking copies, allocations and slow CPU work inside a forward, by the op that causes them.
 
-Times are those of the split of the forward (`time_split`): how long the device is idle because of the wait, and of a
-copy also how long the copy engine works.
+Times are those of the split of the forward (`time_split`): the idle time of the device because of the wait, and for a
+copy also the time of the copy engine.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from kernelbook.text.formatting import duration, percent, plural, significant
 LEAST_SHARE = 0.05
 #: Idle time after waits is stated if it is this many times the time that the waits explain.
 MUCH_MORE = 1.5
-#: Ops that copy a value to the CPU, and ops whose output size must be known on the CPU; both wait for the device.
+#: Ops that copy a value to the CPU, and below ops whose output size must be known on the CPU; both wait for the device.
 READING_OPS = {"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal"}
 COPYING_OPS = {"aten::copy_", "aten::_to_copy", "aten::to"}
 SIZED_BY_DATA = {"aten::nonzero", "aten::masked_select", "aten::_unique2", "aten::unique_consecutive", "aten::index"}
@@ -201,10 +201,10 @@ def _optimizer_kernels(scene: Scene) -> list[Activity]:
 
 
 def _beside_forward(scene: Scene, kind: str, subject: str, remedy: str) -> Iterator[Finding]:
-    """CPU time of torch's own ranges between the forwards, as far as the device is idle in a step.
+    """The finding on CPU time of torch's own ranges between the forwards, limited to idle time of the device.
 
-    The device is idle for at most the time from forward to forward less what all ranges keep it busy, and in the range
-    for its length less its own device work.
+    The device is idle for at most the time from forward to forward minus its busy time, and for at most the length of
+    the ranges minus their own device work.
     """
     facts, step_us = scene.facts, scene.facts.step_us
     ranges = [each for each in facts.other_ranges if range_kind(each.name) == kind and each.per_forward >= 0.5]
@@ -247,7 +247,7 @@ def cpu_op(scene: Scene) -> Iterator[Finding]:
 
 @rule("python-time", "the device waits for Python between ops for over 20 % of the forward")
 def python_time(scene: Scene) -> Iterator[Finding]:
-    """Python code that no op and no CUDA call covers; only where it is long beside the launches."""
+    """Python code outside of ops and CUDA calls; reported only if it is long compared with the launches."""
     split = scene.split
     idle = split.of_kind(PYTHON) if split else 0.0
     launches = max(scene.facts.launches or 1, 1)
@@ -262,7 +262,7 @@ def python_time(scene: Scene) -> Iterator[Finding]:
 
 @rule("full-queue", "launches wait for room in the queue of launches, for over 5 % of the forward")
 def full_queue(scene: Scene) -> Iterator[Finding]:
-    """The device is behind the CPU by as many launches as the queue holds: time in launches costs no forward time."""
+    """The queue of launches is full, so the device is the bottleneck and time in launches costs no forward time."""
     split, line = scene.split, TimeLine.of(scene.facts)
     waits = [wait for wait in split.waits if wait.kind == FULL_QUEUE] if split else []
     waited, count = sum(wait.time_us for wait in waits), sum(wait.count for wait in waits)
