@@ -23,7 +23,7 @@ from kernelbook.text.formatting import slug, titles
 
 
 class Anchors:
-    """Gives each name a unique id; a name whose id is taken gets a number behind it."""
+    """Gives each name a unique id; if the id is taken, a number is appended."""
 
     def __init__(self) -> None:
         self._ids: dict[str, str] = {}
@@ -58,14 +58,14 @@ class GuessLine:
 
     @property
     def guessed(self) -> str:
-        """The expected value, after `no` where the word forbids it: `no aten::linear`."""
+        """The expected value, after `no` if the word forbids it: `no aten::linear`."""
         word = vocabulary().get(self.word)
         return f"no {self.expected}" if word and word.forbids else self.expected
 
 
 @dataclass(frozen=True)
 class CellView:
-    """One case on one run. `number` is that of its data block."""
+    """One case on one run. number: of its data block."""
 
     row: CaseFacts
     run: Run
@@ -117,7 +117,7 @@ class CaseView:
 
     @property
     def finding_lines(self) -> tuple[FindingLine, ...]:
-        """Its findings, those of several runs once."""
+        """Its findings, merged over runs."""
         return over_runs(self.findings)
 
     @property
@@ -171,7 +171,7 @@ class WorkloadView:
 
 
 def guess_lines(judged: Iterable[Judgement]) -> tuple[GuessLine, ...]:
-    """Judgements that differ in the run alone become one line, in the order of the first of each."""
+    """The judgements, merged if they differ only in the run, in the order of the first of each."""
     runs_by_line: dict[tuple[str, str, str, str, str, str], list[str]] = {}
     for row in judged:
         key = (row.case, row.word, row.expected, row.observed, row.verdict, row.evidence)
@@ -238,17 +238,17 @@ def case_views(edition: Edition) -> tuple[CaseView, ...]:
 
 
 def _is_about(finding: Finding, case: str) -> bool:
-    """Whether the case shows it: its own findings, and those it shares with other cases unless they are notes."""
+    """Whether the case lists the finding: its own, and those that it shares with other cases unless they are notes."""
     shared = finding.severity != "info" and case in finding.cases
     return finding.case == case or shared
 
 
 def _in_case(finding: Finding, case: str) -> Finding:
-    """The finding without time and share where they are those of another case."""
+    """The finding, without time and share if they are those of another case."""
     return finding if finding.case == case else replace(finding, time_us=None, share=None, of=None)
 
 
-#: Facts of a run that have a row of their own, in this order.
+#: Facts of a run with a separate row, in this order.
 RUN_FACTS = (
     *("description", "kind", "device", "capability", "driver", "torch", "cuda", "cudnn", "image", "image_digest"),
     *("recorded_utc", "source"),
@@ -256,7 +256,7 @@ RUN_FACTS = (
 
 
 def environment_rows(runs: Iterable[Run]) -> list[tuple[str, tuple[str, ...], bool]]:
-    """(label, one value for each run, whether the values differ) of everything recorded about hardware and software."""
+    """(label, one value for each run, whether the values differ) for all recorded facts on hardware and software."""
     runs = tuple(runs)
     rows = [(key.replace("_", " "), [_text(getattr(run, key)) for run in runs]) for key in RUN_FACTS]
     rows.append(("recorded in", [_text(run.where) if run.kind == "recorded" else "" for run in runs]))

@@ -1,4 +1,4 @@
-"""What Nsight Compute measured, in sentences: the model's bytes and limiters against it, and refusals with remedies."""
+"""Sentences about counters: modelled bytes and limiters against the measured ones, and refusals with remedies."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _bytes(rows: Iterable[KernelCounters]) -> Iterable[Statement]:
 
 
 def _why(row: KernelCounters) -> str:
-    """Why modelled and measured bytes differ, as far as the counters show it."""
+    """The reason why modelled and measured bytes differ, by the counters."""
     if (row.bytes_ratio or 1.0) < 1:
         return "it read data again that the caches no longer held"
     written = row.dram_write_bytes or 0.0

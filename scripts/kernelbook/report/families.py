@@ -1,7 +1,7 @@
-"""Kernel families: the label and colours by which the report shows them.
+"""Kernel families: their labels and colours in the report, in the order of the legend.
 
-The order is the legend's. Colour never stands alone: wide segments carry the label, every segment its details, and
-families that are no kernels (memcpy, memset) are hatched.
+Colour is never the only sign: wide segments have the label, every segment has details, and memcpys and memsets are
+hatched.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def contrast(one: str, other: str) -> float:
 
 
 def ink(colour: str) -> str:
-    """White where it reads well on the colour, else near black."""
+    """White if its contrast with the colour is at least 4.5, else near black."""
     return "#ffffff" if contrast(colour, "#ffffff") >= 4.5 else "#10131a"
 
 
@@ -59,7 +59,7 @@ BY_KEY = {family.key: family for family in FAMILIES}
 
 
 def family_of(category: str, family: str | None) -> Family:
-    """The family of an activity (`copy/cast` is `copy` here); memcpys and memsets, no kernels, are their own."""
+    """The family of an activity; memcpys and memsets form separate families. `copy/cast` has the key `copy`."""
     if category in ("memcpy", "memset"):
         return BY_KEY[category]
     key = (family or "unknown").lower().split("/")[0].strip()

@@ -1,4 +1,4 @@
-"""Findings for reading: the costliest for the first screen, and all of them by weight."""
+"""Findings as the report lists them: the costliest on the first screen, and all of them by severity."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernelbook.trace import TraceWarning
 COSTLY = ("high", "medium")
 #: Warnings of a case that a finding of this rule states once for all cases of the run.
 STATED_BY = {"slow_first": "slow-first"}
-#: What a severity means, of the forward's time of the kind that a finding costs.
+#: Severity -> its meaning, as a share of the time that a finding is a part of.
 WEIGHTS = {
     "high": "a fifth of the forward or more",
     "medium": "a twentieth of the forward or more",
@@ -28,9 +28,9 @@ WEIGHTS = {
 
 @dataclass(frozen=True)
 class FindingLine:
-    """A finding as the page states it: once for all runs whose findings differ from it in figures alone.
+    """A finding of several runs that differs only in figures, as one line.
 
-    `finding`: the weightiest. `runs`, `keys`: of all of them, its own first.
+    `finding`: the most severe. `runs`, `keys`: of all of them, those of `finding` first.
     """
 
     finding: Finding
@@ -54,7 +54,7 @@ def over_runs(findings: Iterable[Finding]) -> tuple[FindingLine, ...]:
 
 @dataclass(frozen=True)
 class Weighed:
-    """The findings of one severity, the costliest first; `more`: how many are left out."""
+    """The findings of one severity, the costliest first; `more`: number of findings that are left out."""
 
     weight: str
     lines: tuple[FindingLine, ...]
@@ -67,7 +67,7 @@ class Weighed:
 
 
 def by_weight(findings: Iterable[Finding], limit: int) -> tuple[Weighed, ...]:
-    """Findings of each severity that occurs, the weightiest first, at most `limit` of each."""
+    """The findings by severity, the most severe first, at most `limit` of each."""
     groups: dict[str, list[FindingLine]] = {}
     for line in over_runs(ranked(findings)):
         groups.setdefault(line.finding.severity, []).append(line)
@@ -75,18 +75,18 @@ def by_weight(findings: Iterable[Finding], limit: int) -> tuple[Weighed, ...]:
 
 
 def own_findings(edition: Edition) -> tuple[Finding, ...]:
-    """Findings about what is profiled, without those about the cases that measure ceilings."""
+    """The findings, without those about the cases that measure ceilings."""
     ceilings = edition.ceiling_cases()
     return tuple(finding for finding in edition.findings if finding.case not in ceilings)
 
 
 def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The weightiest first."""
+    """The findings, the most severe first."""
     return tuple(sorted(findings, key=lambda finding: finding.rank))
 
 
 def costliest(findings: Iterable[Finding], limit: int) -> tuple[Finding, ...]:
-    """The weightiest findings that cost time, at most one of each case and one of each rule."""
+    """The most severe findings that cost time, at most one of each case and one of each rule."""
     chosen: list[Finding] = []
     for finding in ranked(finding for finding in findings if finding.severity in COSTLY):
         if all(finding.case != other.case and finding.rule != other.rule for other in chosen):

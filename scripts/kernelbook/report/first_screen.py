@@ -1,4 +1,4 @@
-"""The first screen: what happened in one sentence, the headline, at most five concerns, and the runs."""
+"""The first screen: the verdict in one sentence, the headline, at most five concerns, and the runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kernelbook.report.phrases import cost, inside, on_runs
 from kernelbook.text import formatting
 from kernelbook.text.remedies import fact_and_remedy
 
-#: Why a guess was not judged, for reading; other reasons stand as they are.
+#: Observation of a guess that was not judged -> the reason in words; other observations are shown unchanged.
 WHY_NOT = {
     PROCESSES_DIFFER: "the processes of their case disagree",
     FORWARDS_DIFFER: "the forwards of their case disagree",
@@ -33,7 +33,7 @@ WHY_NOT = {
     "unclear": "it is unclear what limits the forward",
 }
 LOST = "the run was lost"
-#: Part of the guesses; where more could not be judged, the sentence says of how many it speaks.
+#: If more than this share of the guesses could not be judged, the sentence gives the number that was judged.
 MANY = 0.25
 #: Lines of the first screen.
 CONCERNS = 5
@@ -41,11 +41,12 @@ CONCERNS = 5
 
 @dataclass(frozen=True)
 class Verdict:
-    """How the guesses fared. Guesses that could not be judged are not in `judged`.
+    """The result over all guesses and cases. judged: guesses that held or broke.
 
-    `reasons`: why they could not, and how many each, the commonest first. `lost_runs`: runs that could not be started;
-    `lost_cases`: their cases. `failed`: cases that failed in the other runs; `in_part`: those of which some processes
-    did. `opening`: what comes before the guesses (`openings.opening`). `cases`: rows of cases on runs.
+    reasons: why the others could not be judged, with their number, the most frequent first. lost_runs: runs that could
+    not be started. lost_cases: their cases. failed: cases that failed in other runs. in_part: cases of which only some
+    processes failed. opening: the part of the sentence before the guesses (`openings.opening`). cases: rows of cases on
+    runs.
     """
 
     held: int
@@ -67,7 +68,7 @@ class Verdict:
 
     @property
     def parts(self) -> tuple[tuple[str, bool], ...]:
-        """The sentence in parts, and whether each is bad: what leads, what was lost and failed, how guesses fared."""
+        """(part of the sentence, whether it is bad): the opening, losses and failures, the result of the guesses."""
         losses = (
             (self.lost_runs, "run", "lost"),
             (self.failed, "case", "failed"),
@@ -80,7 +81,7 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """What was lost and what failed, then how many guesses broke or that all held."""
+        """The verdict: losses and failures, then the number of broken guesses or that all held."""
         return f"{'; '.join(text for text, _ in self.parts)}."
 
     @property
@@ -109,7 +110,7 @@ class Verdict:
 class Headline:
     """The faster of the two headline cases against the slower on one run; times are device time of a forward.
 
-    ``fastest``: the fastest case of their workload on that run that may be compared with the slower; None if that is
+    ``fastest``: the fastest case of their workload on that run that is comparable with the slower one; None if it is
     the faster of the two.
     """
 
@@ -126,17 +127,17 @@ class Headline:
 
     @property
     def fastest_ratio(self) -> float | None:
-        """How many times the fastest case is as fast as the slower one."""
+        """Device time of the slower case over that of the fastest one."""
         return self.slow_us / self.fastest.device_time_us if self.fastest and self.fastest.device_time_us else None
 
     @property
     def notes(self) -> tuple[str, str]:
-        """What follows each name, the faster case first: ` (fp32 inside)` where it computes in another precision."""
+        """The addition to each name, the faster case first: ` (fp32 inside)` if it computes in another precision."""
         return inside(self.fast), inside(self.slow)
 
 
 def subject(edition: Edition, created_utc: str) -> str:
-    """What the figures are of, in one line: GPUs and torch of the measured runs, and when they were measured."""
+    """The measured runs in one line: GPUs, versions of torch, and dates."""
     measured = [run for run in edition.runs if run.kind != "published" and run.status != "lost"]
     devices = _some(name for run in measured for name in (run.device or "").split(", "))
     torches = _some(run.torch for run in measured)
@@ -210,10 +211,10 @@ def _headline_rows(edition: Edition) -> Iterator[tuple[Run, CaseFacts, CaseFacts
 
 @dataclass(frozen=True)
 class Concern:
-    """One line of the first screen: a run or case, what is wrong with it, and what to do.
+    """One line of the first screen: a run or case, its problem, and the remedy.
 
     bad: whether something broke, failed or was lost. case: whether the subject is a case. time: `could save 128 µs`.
-    others: further cases of which the same is true.
+    others: further cases with the same problem.
     """
 
     subject: str
@@ -226,9 +227,9 @@ class Concern:
 
 
 def concerns(edition: Edition, limit: int = CONCERNS) -> tuple[Concern, ...]:
-    """At most `limit`, worst first: lost runs, failed cases by reason, broken guesses by case, findings that cost.
+    """At most `limit`, worst first: lost runs, failed cases by reason, broken guesses by case, findings that cost time.
 
-    Where there is nothing of these, the longest kernels.
+    If there are none of these, the longest kernels.
     """
     every = [*_lost(edition), *_failed(edition), *_broken(edition), *_costly(edition, 4 * limit)] or _longest(edition)
     worst = {concern.subject: concern for concern in reversed(every)}  # one line a case
@@ -317,7 +318,7 @@ def _longest(edition: Edition, limit: int = 3) -> list[Concern]:
 
 @dataclass(frozen=True)
 class RunTally:
-    """How many cases of a run have each status."""
+    """The numbers of cases of a run by status."""
 
     run: Run
     ok: int
@@ -350,7 +351,7 @@ def lost(edition: Edition) -> tuple[Run, ...]:
 
 @dataclass(frozen=True)
 class Trouble:
-    """A case of a run that did not run, or not in all its processes; `bad` where that is a failure."""
+    """A case of a run that did not run in all its processes. bad: whether that is a failure."""
 
     run: str
     case: str
@@ -360,7 +361,7 @@ class Trouble:
 
 
 def troubles(edition: Edition) -> tuple[Trouble, ...]:
-    """Cases that did not run or not in all their processes, each with its reason; without those lost with their run."""
+    """Cases that did not run in all their processes, each with its reason; without those lost with their run."""
     rows, gone = [], {run.run: run for run in lost(edition)}
     for row in edition.case_runs:
         if row.run in gone and gone[row.run].took(row):

@@ -1,4 +1,4 @@
-"""How the forward times of a case scatter: every unprofiled sample as a dot around the median."""
+"""The scatter of the forward times of a case: every unprofiled sample as a dot around the median."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernelbook.text.formatting import quantile
 
 REACH = 4.0  # times the usual interval, so that one noisy case does not flatten all the others
 REACH_LIMITS = (0.03, 1.0)
-#: Steps of the golden ratio scatter dots evenly and never put two on one place.
+#: Steps of the golden ratio distribute the dots evenly without overlap.
 GOLDEN = 0.6180339887
 NOTE = (
     "Each dot is one forward, timed without a profiler, as its distance from the median. Band: 5 to 95 %. Red: the "
@@ -62,7 +62,7 @@ def _spread(row: CaseFacts, run: Run, cell: int) -> Spread:
 
 
 def reach_of(rows: tuple[Spread, ...]) -> float:
-    """How far from the median the axis goes, as a part of the median."""
+    """Half the length of the axis around the median, as a part of the median."""
     usual = statistics.median(spread.reach for spread in rows)
     return min(max(usual * REACH, REACH_LIMITS[0]), REACH_LIMITS[1])
 

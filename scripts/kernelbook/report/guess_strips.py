@@ -1,4 +1,4 @@
-"""The guessed kernels of a case above those that ran, place by place: what was more, what was less, what was other."""
+"""The guessed kernels of a case above those that ran, place by place, with the differences."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernelbook.text.formatting import duration
 
 #: Kernels without a guessed family are guessed as this.
 ANY = Family("unknown", "kernel", BY_KEY["unknown"].light, BY_KEY["unknown"].dark)
-#: Places that are drawn at most.
+#: Largest number of places that are drawn.
 PLACES = 24
 
 
@@ -35,7 +35,7 @@ class Slot:
 
     @property
     def word(self) -> str:
-        """What differs, for readers; empty if nothing does."""
+        """The difference in words; empty if there is none."""
         return {"more": "not guessed", "less": "did not run", "other": "ran instead"}.get(self.kind, "")
 
     @property
@@ -78,7 +78,7 @@ def _activity(activity: Activity) -> str:
 
 
 def differences(broken: Iterable[BrokenCase]) -> tuple[tuple[tuple[str, ...], str], ...]:
-    """(cases, in which kernels they differ from what was guessed); cases that differ alike are together."""
+    """(cases, difference from the guess), one entry for each distinct difference."""
     alike: dict[str, list[str]] = {}
     for each in broken:
         if each.difference:
@@ -108,8 +108,8 @@ def _broken_case(edition: Edition, case: str, lines: tuple[GuessLine, ...]) -> B
 def slots_of(guesses: Mapping[str, str], activities: Iterable[Activity]) -> tuple[Slot, ...]:
     """The slots of the guesses `kernels`, `kernel_families`, `memcpys` and `memsets`; empty if there are none.
 
-    guesses: word -> the guessed value as text. Each activity takes a guess of its family, else one of any kernel. What
-    is guessed and left over takes the place of what ran unguessed, and else stands at the end.
+    guesses: word -> the guessed value as text. Each activity is paired with a guess of its family, else with one of any
+    kernel. Remaining guesses are paired with activities that were not guessed; the others are at the end.
     """
     families = Counter(_families(guesses.get("kernel_families", "")))
     whole = _number(guesses.get("kernels"))

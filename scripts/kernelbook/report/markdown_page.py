@@ -19,20 +19,15 @@ from kernelbook.report.templating import context, environment
 from kernelbook.text import formatting
 from kernelbook.text.formatting import Markdown, slug
 
-#: Rows of a chart that a file shows at most.
+#: Largest number of rows of a chart in a file.
 FIGURE_ROWS = 60
-
-
-#: The most characters of summary.md, and the rows and concerns that it is tried with, until it fits.
+#: Most characters of summary.md; and the numbers of (rows, concerns) that are tried until it fits.
 SUMMARY_LIMIT = 10_000
 SUMMARY_SIZES = ((60, 5), (30, 5), (15, 5), (8, 3), (0, 1), (0, 0))
 
 
 def render(edition: Edition, created_utc: str, output: Path) -> dict[str, str]:
-    """Name of each file -> its text, in which all is escaped that is not `Markdown` already.
-
-    Charts go into `output`/figures.
-    """
+    """Name of each file -> its text; everything but `Markdown` is escaped. Charts are written to `output`/figures."""
     values = context(edition, created_utc)
     anchors, folder = values["anchors"], output / "figures"
     case_rows = listings.cases.case_rows(values["workloads"])
@@ -55,7 +50,7 @@ def render(edition: Edition, created_utc: str, output: Path) -> dict[str, str]:
 
 
 def _foremost(rows: Sequence[listings.cases.CaseRow], limit: int) -> list[listings.cases.CaseRow]:
-    """So many rows in their order: those that broke or failed, then each case on its first run, then the others."""
+    """At most `limit` rows in their order: first those that broke or failed, then each case on its first run."""
     seen: set[str] = set()
 
     def rank(row: listings.cases.CaseRow) -> int:
@@ -89,7 +84,7 @@ def _figures(work: case_views.WorkloadView, anchors: dict[str, str], folder: Pat
 
 
 def _shortened(chart: Chart) -> Chart:
-    """The chart if it fits a file, else the rows of its first run, as many as fit."""
+    """The chart if it fits a file, else as many rows of its first run as fit."""
     if len(chart.panels) <= FIGURE_ROWS:
         return chart
     first = tuple(panel for panel in chart.panels if panel.group == chart.panels[0].group)

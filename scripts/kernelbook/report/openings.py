@@ -1,4 +1,4 @@
-"""What leads a report that guesses do not lead: of a folder of traces, or of a run on the CPU alone."""
+"""The opening of a report of a folder of traces, or of runs on the CPU, in place of or before its guesses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernelbook.kernel_names.top_kernels import TopRow, top_kernels
 from kernelbook.text.formatting import duration, number_ranges, plural, share
 
 NAMED_FAMILIES = 3
-UNNAMED = ("other", "unknown")  # families that tell nothing in a headline
+UNNAMED = ("other", "unknown")  # families without information for a headline
 TOP = 20
 MOST_FILES = 200
 
@@ -33,7 +33,7 @@ class TraceRow:
 
 @dataclass(frozen=True)
 class TraceRows:
-    """Traces that share a row: one, or those of ranks of one job that are alike (`likeness.fold`)."""
+    """Traces that share a row: one, or those of similar ranks of one job (`likeness.fold`)."""
 
     traces: tuple[TraceRow, ...]
 
@@ -43,19 +43,19 @@ class TraceRows:
 
     @property
     def ranks(self) -> str | None:
-        """Their ranks, such as `0, 2 to 63`; None for traces of no job."""
+        """Their ranks, such as `0, 2 to 63`; None for traces without ranks."""
         ranks = [row.process.rank for row in self.traces if row.process.rank is not None]
         return number_ranges(ranks) if ranks else None
 
     @property
     def times_us(self) -> list[float]:
-        """Device time of each, where it is known."""
+        """The known device times."""
         return [row.device_time_us for row in self.traces if row.device_time_us is not None]
 
 
 @dataclass(frozen=True)
 class Folder:
-    """A report of nothing but traces. kernels and families: over all traces; total_us: their device time."""
+    """A report of bare traces. kernels and families: over all traces. total_us: their device time."""
 
     traces: tuple[TraceRow, ...]
     kernels: tuple[TopRow, ...]
@@ -63,7 +63,7 @@ class Folder:
 
     @property
     def rows(self) -> list[TraceRows]:
-        """The traces with ranks that are alike together: the same kernels, and device times within 5 %."""
+        """The rows of the traces; ranks with the same kernels and device times within 5 % share a row."""
 
         def alike(row: TraceRow) -> tuple[TraceRow, object, float, tuple[float, ...]]:
             time = row.device_time_us or 0.0
@@ -96,7 +96,7 @@ class Folder:
 
     @property
     def implausible_us(self) -> float:
-        """How much of `total_us` cannot be, by what the traces state (see the warning `implausible`)."""
+        """The implausible part of `total_us` (see the warning `implausible`)."""
         totals = (row.process.totals for row in self.traces)
         return sum(each.implausible_us or 0.0 for each in totals if each is not None)
 
@@ -132,9 +132,9 @@ def folder_of(edition: Edition) -> Folder | None:
 
 
 def opening(edition: Edition) -> str:
-    """What leads the report before its guesses, without a full stop; empty for other reports.
+    """The opening of the report before its guesses, without a full stop; empty for other reports.
 
-    Of a folder with jobs, what matters most about the ranks of the first comes before what ran.
+    For a folder with jobs, the lead sentence about the ranks of the first job comes first.
     """
     folder = folder_of(edition)
     if folder is None:
@@ -147,9 +147,9 @@ def opening(edition: Edition) -> str:
 
 
 def job_lead(edition: Edition) -> str | None:
-    """What matters most about ranks, of a folder of traces with a job or where every case has ranks on GPUs; else None.
+    """The lead sentence about ranks, if the report is of a folder with a job or if all cases have ranks on GPUs.
 
-    Without a full stop where guesses may follow.
+    None for other reports. Without a full stop if guesses may follow.
     """
     with_ranks = [len(row.ranks) > 1 for row in edition.case_runs]
     if not edition.words or not any(with_ranks):
@@ -165,7 +165,7 @@ def _capital(text: str) -> str:
 
 
 def cpu_sentence(edition: Edition) -> str:
-    """Whether compiled forwards are faster than eager ones, where everything ran on the CPU; else empty."""
+    """Whether compiled forwards are faster than eager ones, if everything ran on the CPU; else empty."""
     rows = _measured(edition)
     if not rows or any(row.device_type != "cpu" for row in rows):
         return ""
@@ -177,7 +177,7 @@ def cpu_sentence(edition: Edition) -> str:
 
 @dataclass(frozen=True)
 class CpuRun:
-    """What a run on a CPU shows beside runs on GPUs.
+    """The result of a run on a CPU, beside runs on GPUs.
 
     pair: forward times of the headline's slower and faster case, µs; None if one of them has none.
     """
@@ -188,7 +188,7 @@ class CpuRun:
 
 
 def cpu_runs(edition: Edition) -> tuple[CpuRun, ...]:
-    """One for each run whose cases all ran on a CPU, where other runs have device activities."""
+    """One for each run whose cases all ran on a CPU; empty if no other run has device activities."""
     rows = _measured(edition)
     made = []
     for run in edition.runs if any(row.on_device for row in rows) else ():
@@ -204,9 +204,9 @@ def cpu_runs(edition: Edition) -> tuple[CpuRun, ...]:
 
 
 def _compiled(rows: list[CaseFacts]) -> str:
-    """How compiled forwards compare with eager ones, by unprofiled forward times; empty without such a pair.
+    """Compiled forwards against eager ones, by unprofiled forward times; empty if there is no such pair of cases.
 
-    Every pair of processes must agree.
+    All pairs of processes must agree.
     """
     verdicts = Counter(_verdicts(rows))
     words = {FASTER: "faster", SLOWER: "slower", ABOUT_EQUAL: "about as fast", PROCESSES_DIFFER: "undecided"}
@@ -221,7 +221,7 @@ def _measured(edition: Edition) -> list[CaseFacts]:
 
 
 def _verdicts(rows: list[CaseFacts]) -> Iterator[str]:
-    """For each compiled case with an eager twin in its run: how its forward time compares."""
+    """The verdict on the forward time of each compiled case against its eager twin in the same run."""
     for row in rows:
         twins = [
             other

@@ -17,9 +17,9 @@ CodeLinks = Mapping[tuple[str, str], str]
 
 
 def place(edition: Edition, folder: Path, output: Path) -> CodeLinks:
-    """(run, case) -> path below `output` of its code, which is written there without credentials and machine paths.
+    """Write the code of each case to `output` without credentials and machine paths; (run, case) -> its path there.
 
-    folder: the edition's, from which relative paths count. The name ends in .txt, which browsers show.
+    folder: of the edition; paths may be relative to it. The names end in .txt, so that browsers show the files.
     """
     links: dict[tuple[str, str], str] = {}
     scrub = Scrubber(secrets=secrets_in(os.environ))

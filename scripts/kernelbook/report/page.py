@@ -1,4 +1,4 @@
-"""`index.html`: one file, no network, scripts allowed by their hash alone."""
+"""`index.html`: one file without network access, whose only script is allowed by its hash."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Assets:
 
 
 def assets() -> Assets:
-    """The page's one style sheet and one script, and the Content-Security-Policy that lets just that script run."""
+    """The page's style sheet and script, and the Content-Security-Policy that allows only this script."""
     body = compact("\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS))
     script = f'(() => {{\n"use strict";\n{body}\n}})();\n'
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -71,7 +71,7 @@ def assets() -> Assets:
 
 
 def _finalize(value: Any) -> Any:
-    """`n/a` for None, and text with its hidden characters spelled out. Jinja escapes it afterwards."""
+    """`n/a` for None, and text with hidden characters made visible. Jinja escapes it afterwards."""
     if value is None:
         return formatting.NOT_AVAILABLE
     return formatting.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
@@ -128,7 +128,7 @@ def _headline_strips(edition: Edition, values: dict[str, Any]) -> tuple[strips.S
 
 
 def breakable(text: str) -> Markup:
-    """The text as HTML in which long names may break behind dots, underscores and opening brackets."""
+    """The text as HTML in which long names may break after dots, underscores and opening brackets."""
     parts = re.split(r"(\S{25,})", _finalize(text))
     return Markup("").join(
         Markup("<wbr>").join(re.split(r"(?<=[._(])(?=\w)", part)) if long else escape(part)
@@ -142,7 +142,7 @@ def dated(text: str) -> Markup:
 
 
 def _headline_chart(edition: Edition, values: dict[str, Any]) -> dict[str, Any]:
-    """The chart of the first screen; `bars`: its shortest and longest strip where it has no headline."""
+    """The chart of the first screen; `bars`: its shortest and longest strip if it has no headline."""
     drawn = _headline_strips(edition, values)
     title = next(
         (work.title for work in values["workloads"] for s in work.strips if drawn and s.row is drawn[0].row), ""

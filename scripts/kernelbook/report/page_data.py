@@ -1,6 +1,6 @@
 """The data of the page's scripts: a small index, and a block for each case and run that is parsed when needed.
 
-Names are written once, in the index; rows are arrays whose columns `ACTIVITY`, `CALL` and `LABEL` name.
+Names are stored once, in the index; rows are arrays with the columns `ACTIVITY`, `CALL` and `LABEL`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Names:
 
 
 def script_json(value: Any) -> str:
-    """Strict JSON that may stand inside a script element: no `<` is left in it, so nothing can close the element."""
+    """Strict JSON for a script element: every `<` is escaped, so that no text can close the element."""
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c")
 
@@ -99,9 +99,9 @@ def build(
 
 
 def refusals(settings: Sequence[Conditions]) -> tuple[list[int], list[str], list[list[int | None]]]:
-    """(number of each setting, reasons, table): why cells with settings i and j are not comparable.
+    """(number of each cell's conditions, reasons, table): why cells with conditions i and j are not comparable.
 
-    table[i][j] is the place of the reason among the reasons, None if they are.
+    table[i][j] is the index of the reason, None if they are comparable.
     """
     distinct = list(dict.fromkeys(settings))
     numbers = {setting: number for number, setting in enumerate(distinct)}
@@ -152,7 +152,7 @@ def _block(
 
 
 def _earlier(row: CaseFacts) -> list[list[float]]:
-    """[from, to] of each stretch in which the device still works for earlier forwards, before it begins this one."""
+    """[start, end] of each interval in which the device works for earlier forwards before it begins this one."""
     line = TimeLine.of(row)
     if line is None or not line.placed:
         return []
@@ -214,7 +214,7 @@ def _activity(
 
 
 def _call(call: Call, table: Names, on_device: bool) -> list[Any]:
-    """A call's row; what it launched is unknown where the trace has no device activity at all."""
+    """A call's row; its launches are unknown if the trace has no device activity."""
     return [
         call.depth,
         call.parent,

@@ -12,7 +12,7 @@ from kernelbook.text.formatting import NOT_AVAILABLE, clip, duration, ends, plur
 
 
 def cost(finding: Finding) -> str:
-    """The time of a finding: `128 µs`, or `51.1 µs – 69.4 µs` where the processes differ."""
+    """The time of a finding: `128 µs`, or `51.1 µs – 69.4 µs` if the processes differ."""
     low, high = (duration(each) for each in (finding.time_low_us, finding.time_high_us))
     one = finding.time_us is None or finding.time_low_us is None or finding.time_high_us is None or low == high
     return duration(finding.time_us) if one else f"{low} – {high}"
@@ -40,7 +40,7 @@ def size_of(row: CaseFacts, order: Iterable[str] = ()) -> str:
 def sizes_of(row: CaseFacts, order: Iterable[str] = ()) -> str:
     """The numeric parameters: `8 × 16 × 1024 × 64`; one has its name: `size 64`.
 
-    order: names of parameters that come first; a case that failed has them in another order than one that ran.
+    order: names of parameters that come first, since a failed case has them in another order than one that ran.
     """
     names = [name for name in dict.fromkeys((*order, *row.params)) if name in row.params]
     values = ((name, row.params[name]) for name in names)
@@ -57,25 +57,25 @@ def counts(row: CaseFacts | WholeFile) -> str:
 
 
 def ratios(values: Iterable[float]) -> str:
-    """`2.46× to 2.80×`; one ratio where both ends read alike."""
+    """`2.46× to 2.80×`; one ratio if both ends are printed alike."""
     return ends([ratio(value) for value in sorted(values)])
 
 
 def inside(row: CaseFacts) -> str:
-    """` (fp32 inside)` where most of the time of matrix products goes in another precision than the inputs have."""
+    """` (fp32 inside)` if matrix products spend most of their time in another precision than that of the inputs."""
     other = computed_in(row.setting.dtype, row.activities)
     return f" ({other} inside)" if other else ""
 
 
 def conditions(row: CaseFacts) -> str:
-    """How a case was measured: `bfloat16, batch 8, seq 1024, eager, 3 warm-up calls`."""
+    """The conditions of a measurement: `bfloat16, batch 8, seq 1024, eager, 3 warm-up calls`."""
     params = [f"{name} {parameter(name, value)}" for name, value in row.params.items()]
     warmup = "no warm-up" if row.warmup == 0 else row.warmup and plural(row.warmup, "warm-up call")
     return ", ".join(part for part in (row.dtype, *params, row.mode, warmup) if part)
 
 
 def on_runs(runs: Sequence[str]) -> str:
-    """`first, second and third`; `first and 3 more runs` where there are more, or their names are long."""
+    """`first, second and third`; `first and 3 more runs` if there are more, or if their names are long."""
     first, *others = runs
     if not others:
         return first

@@ -1,4 +1,4 @@
-"""What a trace has beside the forwards of its case: nested ranges, and the whole file of a bare trace."""
+"""Figures of a trace other than those of its forwards: nested ranges, and the whole file of a bare trace."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ FILES = 8
 class RangeLine:
     """Ranges of one name that did the same work: the most frequent counts and median times, nested ranges included.
 
-    annotation: the name, with * for each number where several names are taken together; labels: their numbers.
-    level: how many ranges of that name are around each. kind: which of the `kinds` of work of that name and level.
+    annotation: the name, with * for each number if several names are merged. labels: their numbers. level: number of
+    ranges of that name around each. kind: index among the `kinds` of work of that name and level.
     """
 
     run: str
@@ -62,9 +62,9 @@ class KernelLine:
 
 @dataclass(frozen=True)
 class WholeFile:
-    """Figures of a whole bare trace, work from before the window included; `more` kernels are not listed.
+    """Figures of a whole bare trace, with work from before the window. more: number of kernels that are not listed.
 
-    ranks: the rank of the trace, and those of the same job that are alike; empty for a trace of no job.
+    ranks: the rank of the trace and similar ranks of the same job; empty for a trace without ranks.
     """
 
     run: str
@@ -83,10 +83,10 @@ class WholeFile:
 
 
 def range_lines(tables: Mapping[str, pa.Table], left_out: Collection[tuple[Any, ...]] = ()) -> tuple[RangeLine, ...]:
-    """The ranges of each (run, case) whose forwards did different work or whose trace has other ranges, too.
+    """The ranges of each (run, case) whose forwards did different work or whose trace has further ranges.
 
-    A line for each name, level and kind of work, in the order in which they first appear; where there are more than
-    `LINES`, those of the most CPU time. Processes number their kinds each for itself, so the number of kernels counts.
+    A line for each name, level and kind of work, in the order of their first range; at most the `LINES` with the most
+    CPU time. Kinds are numbered within a process, so they are identified by the number of kernels, too.
     left_out: (run, case, process, rank) of ranks whose figures are not those of the case.
     """
     grouped: dict[Key, dict[tuple[Group, Kind], list[Row]]] = defaultdict(lambda: defaultdict(list))
@@ -113,9 +113,9 @@ def range_lines(tables: Mapping[str, pa.Table], left_out: Collection[tuple[Any, 
 
 
 def whole_files(tables: Mapping[str, pa.Table]) -> tuple[WholeFile, ...]:
-    """The files of each case that is a bare trace, a process each; the first of ranks that are alike stands for all.
+    """The files of each case that is a bare trace, one for each process; similar ranks are listed once.
 
-    Alike are ranks whose counts are equal and whose device times differ by at most 5 %.
+    Ranks are similar if their counts are equal and their device times differ by at most 5 %.
     """
     kernels: dict[tuple[str, str, int], list[Row]] = defaultdict(list)
     for row in tables["kernels"].to_pylist():
@@ -132,7 +132,7 @@ def whole_files(tables: Mapping[str, pa.Table]) -> tuple[WholeFile, ...]:
 
 
 def _likeness(row: Row) -> tuple[Row, object, float, tuple[float, ...]]:
-    """A row of `cases` as `fold` takes it; one without a rank is like no other."""
+    """A row of `cases` as an argument of `fold`; one without a rank is similar to no other."""
     totals = row["totals"]
     time = totals.get("device_time_us") or 0.0
     own = row["process"] if row.get("rank") is None else None

@@ -1,4 +1,4 @@
-"""One forward of a job: rank below rank on one time axis, with its collectives joined."""
+"""The chart of one forward of a job: all ranks on one time axis, with lines that join each collective."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from kernelbook.text.formatting import axis, clip, duration, number_ranges, plur
 
 COMMUNICATION, COPIES = BY_KEY["communication"], BY_KEY["memset"]
 ROW_PX = 64
-#: Where the name and the two lanes of a rank are, in parts of its row: work of its own, and communication.
+#: Positions in the row of a rank, as parts of its height: the name, the lane of its own work, that of communication.
 TITLE, WORK, TRANSFER = 0.17, (0.34, 0.62), (0.66, 0.94)
-#: Gaps below this part of the axis cannot be seen: boxes with such a gap are drawn as one.
+#: Boxes with a gap below this part of the axis are drawn as one, since it cannot be seen.
 UNSEEN = 0.0004
 MOST_JOINED = 200
 TIMES = ("span_us", "compute_us", "communication_us", "exposed_us", "waiting_us", "idle_us")
@@ -37,7 +37,7 @@ Span = tuple[float, float]
 
 @dataclass(frozen=True)
 class _Row:
-    """A row of the chart: a rank, and those that are alike. Times in µs on the clock of the job."""
+    """A row of the chart: a rank, or several similar ones. Times in µs on the clock of the job."""
 
     ranks: tuple[int, ...]
     work: Mapping[str, Sequence[Span]]
@@ -103,14 +103,14 @@ def _rows(tables: Mapping[str, pa.Table], name: str, case: CaseFacts) -> list[di
 
 
 def _straggler(collectives: Rows) -> str:
-    """Which rank came last most often, and to how many of all collectives of the forward."""
+    """The rank that came last most often, and the number of collectives, in a sentence; empty if there is none."""
     last = {_key(row): row["last_rank"] for row in collectives}
     often = Counter(rank for rank in last.values() if rank is not None).most_common(1)
     return f". Rank {often[0][0]} came last to {often[0][1]} of {len(last)}" if often else ""
 
 
 def _chart_rows(forwards: Rows, activities: Rows, collectives: Rows) -> list[_Row]:
-    """At most `ALONE` rows, in order of rank: ranks that are alike share one, and the largest groups are taken."""
+    """At most `ALONE` rows, in order of rank; similar ranks share one. The straggler and the largest rows are kept."""
     clock = {row["rank"]: row["clock_us"] for row in forwards}
     alike = ((row["rank"], row["communication_kernels"], row["span_us"], _times(row)) for row in forwards)
     groups = sorted(fold(alike), key=lambda ranks: -len(ranks))
@@ -142,7 +142,7 @@ def _key(row: Mapping[str, Any]) -> tuple[str, int]:
 
 
 def _joined(rows: Sequence[_Row]) -> list[list[tuple[int, Mapping[str, Any]]]]:
-    """Per collective its kernels in the rows of the chart, as (number of the row, kernel); the longest waits first."""
+    """The kernels of each collective as (number of the row, kernel), the collective with the longest wait first."""
     members: dict[tuple[str, int], list[tuple[int, Mapping[str, Any]]]] = {}
     for number, row in enumerate(rows):
         for each in row.collectives:

@@ -1,4 +1,4 @@
-"""Rendering: every file of a report, written beside and then put in its place."""
+"""Renders all files of a report and replaces the previous report by them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from kernelbook.text.table_files import write_tables
 
 
 def render_report(edition_dir: Path, output: Path, created_utc: str | None = None) -> None:
-    """Render the edition in `edition_dir` into the folder `output`, replacing what is there.
+    """Render the edition in `edition_dir` into the folder `output`, and replace its content.
 
-    All is written beside first and then put in place, so that a reader never sees half a report.
-    `created_utc` replaces the edition's own time where the same input must give the same bytes.
-    Raises EditionError if the edition folder cannot be read.
+    The files are written to a temporary folder first, so that readers never see an incomplete report.
+    created_utc: replaces the edition's time, for reproducible files. Raises EditionError if the edition cannot be read.
     """
     edition = read_edition(edition_dir)
     created = created_utc or edition.created_utc

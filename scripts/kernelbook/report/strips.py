@@ -1,8 +1,8 @@
-"""Kernel strips: one forward a row, each device activity a segment, to scale within a workload.
+"""Kernel strips: a row for each forward, a segment for each device activity, to scale within a workload.
 
-A segment is as long as the median of its activity over all forwards, without the gaps between them, which are in the
-lanes. A row is as long as the device time of the case. Medians need not add up to it: where the segments are shorter,
-the rest of the row is dashed.
+A segment is as long as the median of its activity over all forwards; gaps between activities are only in the lanes. A
+row is as long as the device time of the case. Medians need not add up to it: if the segments are shorter, the rest of
+the row is dashed.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from kernelbook.report.phrases import counts
 from kernelbook.text import formatting
 from kernelbook.text.formatting import exact
 
-#: Part of the row that one letter of a label needs at least, on a wide screen; a capital takes more room.
+#: Least part of the row that a letter of a label needs on a wide screen; a capital needs CAPITAL times as much.
 LETTER, CAPITAL = 0.009, 1.4
 #: Segments below this part of the chart's scale have no border, which would cover them.
 THIN = 0.004
-#: Idle time beyond this part of an unprofiled forward stands beside its strip, which has no gaps.
+#: Idle time above this part of an unprofiled forward is stated beside its strip, which has no gaps.
 MOSTLY = 0.5
-#: Least part of the device time by which the sum of the segments differs from it, to be drawn or stated.
+#: Least difference between the segments and the device time, as a part of it, that is drawn or stated.
 REST = 0.01
 #: Failed cases that are named below the chart.
 NAMED = 3
@@ -50,7 +50,7 @@ class Segment:
 
     @cached_property
     def svg(self) -> Markup:
-        """Its rectangle, with a label that the style sheet shows where there is room for it."""
+        """Its rectangle, with a label that the style sheet shows if there is room for it."""
         place = Markup('x="{}" width="{}" height="100%"').format(percent(self.left), percent(self.width))
         thin = " thin" if self.scale_width < THIN else ""
         key, label = self.family.key, self.family.label
@@ -68,7 +68,7 @@ class Segment:
 class Strip:
     """One row. `cell`: the number of its case and run in the edition; `part`: its part of the chart's scale.
 
-    total_us: the longer of its device time and the sum of its segments, to which `rest_us` lacks that much.
+    total_us: the longer of its device time and the sum of its segments. rest_us: total_us minus that sum.
     """
 
     row: CaseFacts
@@ -81,12 +81,12 @@ class Strip:
 
     @property
     def time(self) -> str:
-        """The device time of the case, as in the tables; the sum of the segments where the case has none."""
+        """The device time of the case, as in the tables; the sum of the segments if the case has none."""
         return formatting.duration(self.total_us if self.row.device_time_us is None else self.row.device_time_us)
 
     @property
     def surplus(self) -> str:
-        """`kernels add up to 6.20 ms` where their medians do to more than the device time; else empty."""
+        """`kernels add up to 6.20 ms` if that exceeds the device time; else empty."""
         whole = self.row.device_time_us
         longer = whole is not None and self.total_us > (1 + REST) * whole
         return f"kernels add up to {formatting.duration(self.total_us)}" if longer else ""
@@ -117,7 +117,7 @@ class Strip:
 
 
 def percent(part: float) -> str:
-    """A part as CSS has it: `12.5%`."""
+    """A part as a CSS percentage: `12.5%`."""
     return f"{part * 100:.3f}".rstrip("0").rstrip(".") + "%"
 
 
@@ -134,7 +134,7 @@ def alone(row: CaseFacts, run: Run, cell: int) -> Strip:
 
 
 def _lengths(row: CaseFacts) -> tuple[float, float]:
-    """(sum of the segments, what it lacks to the device time), in µs; a lack below `REST` is 0."""
+    """(sum of the segments, device time minus that sum), in µs; a difference below `REST` of the sum counts as 0."""
     total = sum(activity.duration_us for activity in row.activities)
     rest = (row.device_time_us or 0.0) - total
     return total, rest if rest > REST * total else 0.0
@@ -156,7 +156,7 @@ def chart(
 ) -> Chart | None:
     """The strips of the workload `title` on one scale; None if nothing ran on a device.
 
-    notes: case -> what is written behind the counts of its strip.
+    notes: case -> text after the counts of its strip.
     """
     if not rows:
         return None
@@ -225,7 +225,7 @@ def _missing(edition: Edition, drawn: Strip) -> str:
 
 
 def _idle(row: CaseFacts) -> str:
-    """`idle for 16.3 ms of 23.2 ms unprofiled` where that is most of an unprofiled forward; else empty."""
+    """`idle for 16.3 ms of 23.2 ms unprofiled` if that is most of an unprofiled forward; else empty."""
     whole, busy = row.forward_time_us, row.device_busy_us
     idle = 0.0 if whole is None or busy is None else whole - busy
     times = (formatting.duration(time).replace(" ", "\u00a0") for time in (idle, whole))

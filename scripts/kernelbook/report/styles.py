@@ -11,7 +11,7 @@ from kernelbook.report.families import FAMILIES
 
 ASSETS = Path(__file__).parent / "assets"
 STYLES = ("page.css", "summary.css", "strips.css", "tables.css", "details.css", "print.css")
-#: What charts in files need beside the rules of their drawings.
+#: Rules for charts in files, in addition to those of their drawings.
 FILE_RULES = """
 text{font:400 12px "DejaVu Sans","Helvetica Neue",Arial,sans-serif;fill:var(--ink)}.soft{fill:var(--soft)}
 .paper{fill:var(--raised)}.strip-bar text{display:none}.strip-bar .hatch,.hatch{fill:url(#kb-hatch);stroke:none}
@@ -20,20 +20,20 @@ text{font:400 12px "DejaVu Sans","Helvetica Neue",Arial,sans-serif;fill:var(--in
 
 
 def page_style() -> str:
-    """The page's one style sheet."""
+    """The page's style sheet."""
     parts = [(ASSETS / name).read_text(encoding="utf-8") for name in STYLES]
     return with_theme("\n".join((_family_tokens(), *parts, _family_rules())))
 
 
 def compact(text: str) -> str:
-    """A style sheet or script without indentation, comment lines, and line breaks that separate nothing."""
+    """A style sheet or script without indentation, comment lines and unneeded line breaks."""
     text = re.sub(r"(?m)^[ \t]+|^[ \t]*(//.*|/\*.*\*/)?\n", "", text)
     return re.sub(r"(?<=[{;,])\n", "", text)
 
 
 @cache
 def file_style() -> str:
-    """The style of charts in files: light, without custom properties, which not every viewer knows."""
+    """The style of charts in files: light, without custom properties, which some viewers do not support."""
     style = CHART_STYLE.read_text(encoding="utf-8") + _family_rules() + FILE_RULES
     colours = light_colours(TOKENS + _family_tokens())
     style = re.sub(r"/\*.*?\*/", "", style, flags=re.DOTALL)

@@ -1,4 +1,4 @@
-"""`summary.json`: what other programs read. docs/ describes each field; `SCHEMA` counts its breaking changes."""
+"""`summary.json`, for other programs. docs/ describes each field; `SCHEMA` counts breaking changes."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def summary(edition: Edition, created_utc: str) -> dict[str, Any]:
 
 
 def dumps(value: dict[str, Any]) -> str:
-    """JSON text; of characters outside ASCII, those that hide or reorder text are escaped, so that it can be shown."""
+    """JSON text that is safe to print: characters that hide or reorder text are escaped."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=1)
     return formatting.hidden_characters(text, _escaped) + "\n"
 

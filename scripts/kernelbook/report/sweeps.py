@@ -48,7 +48,7 @@ class Sweep:
 
 
 def sweeps(edition: Edition, workload: str) -> tuple[Sweep, ...]:
-    """Every sweep of the workload's cases of which something was measured."""
+    """The sweeps of the workload's cases with at least one measured value."""
     groups: dict[tuple[str, str], list[ConfiguredCase]] = {}
     for spec in edition.cases:
         if spec.workload == workload and spec.sweep:
@@ -111,7 +111,7 @@ def _kernels(run: SweptRun, number: int) -> Panel:
 
 
 def _in_words(sweep: Sweep) -> str:
-    """The times as text, for those who do not see the chart."""
+    """The times as text, for screen readers."""
     runs = []
     for run in sweep.runs:
         times = zip(sweep.values, run.times("forward_time_us"), strict=True)

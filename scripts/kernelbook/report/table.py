@@ -24,7 +24,7 @@ NOTHING = Markup("")
 class Part:
     """A piece of a cell's text.
 
-    kind: "", or what it is: code (a name), muted, ok, no, flag, bad (a flag for a failure). href: a link on the page.
+    kind: "", code (a name), muted, ok, no, flag or bad (a flag for a failure). href: anchor of a link on the page.
     page_only: left out of report.md.
     """
 
@@ -37,7 +37,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Cell:
-    """What one cell shows, and the raw value that it is sorted and exported by; None sorts last.
+    """The content of one cell, and the raw value by which it is sorted and exported; None sorts last.
 
     drawing: an SVG that the page shows below the parts.
     """
@@ -67,7 +67,7 @@ def yes_no(value: bool) -> Part:
 
 
 def cell(text: str | Part | None, *more: str | Part | None, value: str | float | None = None) -> Cell:
-    """A cell of these parts; parts that are None are left out, no part at all is not available."""
+    """A cell of these parts without None; `n/a` if no part is left."""
     parts = [each if isinstance(each, Part) else Part(each) for each in (text, *more) if each is not None]
     return Cell(tuple(parts) or (Part(formatting.NOT_AVAILABLE),), value)
 
@@ -76,10 +76,8 @@ def cell(text: str | Part | None, *more: str | Part | None, value: str | float |
 class TableColumn(Generic[Row]):
     """One column. `cell` takes a row. `page_only`: left out of report.md.
 
-    unit: of the raw values, "" where they have none; None for text, which is exported as text.
-
-    css: classes of its cells on the page; `r` aligns to the right. optional: whether the page hides it until a reader
-    chooses it.
+    unit: of the raw values, "" if they have none; None for text, which is exported as text. css: classes of its cells
+    on the page; `r` aligns to the right. optional: whether the page hides it until a reader chooses it.
     """
 
     title: str
@@ -133,9 +131,9 @@ def share(title: str, get: Callable[[Row], float | None], page_only: bool = Fals
 
 @dataclass(frozen=True)
 class Line:
-    """One row of a table: its cells, or one cell across all columns but the first.
+    """One row of a table. across: whether its last cell spans all remaining columns.
 
-    data: data- attributes of the row. panel: what the page shows below the row, over its whole width.
+    data: data- attributes of the row. panel: HTML that the page shows below the row, over its whole width.
     """
 
     cells: tuple[Cell, ...]
@@ -151,7 +149,7 @@ class Table:
     """Columns and rows. `name` is unique in the report; `css` are classes of the table on the page.
 
     row_heads: whether the first cell of a row is its heading. titled: whether the caption is visible. box: the class of
-    what is around it on the page; readers can sort, filter and copy a `table`.
+    the element around it on the page; readers can sort, filter and copy a `table`.
     """
 
     name: str
@@ -174,7 +172,7 @@ def table(name: str, caption: str, columns: Sequence[TableColumn[Row]], rows: It
 
 
 def html(table: Table) -> Markup:
-    """The table for the page; `data-v` holds the raw value, `data-unit` of a heading its unit."""
+    """The table for the page; `data-v` of a cell is its raw value, `data-unit` of a heading its unit."""
     heads = Markup("").join(_head(column) for column in table.columns)
     body = Markup("\n").join(_html_line(line, table.columns, table.row_heads) for line in table.lines)
     return Markup(
@@ -238,7 +236,7 @@ def _attribute(name: str, value: str | None) -> Markup:
 
 
 def markdown(table: Table) -> formatting.Markdown:
-    """The table for report.md; columns for the page alone are left out."""
+    """The table for report.md, without columns that are only for the page."""
     places = [place for place, column in enumerate(table.columns) if not column.page_only]
     columns = [table.columns[place] for place in places]
     lines = [

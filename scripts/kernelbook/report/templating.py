@@ -1,4 +1,4 @@
-"""What the page and report.md share: the Jinja environment and the values of their templates."""
+"""The Jinja environment and the values of the templates that the page and report.md share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from kernelbook.report.families import family_of
 from kernelbook.text import formatting
 
 TEMPLATES = Path(__file__).parent / "templates"
-#: The number of cases with a broken guess that are shown with what ran instead.
+#: Largest number of cases with a broken guess that are drawn.
 BROKEN_CARDS = 12
 FILTERS = {
     "duration": formatting.duration,

@@ -1,4 +1,4 @@
-"""Traces that travel with the report: inside the page while they are small, else in files beside it."""
+"""Adds traces to a report: small ones inside the page, others as files beside it."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ Links = Mapping[tuple[str, str], Mapping[str, str]]
 
 
 def place(edition: Edition, folder: Path, output: Path, each: int = EACH_LIMIT, page: int = PAGE_LIMIT) -> Links:
-    """{"gz": base64} of each trace that is embedded, {"href": path} of each that is copied below `output`.
+    """(run, case) -> {"gz": base64} for an embedded trace, {"href": path} for one that is copied below `output`.
 
-    folder: the edition's, from which relative paths of traces count. The smallest traces are embedded first, until the
-    page's limit is reached.
+    folder: of the edition; paths of traces may be relative to it. each, page: largest compressed size in bytes of an
+    embedded trace, and of all together. The smallest traces are embedded first.
     """
     links: dict[tuple[str, str], Mapping[str, str]] = {}
     left = page
@@ -66,7 +66,7 @@ def find(folder: Path, path: str) -> Path | None:
 def _copy(file: Path, copy: Path, scrub: Scrubber) -> None:
     """Copy a trace without credentials and paths of the machine; a trace without any is copied byte for byte.
 
-    Of a damaged gzip file, what can be unpacked is copied. Raises TraceError if nothing can.
+    Of a damaged gzip file the readable part is copied. Raises TraceError if there is none.
     """
     changed = False
     source = Source(file, PIECE)
@@ -80,7 +80,7 @@ def _copy(file: Path, copy: Path, scrub: Scrubber) -> None:
 
 
 def _pieces(blocks: Iterable[bytes]) -> Iterator[str]:
-    """The text of a trace in pieces that end with an event, so that none cuts a name."""
+    """The text of a trace in pieces that end with an event, so that no name is cut."""
     rest = b""
     for block in blocks:
         end = block.rfind(b"}") + 1

@@ -1,4 +1,4 @@
-"""How far to trust the figures: statements about the rows of the table ``trust``, its cells, and the ceilings."""
+"""The section on trust: statements about the rows of the table ``trust``, its cells, and the ceilings."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ CEILING_UNITS = {"compute": (1e12, "TFLOP/s"), "memory": (1e9, "GB/s"), "L2 cach
 
 @dataclass(frozen=True)
 class Statement:
-    """A sentence that ends in the rows it is about: (case, its runs in brackets or nothing).
+    """A sentence with the rows that it is about. rows: (case, its runs in brackets or nothing).
 
-    has_figures: whether any row has what it is about.
+    has_figures: whether any row has the figures of the sentence.
     """
 
     lead: str
@@ -43,14 +43,14 @@ NOTHING_KNOWN = Statement(
 
 
 def statements(rows: Sequence[Trust]) -> tuple[Statement, ...]:
-    """What a reader should know before trusting the figures; every row outside the 2 % is listed."""
+    """Statements on the reliability of the figures; every row outside of 2 % is listed."""
     if not rows:
         return ()
     return (*_gpus(rows), *_agreement(rows), *_spreads(rows), *_circumstances(rows))
 
 
 def of_traces(rows: Sequence[Trust]) -> tuple[Statement, ...]:
-    """The same of traces without a measurement: one sentence where nothing is known of any row."""
+    """As `statements`, for traces without a measurement: one sentence if no row has figures."""
     made = statements(rows)
     return made if any(statement.has_figures for statement in made) else (NOTHING_KNOWN,)
 
@@ -64,7 +64,7 @@ def gpus_of_runs(rows: Iterable[Trust]) -> dict[str, tuple[str, ...]]:
 
 
 def _gpus(rows: Sequence[Trust]) -> Iterable[Statement]:
-    """The number of GPUs of one kind that were used, where that is more than one or unknown."""
+    """The number of GPUs of one model that were used, if that is more than one or unknown."""
     most = max(map(len, gpus_of_runs(rows).values()))
     pooled = [row for row in rows if len(row.gpus or ()) > 1]
     if pooled:
@@ -80,7 +80,7 @@ def _gpus(rows: Sequence[Trust]) -> Iterable[Statement]:
 
 
 def _agreement(rows: Sequence[Trust]) -> Iterable[Statement]:
-    """The unprofiled forward against the device's busy time in it, and the rows where they differ."""
+    """The unprofiled forward against the device's busy time in it, and the rows in which they differ."""
     judged = [row for row in rows if row.busy_ratio]
     if not judged:
         yield Statement("No row has both a device busy time and an unprofiled forward time", has_figures=False)
@@ -208,7 +208,7 @@ def signed(value: float | None) -> str:
 
 
 def bound_by(row: Trust) -> str:
-    """What bounds a forward: `gpu`, or `launches in 2 of 3` where processes differ."""
+    """The bound of a forward: `gpu`, or `launches in 2 of 3` if processes differ."""
     if row.bound_processes is None or row.bound_processes == row.processes:
         return row.bound
     return f"{row.bound} in {row.bound_processes} of {row.processes}"
@@ -226,7 +226,7 @@ def warm_up(row: Trust) -> str:
 
 
 def sm_clock(row: Trust) -> str:
-    """`1,980 → 1,515`, MHz before and after, the lowest of all processes; `1,980` where it stayed."""
+    """`1,980 → 1,515`, MHz before and after, the lowest of all processes; `1,980` if it did not change."""
     if row.sm_before_mhz is None and row.sm_after_mhz is None:
         return formatting.NOT_AVAILABLE
     both = (row.sm_before_mhz, row.sm_after_mhz)
@@ -265,7 +265,7 @@ def timed_by(row: Trust) -> str:
 
 
 def ceiling_lines(ceilings: Iterable[Ceiling], trust: Iterable[Trust], runs: Iterable[str]) -> tuple[str, ...]:
-    """The ceilings of these runs, a sentence for all runs that have the same; nothing for runs without any."""
+    """The ceilings of these runs, one sentence for runs with the same ceilings; runs without any are skipped."""
     clocks = {(row.run, row.case): row for row in trust}
     by_run: dict[str, list[str]] = {}
     for ceiling in ceilings:

@@ -1,7 +1,7 @@
-"""A case over versions of torch: its strips stacked, with a band between the kernels that stay.
+"""A case over versions of torch: its strips above each other, with bands that join their kernels.
 
-A band keeps its width where a kernel stays, and is pinched to a point where kernels are replaced, fused, split, added
-or removed. The steps are those of `judge.alignment`.
+A band joins a kernel that stays from edge to edge. If kernels are replaced, fused, split, added or removed, the bands
+meet in a point. The steps are those of `judge.alignment`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kernelbook.report.families import family_of
 from kernelbook.text import formatting
 
 STAYS = ("same", "changed")
-#: The class of each kind of band, and what the legend calls it.
+#: The legend: the class of each kind of band, and its label.
 KEYS = (Key("stays", "kernel stays"), Key("replaced", "replaced, fused or split"), Key("gone", "added or removed"))
 NOTE = (
     "Device time of one forward on each version of torch, oldest first. A band joins a kernel that stays; where "
@@ -34,7 +34,7 @@ Extent = tuple[float, float]  # left and right edge of a segment, µs
 
 @dataclass(frozen=True)
 class Lineage:
-    """A case on two or more versions of torch, oldest first, on one device with one setting.
+    """A case on two or more versions of torch, oldest first, on one device under one set of conditions.
 
     steps: the alignment of each row with the next.
     """
@@ -45,12 +45,12 @@ class Lineage:
 
     @property
     def changed(self) -> bool:
-        """Whether any kernel does not stay."""
+        """Whether any kernel differs between the versions."""
         return any(step.kind not in STAYS for steps in self.steps for step in steps)
 
 
 def lineages(edition: Edition) -> tuple[Lineage, ...]:
-    """One for each case and device on which it ran with two versions of torch or more, in the edition's order."""
+    """One for each case and device with at least two versions of torch, in the edition's order."""
     runs = {run.run: run for run in edition.runs}
     groups: dict[tuple[object, ...], dict[str, tuple[CaseFacts, Run, int]]] = {}
     for number, row in enumerate(edition.case_runs):
@@ -68,7 +68,7 @@ def _lineage(group: Mapping[str, tuple[CaseFacts, Run, int]]) -> Lineage:
 
 
 def _order(version: str) -> tuple[tuple[int, ...], str]:
-    """2.9 before 2.14."""
+    """Sort key: 2.9 before 2.14."""
     return tuple(int(number) for number in re.findall(r"\d+", version)[:3]), version
 
 
@@ -99,7 +99,7 @@ def _panel(strip: strips.Strip, scale: float, anchors: Mapping[str, str]) -> Pan
 
 
 def _bands(steps: Iterable[Step], above: CaseFacts, below: CaseFacts, scale: float) -> Panel:
-    """The bands between two strips, and how many kernels of each kind of step they are."""
+    """The bands between two strips, with the number of kernels of each kind of step."""
     steps = tuple(steps)
     tops, bottoms = _extents(above), _extents(below)
     parts = [_band(step, tops, bottoms, scale) for step in steps]
@@ -122,7 +122,7 @@ def _css(step: Step) -> str:
 
 
 def _band(step: Step, tops: Mapping[int, Extent], bottoms: Mapping[int, Extent], scale: float) -> Markup:
-    """One shape: from edge to edge for a kernel that stays, else a triangle from each kernel to one point."""
+    """One shape: a band for a kernel that stays, else a triangle from each kernel to one point."""
     unit = WIDTH / scale
     above = [[edge * unit for edge in tops[activity.position]] for activity in step.a]
     below = [[edge * unit for edge in bottoms[activity.position]] for activity in step.b]

@@ -1,4 +1,4 @@
-"""The tables of the report: the columns of each, for the page and for report.md alike."""
+"""The tables of the report: the columns of each, for the page and for report.md."""
 
 from kernelbook.report.listings import case, cases, folder, judged, runs
 

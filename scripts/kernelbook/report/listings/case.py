@@ -75,7 +75,7 @@ def whole_file(case: CaseView, file: WholeFile) -> Table:
 
 
 def against_floor(case: CaseView) -> Table:
-    """What each run achieved of its ceilings."""
+    """The achieved share of the ceilings on each run."""
     columns: tuple[TableColumn[ForwardCost], ...] = (
         words("run", lambda cost: cost.run),
         words("limited by", lambda cost: cost.limited_by),
@@ -120,7 +120,7 @@ def products(case: CaseView) -> Table:
 def kernels(
     row: CaseFacts, cost_of: Callable[[Activity], KernelCost | None], built_for: Callable[[Activity], str | None]
 ) -> Table:
-    """The kernels of one forward, for report.md; the page draws them in lanes."""
+    """The kernels of one forward, for report.md; the page draws them as lanes."""
     total = sum(activity.duration_us for activity in row.activities)
 
     def meaning(activity: Activity) -> Cell:
@@ -175,5 +175,5 @@ _COLUMNS: tuple[TableColumn[KernelCounters], ...] = (
 
 
 def counters(row: CaseFacts) -> Table:
-    """What Nsight Compute measured of each kernel of one forward."""
+    """The counters of each kernel of one forward."""
     return table(f"counters-{row.run}-{row.case}", f"Counters of one forward on {row.run}", _COLUMNS, row.counters)

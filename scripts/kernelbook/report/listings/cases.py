@@ -1,4 +1,4 @@
-"""The table of cases: one row for each case on each measured run, with everything that a reader compares."""
+"""The table of cases: one row for each case on each measured run."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ class CaseRow:
 
     @property
     def cost(self) -> ForwardCost | None:
-        """What it achieved of the ceilings."""
+        """Its cost against the ceilings."""
         return next((cost for cost in self.case.costs if self.each and cost.run == self.each.run.run), None)
 
     @property
     def other_size(self) -> str:
-        """What differs from the first row of the case: `size 256`; where several sizes do, all: `1 × 2 × 128 × 64`."""
+        """The sizes that differ from the first row of the case: `size 256`; if several do, all: `1 × 2 × 128 × 64`."""
         lead = self.case.lead
         if self.row is None or lead is None or self.row.params == lead.row.params:
             return ""
@@ -74,7 +74,7 @@ class CaseRow:
 
 
 def case_rows(workloads: Iterable[WorkloadView]) -> tuple[CaseRow, ...]:
-    """The rows in config order; of a case, runs with device activities come first."""
+    """The rows in config order; within a case, runs with device activities come first."""
     rows: list[CaseRow] = []
     for work in workloads:
         for case in work.cases:
@@ -85,7 +85,7 @@ def case_rows(workloads: Iterable[WorkloadView]) -> tuple[CaseRow, ...]:
 
 
 def table(rows: Sequence[CaseRow], runs: Iterable[Run], panels: Mapping[str, Markup] | None = None) -> Table:
-    """The table of these rows. ``panels``: anchor of a case -> what the page shows below its rows."""
+    """The table of these rows. ``panels``: anchor of a case -> HTML that the page shows below its rows."""
     published = [run.run for run in runs if run.kind == "published"]
     several = len({row.each.run.run for row in rows if row.each}) > 1
     columns = _columns(published, several)
@@ -101,10 +101,10 @@ def _only_traces(rows: Sequence[CaseRow]) -> bool:
 
 
 def _without_measurement(column: TableColumn[CaseRow], several: bool, limited: bool) -> TableColumn[CaseRow]:
-    """The column as a table of nothing but traces has it: hidden if only a measurement could fill it.
+    """The column for a table of bare traces: hidden if only a measurement could fill it.
 
-    A ratio to a baseline is for cases of one name on several runs: other traces need not do the same work. limited:
-    whether it is known of any trace what limits it, which takes recorded shapes.
+    A ratio to a baseline needs cases of the same name on several runs, since other traces may do different work.
+    limited: whether the limiter of any trace is known, which needs recorded shapes.
     """
     empty = {"to baseline": not several, "limited by": not limited}
     hidden = column.title in MEASURED or empty.get(column.title, False)

@@ -48,7 +48,7 @@ def _sums(folder: Folder) -> tuple[TableColumn[TopRow], ...]:
 
 
 def traces(folder: Folder, anchors: Anchors) -> Table:
-    """A row for each trace, in the order of the folder; ranks of a job that are alike share one."""
+    """A row for each trace, in the order of the folder; similar ranks of a job share one."""
     several = len({row.run for row in folder.traces}) > 1
     ranks = any(row.process.rank is not None for row in folder.traces)
     rows = folder.rows

@@ -89,7 +89,7 @@ def _of_line(column: TableColumn[Finding]) -> TableColumn[FindingLine]:
 
 
 def findings_of_weight(weighed: Weighed, anchors: Anchors, findings: Mapping[FindingKey, str]) -> Table:
-    """The findings of one weight over all cases and runs. findings: key of a finding -> anchor of its row."""
+    """The findings of one severity over all cases and runs. findings: key of a finding -> anchor of its row."""
 
     def case(finding: Finding) -> Cell:
         more, names = len(finding.cases) - 1, ", ".join(finding.cases)

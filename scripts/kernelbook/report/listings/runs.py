@@ -1,4 +1,4 @@
-"""Tables over runs: SDPA backends, trust, what did not run, environment."""
+"""Tables over runs: SDPA backends, trust, runs and cases that did not run, environment."""
 
 from __future__ import annotations
 
