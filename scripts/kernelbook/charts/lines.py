@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from kernelbook.charts.drawing import HEIGHT, WIDTH, box, dots, nice_step, path, stretched
 from kernelbook.text.formatting import NOT_AVAILABLE, significant
@@ -114,8 +114,8 @@ def lines_drawing(
 
 
 def _line(line: Curve, scale: Axis, ends: tuple[float, float], dotted: bool) -> list[str]:
-    xs = [across(float(x), *ends) for x in line.x]
-    points = {at: (xs[at], scale.down(float(line.y[at]))) for at in np.flatnonzero(np.isfinite(line.y)).tolist()}
+    xs = [across(x, *ends) for x in line.x.tolist()]
+    points = {at: (xs[at], scale.down(y)) for at, y in enumerate(line.y.tolist()) if math.isfinite(y)}
     joined = "".join(
         f"{'L' if at - 1 in points and at not in line.breaks else 'M'}{x:.1f} {y:.1f}" for at, (x, y) in points.items()
     )
@@ -129,7 +129,7 @@ def _line(line: Curve, scale: Axis, ends: tuple[float, float], dotted: bool) -> 
 def _linked(link: str, words: str, point: tuple[float, float], dotted: bool) -> str:
     """A dot that links to a page. Without `dotted` it is visible only under the pointer."""
     dot = path("dots" if dotted else "dots hidden", dots([point]), words)
-    return str(Markup('<a href="{}">{}</a>').format(link, Markup(dot)))
+    return f'<a href="{escape(link)}">{dot}</a>'
 
 
 def sparkline(y: Floats) -> Markup:
@@ -154,4 +154,4 @@ def bars(heights: Sequence[float | None], most: float, css: str) -> str:
 
 def number(value: float | None) -> str:
     """Four significant digits, no exponent: 0.0123, 1.234, 123.4, 12,345; `n/a` where missing."""
-    return NOT_AVAILABLE if value is None or not np.isfinite(value) else significant(value, 4)
+    return NOT_AVAILABLE if value is None or not math.isfinite(value) else significant(value, 4)

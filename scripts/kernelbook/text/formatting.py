@@ -9,10 +9,12 @@ from __future__ import annotations
 import datetime
 import re
 import unicodedata
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 NOT_AVAILABLE = "n/a"
+POWERS = tuple(10.0**power for power in range(16))  # more digits than any number is printed with
 UNITS = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"))
 ROUNDS_UP_FROM = 0.9995  # of a unit: with three digits it would be printed as 1000 of the next smaller unit
 
@@ -28,8 +30,8 @@ def significant(value: float, digits: int = 3) -> str:
 
 
 def _whole(value: float) -> int:
-    """Number of digits before the point; 0 for numbers below 1."""
-    return len(str(int(abs(value)))) if abs(value) >= 1 else 0
+    """Number of digits before the point, at most len(POWERS); 0 for numbers below 1."""
+    return bisect_right(POWERS, abs(value))
 
 
 def duration(us: float | None) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from pathlib import Path
 
-import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from kernelbook.charts.drawing import with_theme
@@ -112,7 +112,7 @@ def cases_csv(night: Night) -> str:
     for run in night.runs:
         for row in run.rows:
             figures = [row.forward_time_us, row.change, row.device_time_us]
-            cells = [f"{figure:.6g}" if np.isfinite(figure) else "" for figure in figures]
+            cells = [f"{figure:.6g}" if math.isfinite(figure) else "" for figure in figures]
             texts = [csv_cell(text) for text in (run.run, row.case, row.status, row.reason)]
             writer.writerow([*texts, *cells, row.kernels])
     return out.getvalue()

@@ -159,10 +159,10 @@ def _line(book: Book, series: Series, metric: str, axis: np.ndarray, level_start
         if len(starts) > 2 and np.isfinite(values[a:b]).any()
     ]
     gaps = np.flatnonzero(np.diff(series.nights) > 1) + 1
-    editions = [book.history.nights[night] for night in series.nights]
+    editions = [book.history.nights[night] for night in series.nights.tolist()]
     links = tuple(
         (f"../../nights/{edition}/index.html", f"{edition}: {number(value)} µs")
-        for edition, value in zip(editions, values, strict=True)
+        for edition, value in zip(editions, values.tolist(), strict=True)
     )
     return Curve(axis[series.nights], values, tuple(gaps.tolist()), tuple(levels), links=links)
 
@@ -200,9 +200,9 @@ def _table(group: Sequence[Series], nights: Sequence[str]) -> Iterator[tuple[str
     """Newest night first: night, forward time, device time, kernels, torch, driver."""
     rows = []
     for series in group:
-        for at, night in enumerate(series.nights.tolist()):
+        times_of = zip(*(map(number, series.values[metric].tolist()) for metric in METRICS), strict=True)
+        for at, (night, times) in enumerate(zip(series.nights.tolist(), times_of, strict=True)):
             kernels = series.facts["kernel_count"][at]
-            times = (number(series.values[metric][at]) for metric in METRICS)
             versions = (series.facts["torch"][at] or "n/a", series.driver or "n/a")
             rows.append((night, (nights[night], *times, "n/a" if kernels is None else str(kernels), *versions)))
     return (row for _, row in sorted(rows, key=lambda item: -item[0]))

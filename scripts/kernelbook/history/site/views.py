@@ -272,9 +272,9 @@ def _good_row(series: Series, position: int, delta: float, *, suspect: bool) -> 
         case=series.case,
         link=trend_link(series.line, series.case),
         status="ok",
-        forward_time_us=series.values["forward_time_us"][position],
+        forward_time_us=float(series.values["forward_time_us"][position]),
         change=delta,
-        device_time_us=series.values["device_time_us"][position],
+        device_time_us=float(series.values["device_time_us"][position]),
         kernels=series.facts["kernel_count"][position],
         suspect=suspect,
     )
