@@ -65,7 +65,7 @@ class Column(msgspec.Struct, frozen=True):
             lengths[code] = len(encoded[code])
         offsets = np.concatenate(([0], np.cumsum(lengths[values])))
         kind, width = (pa.large_string(), np.int64) if offsets[-1] >= 2**31 else (pa.string(), np.int32)
-        data = pa.py_buffer(b"".join([*map(encoded.__getitem__, values.tolist())]))
+        data = pa.py_buffer(b"".join(np.array(encoded, dtype=object)[values].tolist()))
         missing: Flags = self.values < 0
         validity = _bits(~missing) if missing.any() else None
         return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(offsets.astype(width)), data])

@@ -308,13 +308,13 @@ def _in_graph(attribution: Attribution) -> Flags:
 def _op_paths(columns: Columns, attribution: Attribution) -> Lists:
     """Per activity the ops around its launch, outermost first; null without any."""
     rows, parent = attribution.forest.rows, attribution.forest.parent
-    around = looked_up(attribution.op_of_row, parent)
-    inner = distinct(attribution.op[attribution.op != NONE])
-    every = [inner]
-    while (inner := distinct(around[inner][around[inner] != NONE])).size:
-        every.append(inner)
+    every = [distinct(attribution.op)]
+    while (inner := every[-1][every[-1] != NONE]).size:
+        every.append(distinct(looked_up(attribution.op_of_row, parent[inner])))
     ops = distinct(np.concatenate(every))  # an op comes after those around it
-    outer = np.where(around[ops] == NONE, NONE, np.searchsorted(ops, around[ops]))
+    ops = ops[ops != NONE]
+    around = looked_up(attribution.op_of_row, parent[ops])
+    outer = np.where(around == NONE, NONE, np.searchsorted(ops, around))
     path, paths = np.full(len(ops), NONE), list[list[int]]()
     for level in by_depth(outer):
         keys = looked_up(path, outer[level]) * len(columns.names) + rows.name[ops[level]]
