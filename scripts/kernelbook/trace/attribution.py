@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from kernelbook.trace.columns import ANNOTATION, OP, RUNTIME, Columns, CpuRows, DeviceRows, distinct
-from kernelbook.trace.nesting import NONE, Forest, contains, is_open, looked_up, nest
+from kernelbook.trace.nesting import NONE, Forest, contains, is_open, looked_up, parents
 from kernelbook.trace.numbers import MISSING
 from kernelbook.trace.types import Flags, Ints
 
@@ -103,8 +103,8 @@ class Attribution(msgspec.Struct, frozen=True):
 
 def attribute(columns: Columns, steps: bool = False) -> Attribution:
     """Nest the CPU rows and link every activity. `steps`: whether ProfilerStep#N annotations are ranges."""
-    forest = nest(columns.cpu)
-    rows = forest.rows
+    rows = columns.cpu
+    forest = Forest(rows, parents(rows))
     launch, ambiguous, launching = _join_launches(forest, columns.device)
     op_of_row = forest.innermost(rows.kind == OP)
     is_range = (rows.kind == ANNOTATION) & (steps | ~rows.step)

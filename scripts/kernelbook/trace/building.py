@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import compress
+from itertools import compress, pairwise
 from operator import attrgetter
 from typing import Any
 
@@ -267,30 +267,37 @@ class ColumnBuilder:
 
 
 def _cpu_rows(threads: list[Any], names: Sequence[str], table: dict[str, Array]) -> CpuRows:
-    """Driver calls become runtime calls, and steps annotations: older formats call a step an operator."""
+    """Driver calls become runtime calls, and steps annotations: older formats call a step an operator.
+
+    Of rows that start together, the one that ends last is first, except that a runtime call is after an op. Of equally
+    long rows, an annotation is first, a driver call last, then the one with the lowest id and the first name is first.
+    So the order of the events in the file has no effect.
+    """
     kind = table["kind"]
-    driver = kind == DRIVER
-    kind[driver] = RUNTIME
+    table["driver"] = kind == DRIVER
+    kind[table["driver"]] = RUNTIME
     is_step = np.fromiter((name.startswith(_STEP) for name in names), bool, len(names))
-    step = is_step[table["name"]] & (kind < RUNTIME)
-    kind[step] = ANNOTATION
-    return CpuRows(threads, driver=driver, step=step, **table)
+    table["step"] = is_step[table["name"]] & (kind < RUNTIME)
+    kind[table["step"]] = ANNOTATION
+    order = ordered(
+        (table["thread"], table["start"]),
+        (kind == RUNTIME, -table["end"], kind, table["driver"], table["number"], table["name"]),
+    )
+    return CpuRows(threads, **{name: table.pop(name)[order] for name in list(table)})
 
 
 def _joined(parts: Sequence[Part], types: Types) -> dict[str, Array]:
     """The columns of all parts, and the times `ts` and `dur` where these are not converted yet."""
     if "start" not in types:
         types = types | {"ts": np.float64, "dur": np.float64}
-    sizes = [len(part["name"]) for part in parts]
-    joined = {}
-    for name, dtype in types.items():
-        values = [part[name] for part in parts]
-        if any(isinstance(value, np.ndarray) for value in values):
-            rows = zip(values, sizes, strict=True)
-            values = [each if isinstance(each, np.ndarray) else np.full(size, each, dtype) for each, size in rows]
-            joined[name] = values[0] if len(values) == 1 else np.concatenate(values)
-        else:
-            joined[name] = np.repeat(np.array(values, dtype), np.array(sizes, np.int64))
+    if len(parts) == 1 and all(isinstance(value, np.ndarray) for value in parts[0].values()):
+        return parts[0]
+    ends = np.cumsum([0, *(len(part["name"]) for part in parts)]).tolist()
+    rows = [slice(*span) for span in pairwise(ends)]
+    joined = {name: np.empty(ends[-1], dtype) for name, dtype in types.items()}
+    for name, column in joined.items():
+        for part, own in zip(parts, rows, strict=True):
+            column[own] = part[name]
     return joined
 
 

@@ -55,7 +55,9 @@ def is_ignored(category: str | None) -> bool:
 
 
 class CpuRows(msgspec.Struct, dict=True):
-    """Ops, annotations and runtime calls, one row each, in file order. Times in ns since `Columns.origin`.
+    """Ops, annotations and runtime calls, one row each, by (thread, start, outermost first).
+
+    Times in ns since `Columns.origin`.
 
     thread: index into `threads`, a sorted list of (pid, tid).
     number: correlation id of a runtime call, External id of any other row, which both count up; MISSING if not given.
@@ -81,10 +83,6 @@ class CpuRows(msgspec.Struct, dict=True):
     def correlation(self) -> Ints:
         """Correlation id of each runtime call; MISSING for other rows."""
         return np.where(self.kind == RUNTIME, self.number, MISSING)
-
-    def take(self, order: Ints | Flags) -> CpuRows:
-        arrays = [getattr(self, name)[order] for name in self.__struct_fields__ if name != "threads"]
-        return CpuRows(self.threads, *arrays)
 
     def processes(self) -> tuple[list[int | str], Ints]:
         """(pids, per row an index into them)."""

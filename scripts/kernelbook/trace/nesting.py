@@ -1,4 +1,4 @@
-"""Which CPU row lies inside which: one sort, then sweeps over whole columns."""
+"""Which CPU row lies inside which, by sweeps over whole sorted columns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from kernelbook.trace.columns import RUNTIME, CpuRows, distinct, ordered
+from kernelbook.trace.columns import CpuRows, distinct
 from kernelbook.trace.types import Flags, Ints
 
 TOLERANCE_NS = 1000  # a child may end this much after its parent: floats near 1.7e15 µs are that coarse
@@ -60,7 +60,7 @@ def summed_up(parent: Ints, values: Ints) -> Ints:
 
 
 class Forest(msgspec.Struct, dict=True):
-    """CPU rows by (thread, start, outermost first), so that the descendants of a row follow it without a gap.
+    """CPU rows and their parents. The rows are sorted so that the descendants of a row follow it without a gap.
 
     parent: the innermost row of the same thread that was open when the row began, or NONE. Where rows overlap without
     nesting, a row may end after its parent, and an ancestor may have ended before the row began.
@@ -76,8 +76,9 @@ class Forest(msgspec.Struct, dict=True):
     @cached_property
     def overlapping(self) -> Ints:
         """Rows that end after their parent."""
-        inside = np.flatnonzero(self.parent != NONE)
-        return inside[~contains(self.rows, self.parent[inside], inside)]
+        rows, outer_end = self.rows, self.rows.end[self.parent]
+        unsure = np.flatnonzero((self.parent != NONE) & ((rows.end > outer_end) | (rows.start >= outer_end)))
+        return unsure[~contains(rows, self.parent[unsure], unsure)]
 
     @cached_property
     def _last(self) -> Ints:
@@ -166,20 +167,7 @@ class Forest(msgspec.Struct, dict=True):
             row, ancestor = row[ancestor != NONE], ancestor[ancestor != NONE]
 
 
-def nest(cpu: CpuRows) -> Forest:
-    """Sort the rows and find the parent of each.
-
-    Of rows that start together, the one that ends last is outside, except that a runtime call is never around an op.
-    Of equally long rows, an annotation is outside, a driver call inside, then the one with the first id and the first
-    name is outside. So the order of the events in the file has no effect.
-    """
-    ties = (cpu.kind == RUNTIME, -cpu.end, cpu.kind, cpu.driver, cpu.number, cpu.name)
-    order = ordered((cpu.thread, cpu.start), ties)
-    rows = cpu.take(order)
-    return Forest(rows, _parents(rows))
-
-
-def _parents(rows: CpuRows) -> Ints:
+def parents(rows: CpuRows) -> Ints:
     """The nearest earlier row that was open when each row began.
 
     If the previous row was not open, no row between it and its own candidate can be: that row would have been open
@@ -189,11 +177,16 @@ def _parents(rows: CpuRows) -> Ints:
     candidate = np.arange(-1, count - 1)
     if count == 0:
         return candidate
-    pending = np.flatnonzero(rows.start[1:] + TOLERANCE_NS >= rows.end[:-1]) + 1  # before the others, a row is open
-    candidate[np.flatnonzero(np.diff(rows.thread, prepend=rows.thread[0] - 1))] = NONE
-    while (pending := pending[candidate[pending] != NONE]).size:
+    first = np.flatnonzero(np.diff(rows.thread, prepend=rows.thread[0] - 1))
+    last_end = np.concatenate([np.maximum.accumulate(ends) for ends in np.split(rows.end, first[1:])])
+    outermost = np.append(True, rows.start[1:] > last_end[:-1])
+    outermost[first] = True
+    candidate[outermost] = NONE
+    pending = np.flatnonzero(~outermost[1:] & (rows.start[1:] + TOLERANCE_NS >= rows.end[:-1])) + 1  # else it is open
+    while pending.size:
         pending = pending[~is_open(rows, candidate[pending], pending)]
         candidate[pending] = candidate[candidate[pending]]
+        pending = pending[candidate[pending] != NONE]
     return candidate
 
 
