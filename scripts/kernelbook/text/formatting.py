@@ -23,9 +23,10 @@ def significant(value: float, digits: int = 3) -> str:
     """A number with `digits` significant digits and no exponent: 0.736, 2.70, 945, 2,634."""
     if value == 0:
         return "0"
-    places = max(digits - _whole(value), 0)
-    if _whole(round(value, places)) > _whole(value):  # 9.997 becomes 10.0
-        places = max(places - 1, 0)
+    whole = _whole(value)
+    places = max(digits - whole, 0)
+    if places and abs(round(value, places)) >= 10**whole:  # 9.997 becomes 10.0
+        places -= 1
     return f"{value:,.{places}f}"
 
 
@@ -132,9 +133,10 @@ class Markdown(str):
 
 def visible(value: object) -> str:
     """Text with line breaks as spaces and control, format and lone surrogate characters as `[U+202E]`."""
-    text = re.sub(r"[\r\n\t\u2028\u2029]+", " ", str(value))
+    text = str(value)
     if text.isascii() and text.isprintable():
         return text
+    text = re.sub(r"[\r\n\t\u2028\u2029]+", " ", text)
     return hidden_characters(text, lambda sign: f"[U+{ord(sign):04X}]")
 
 
