@@ -20,6 +20,8 @@ from tests.helpers.required import all_required, required_program, skip_or_fail
 # bytecode is kept, whatever the environment says: tests start some hundred Python processes
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# no test looks at a disk after a power cut, and the disks of some machines are slow at this
+os.fsync = lambda _: None
 # a shell lets jobs in its background ignore Ctrl-C, and so would each process that a test starts and stops by it
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
