@@ -72,6 +72,8 @@ def execute_or_fork(self: subprocess.Popen, args: Sequence[str], *rest: object) 
     if self.pid == 0:
         if wanted["start_new_session"]:
             os.setsid()
+        if wanted["process_group"] >= 0:
+            os.setpgid(0, wanted["process_group"])
         for stream, pipe in enumerate((pipes[0], pipes[3], pipes[5])):
             if pipe != -1:
                 os.dup2(pipe, stream)
@@ -132,7 +134,8 @@ def forking() -> dict[str, str]:
     ready, told = FORKSERVER.Pipe(duplex=False)
     FORKSERVER.Process(target=_serve, args=(str(folder / "server"), os.getpid(), told), daemon=True).start()
     ready.recv()
-    return {"FORK_SERVER": str(folder / "server"), "FORK_PYTHON": str(folder / "python")}
+    places = {"FORK_SERVER": str(folder / "server"), "FORK_PYTHON": str(folder / "python")}
+    return places | {"FORK_SESSION": str(os.getsid(0))}
 
 
 def _serve(address: str, owner: int, told: Connection) -> None:
@@ -157,9 +160,11 @@ def _serve(address: str, owner: int, told: Connection) -> None:
 def _answer(connection: socket.socket) -> NoReturn:
     """Fork as asked, and report how that ended."""
     message, streams, _, _ = socket.recv_fds(connection, 1 << 20, 3)
-    words, environment, folder = json.loads(message)
+    words, environment, folder, group = json.loads(message)
     child = os.fork()
     if child == 0:
+        if group:
+            os.setpgid(0, group)
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
         run_python(words, environment, Path(folder))
@@ -167,7 +172,7 @@ def _answer(connection: socket.socket) -> NoReturn:
         os.close(stream)
     ended = os.pidfd_open(child)
     if ended not in select.select([ended, connection], [], [])[0]:
-        os.kill(child, signal.SIGTERM)
+        os.kill(child, signal.SIGKILL if group else signal.SIGTERM)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     with contextlib.suppress(OSError):
         connection.send(str(status).encode())
@@ -175,18 +180,22 @@ def _answer(connection: socket.socket) -> NoReturn:
 
 
 def _run_with_stderr(stderr: Connection, words: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:
+    os.setpgid(0, 0)
     os.dup2(stderr.fileno(), 2)
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
     run_python(words, environment, folder)
 
 
 class Served:
-    """`python WORDS...` as a fork of the server, with the part of Popen that tests use; stderr is a pipe."""
+    """`python WORDS...` as a fork of the server, with the part of Popen that tests use.
+
+    It leads a process group; stderr is a pipe.
+    """
 
     def __init__(self, words: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:
         reader, writer = FORKSERVER.Pipe(duplex=False)
         arguments = (writer, list(words), dict(environment), folder)
-        self._process = FORKSERVER.Process(target=_run_with_stderr, args=arguments)
+        self._process = FORKSERVER.Process(target=_run_with_stderr, args=arguments, daemon=True)
         self._process.start()
         writer.close()
         self.pid = self._process.pid
@@ -200,7 +209,7 @@ class Served:
 
     poll = returncode.fget
 
-    def communicate(self, timeout: float) -> tuple[None, str]:
+    def communicate(self, timeout: float | None = None) -> tuple[None, str]:
         said = self.stderr.read()
         self.stderr.close()
         self._process.join(timeout)

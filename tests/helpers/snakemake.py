@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from tests.helpers import ROOT
-from tests.helpers.forks import FORKSERVER, forking, set_up
+from tests.helpers.forks import FORKSERVER, Served, forking, set_up
 from tests.helpers.patience import LONG
 
 BROKEN = ROOT / "tests/workflow/broken_workloads.py"
@@ -96,12 +96,10 @@ class WorkingFolder:
         assert process.exitcode == status, printed
         return printed
 
-    def start_hanging(self) -> subprocess.Popen[str]:
+    def start_hanging(self) -> Served:
         """Start Snakemake, as leader of a process group, and wait until the case `hang` of the host is measured."""
         self.hang_log.unlink(missing_ok=True)
-        running = subprocess.Popen(
-            self.command, cwd=self.path, start_new_session=True, stderr=subprocess.PIPE, text=True
-        )
+        running = Served(self.command[1:], os.environ | forking(), self.path)
         deadline = time.monotonic() + LONG
         while not (self.hang_log.exists() and "making of the inputs" in self.hang_log.read_text()):
             assert time.monotonic() < deadline, "the measurement never began"

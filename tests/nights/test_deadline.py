@@ -15,6 +15,7 @@ import pytest
 import nightly
 from kernelbook.history.nights import DEADLINE_VARIABLE
 from tests.helpers import ROOT
+from tests.helpers.forks import forking
 from tests.helpers.patience import wait_for
 from tests.helpers.snakemake import WorkingFolder, run
 
@@ -80,7 +81,7 @@ def test_a_night_that_ends_before_its_deadline_ends_as_snakemake_does(lock: int,
 @pytest.mark.slow
 def test_cases_that_are_not_measured_at_the_deadline_fail_and_the_others_are_judged(tmp_path: Path) -> None:
     (tmp_path / "hang.py").write_text(HANG)
-    folder = WorkingFolder(tmp_path, forks=False)
+    folder = WorkingFolder(tmp_path)
     config = {
         "device": "cpu",
         "measure": {"samples": 5, "warmup": 1, "schedule": {"active": 2}},
@@ -93,7 +94,8 @@ def test_cases_that_are_not_measured_at_the_deadline_fail_and_the_others_are_jud
     measured = f"results/{NIGHT}/host/linear-eager/1/measurement.json"
     folder.snakemake(measured, "--config", f"edition={NIGHT}")
     folder.configure(config | {"schedule": {"repeats": 1, "confirm": 2, "deadline_hours": 1e-4}})
-    out = run([sys.executable, ROOT / "scripts/nightly.py", "--cores", "1", "--night", NIGHT], tmp_path, status=4)
+    command = [forking()["FORK_PYTHON"], ROOT / "scripts/nightly.py", "--cores", "1", "--night", NIGHT]
+    out = run(command, tmp_path, status=4, **forking())
     judged = json.loads((tmp_path / f"history/events/{NIGHT}.json").read_text(encoding="utf-8"))
     (failed,) = judged["failed"]
     assert (failed["run"], failed["case"]) == ("host", "hang")

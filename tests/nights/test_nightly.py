@@ -57,11 +57,10 @@ class Work:
             detect_changes.main(["--history", str(self.store.folder), "--night", date])
         self.before = self.earlier()
 
-    def start(self, suffix: str = "", *words: str, forks: bool = True) -> subprocess.Popen:
-        """Start the nightly, by forks of a process that has imported what it needs, or as a user does."""
-        variables = forking() if forks else {}
-        python = variables.get("FORK_PYTHON", sys.executable)
-        command = [python, self.root / "scripts" / "nightly.py", "--snakefile", self.root / "Snakefile"]
+    def start(self, suffix: str = "", *words: str) -> subprocess.Popen:
+        """Start the nightly in a process group of its own, by forks of a process that has imported what it needs."""
+        variables = forking()
+        command = [variables["FORK_PYTHON"], self.root / "scripts/nightly.py", "--snakefile", self.root / "Snakefile"]
         return subprocess.Popen(
             [*command, "--cores", "1", "--night", self.night + suffix, *words],
             cwd=self.folder,
@@ -69,7 +68,7 @@ class Work:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            start_new_session=True,
+            process_group=0,
         )
 
     def earlier(self) -> dict[str, bytes]:
@@ -98,8 +97,8 @@ def finish(running: subprocess.Popen) -> tuple[int, str]:
 def test_killed_ten_times_a_night_loses_nothing_and_is_finished_by_the_next_start(work: Work) -> None:
     chance, suffixes, killed = random.Random(8), ["-a"], 0
     while killed < 10:
-        running = work.start(suffixes[-1], forks=False)
-        time.sleep(chance.uniform(0.2, 7))
+        running = work.start(suffixes[-1])
+        time.sleep(chance.uniform(0.1, 3))
         if running.poll() is not None:  # this one got through: kill the next
             status, said = finish(running)
             assert status == 0, said
@@ -114,7 +113,7 @@ def test_killed_ten_times_a_night_loses_nothing_and_is_finished_by_the_next_star
         assert set(work.store.nights()) - set(EARLIER) <= {work.night + suffix for suffix in suffixes}
     last = work.night + suffixes[-1]
     measured = work.measured(last)
-    status, said = finish(work.start(suffixes[-1], forks=False))
+    status, said = finish(work.start(suffixes[-1]))
     assert status == 0, said
     assert work.store.nights() == (*EARLIER, *(work.night + suffix for suffix in suffixes))
     assert last in work.store.read_events()[0]

@@ -120,7 +120,7 @@ def hanging(tmp_path):
     """A working folder with one case, which hangs."""
     hanging = {"workload": f"{BROKEN}:hanging", "retries": 0}
     config = {"runs": {"host": {"host": True}}, "cases": {"hang": hanging}, "report": {"headline": ["hang", "hang"]}}
-    folder = WorkingFolder(tmp_path, forks=False)
+    folder = WorkingFolder(tmp_path)
     folder.configure(config | {"device": "cpu"})
     return folder
 
