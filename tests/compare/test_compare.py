@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import jsonschema
 import pytest
 
 from tests.helpers import ROOT
+from tests.helpers.forks import forking
 from tests.helpers.patience import LONG
 
 pytestmark = pytest.mark.torch
@@ -36,16 +36,15 @@ MEASURE = {"samples": 3, "warmup": 1, "dtype": "float32", "schedule": {"wait": 0
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "old.py").write_text(WORKLOAD.format(sleep=0.05, result="x @ x"))
-    (tmp_path / "new.py").write_text(WORKLOAD.format(sleep=0.5, result="torch.relu(x @ x)"))
+    (tmp_path / "new.py").write_text(WORKLOAD.format(sleep=0.25, result="torch.relu(x @ x)"))
     return tmp_path
 
 
 def compare(folder: Path, a: str, b: str, *words: str) -> tuple[int, str, dict]:
     measure = [word for key, value in MEASURE.items() for word in ("--measure", f"{key}={json.dumps(value)}")]
-    command = [sys.executable, str(ROOT / "scripts/compare.py"), a, b, *QUICK, *measure, *words]
-    done = subprocess.run(
-        command, cwd=folder, env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=LONG
-    )
+    variables = os.environ | forking() | {"OMP_NUM_THREADS": "1"}
+    command = [variables["FORK_PYTHON"], str(ROOT / "scripts/compare.py"), a, b, *QUICK, *measure, *words]
+    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=LONG)
     file = folder / "results/compare/compare.json"
     return done.returncode, done.stdout + done.stderr, json.loads(file.read_text()) if file.is_file() else {}
 
