@@ -64,7 +64,7 @@ def publish_all(store: Store, reports: Path, settings: Mapping[str, Any], rules:
     site = Path(settings["folder"])
     sources = report_sources(reversed(history.nights), reports, site, settings["full_nights"])
     look = Site(settings["title"], utc_now(), settings["url"], len(history.damaged) + len(damaged), settings["docs"])
-    publish(pages(book, look, sources.keys()), sources, site)
+    publish(pages(book, look, sources.keys(), site), sources, site)
     print(f"published {plural(len(history.nights), 'night')}: {site}/index.html")
     if settings["git_branch"]:
         last = history.nights[-1] if history.nights else "no night"

@@ -30,8 +30,10 @@ def report_sources(nights: Iterable[str], reports: Path, site: Path, full_nights
     return sources
 
 
-def publish(pages: Iterable[tuple[str, str]], reports: Mapping[str, Path], site: Path) -> Path:
+def publish(pages: Iterable[tuple[str, str | None]], reports: Mapping[str, Path], site: Path) -> Path:
     """Write all pages and reports as a new version of `site`; returns the version's folder.
+
+    pages: (path, text), the text None if the page is that of the published version.
 
     Raises PublishError if `site` is a folder that publishing did not make, and OSError on a full disk; the old site
     stays.
@@ -47,7 +49,7 @@ def publish(pages: Iterable[tuple[str, str]], reports: Mapping[str, Path], site:
         return _publish(pages, reports, site, versions)
 
 
-def _publish(pages: Iterable[tuple[str, str]], reports: Mapping[str, Path], site: Path, versions: Path) -> Path:
+def _publish(pages: Iterable[tuple[str, str | None]], reports: Mapping[str, Path], site: Path, versions: Path) -> Path:
     numbers = sorted(int(path.name) for path in versions.iterdir() if path.name.isdigit())
     for left in versions.glob("*.new"):
         shutil.rmtree(left)
@@ -69,13 +71,16 @@ def _publish(pages: Iterable[tuple[str, str]], reports: Mapping[str, Path], site
     return version
 
 
-def _write(pages: Iterable[tuple[str, str]], reports: Mapping[str, Path], folder: Path, before: Path) -> None:
+def _write(pages: Iterable[tuple[str, str | None]], reports: Mapping[str, Path], folder: Path, before: Path) -> None:
     """Fill `folder`; files that are the same in the version `before` are linked."""
     for name, text in chain(pages, [(".nojekyll", "")]):  # GitHub Pages serves the files as they are
-        path, content = folder / name, text.encode()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not (_has_content(before / name, content) and _link(before / name, path)):
-            path.write_bytes(content)
+        old, new = before / name, folder / name
+        new.parent.mkdir(parents=True, exist_ok=True)
+        if text is None:
+            if not _link(old, new):
+                shutil.copy2(old, new)
+        elif not (_has_content(old, content := text.encode()) and _link(old, new)):
+            new.write_bytes(content)
     for night, source in reports.items():
         place = f"nights/{night}/report"
         for file in (file for file in sorted(source.rglob("*")) if file.is_file()):

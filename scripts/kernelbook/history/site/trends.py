@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -36,27 +37,65 @@ class Entry:
     tone: str
 
 
-@dataclass(frozen=True)
 class Trend:
-    """The page of one case on one line, and its row in the list of trends."""
+    """The page of one case on one line, and its row in the list of trends. Charts are drawn when they are asked for."""
 
-    line: str
-    case: str
-    facts: tuple[str, ...]
-    spans: tuple[tuple[str, tuple[Chart, ...]], ...]  # (name, charts): all nights, then the last ones alone
-    entries: tuple[Entry, ...]  # newest first
-    versions: tuple[tuple[str, str], ...]  # (night, what changed), newest first
-    table: tuple[tuple[str, ...], ...]
-    spark: str
-    now: str
-    month: str
-    tone: str
-    judged: bool
-    silence: str  # what is written where nothing was reported
+    def __init__(self, book: Book, group: Sequence[Series], events: Sequence[NightEvent]) -> None:
+        """group: the series of the case, oldest first; events: those of the case and of its whole run."""
+        self._book, self._group, self._events = book, group, events
+        last, nights = group[-1], book.history.nights
+        values = last.values[METRICS[0]]
+        month = float(against_last_nights(values, MONTH)[-1])
+        self.line, self.case, self.link = last.line, last.case, trend_link(last.line, last.case)
+        self.now, self.month, self.tone = number(values[-1]), signed(month), tone_of(month)
+        self.judged = len(values) >= book.rules.min_nights
+        self.facts = _case_facts(last)
+        self.entries = _entries(book, events)[::-1]  # newest first
+        self.versions = _versions(group, nights)[::-1]  # (night, what changed), newest first
+        self.silence = book.silence(nights[night] for series in group for night in series.nights)  # without entries
 
     @property
-    def link(self) -> str:
-        return trend_link(self.line, self.case)
+    def spark(self) -> str:
+        return sparkline(self._group[-1].values[METRICS[0]][-SPARK_NIGHTS:])
+
+    @property
+    def inputs(self) -> tuple[object, ...]:
+        """All that the page shows, before it is drawn."""
+        words = (self.line, self.case, self.facts, self.judged, self.entries, self.versions, self.silence)
+        drawn = [
+            (
+                [(night, self._book.history.nights[night]) for night in series.nights.tolist()],
+                [series.values[metric].tolist() for metric in METRICS],
+                [series.facts[name] for name in ("kernel_count", "torch")],
+                series.driver,
+                _level_starts(self._book, series, self._events),
+            )
+            for series in self._group
+        ]
+        return (*words, drawn)
+
+    @cached_property
+    def spans(self) -> tuple[tuple[str, tuple[Chart, ...]], ...]:
+        """(name, charts): all nights, then the last ones alone."""
+        nights = self._book.history.nights
+        days = {night: float(date.fromisoformat(night[:10]).toordinal()) for night in nights}
+        marks = [Mark(days[night], "", f"{night}: {text}", "tick") for night, text in reversed(self.versions)]
+        firsts = {entry.night: entry for entry in self.entries}.values()
+        marks += [Mark(days[e.night], e.letter, f"{e.night}: {e.text}", e.tone) for e in firsts]
+        axis = np.array([days[night] for night in nights])
+        curves = {
+            title: [
+                _line(self._book, series, metric, axis, _level_starts(self._book, series, self._events))
+                for series in self._group
+            ]
+            for metric, title in TITLES.items()
+        }
+        of = f"{self.case} on {self.line}"
+        return tuple((name, _charts(curves, marks, of, first)) for name, first in _spans(self._group, axis))
+
+    @property
+    def table(self) -> Iterator[tuple[str, ...]]:
+        return _table(self._group, self._book.history.nights)
 
 
 def trends(book: Book) -> Iterator[Trend]:
@@ -71,40 +110,7 @@ def trends(book: Book) -> Iterator[Trend]:
             *by_case[last.run, last.case],
             *(event for event in by_case[last.run, ""] if event.kind in ("series", "shared")),
         ]
-        yield _trend(book, group, events)
-
-
-def _trend(book: Book, group: Sequence[Series], events: Sequence[NightEvent]) -> Trend:
-    last = group[-1]
-    nights = book.history.nights
-    entries, versions = _entries(book, events), _versions(group, nights)
-    days = {night: float(date.fromisoformat(night[:10]).toordinal()) for night in nights}
-    marks = [Mark(days[night], "", f"{night}: {text}", "tick") for night, text in versions]
-    firsts = {entry.night: entry for entry in reversed(entries)}.values()
-    marks += [Mark(days[entry.night], entry.letter, f"{entry.night}: {entry.text}", entry.tone) for entry in firsts]
-    axis = np.array([days[night] for night in nights])
-    curves = {
-        title: [_line(book, series, metric, axis, _level_starts(book, series, events)) for series in group]
-        for metric, title in TITLES.items()
-    }
-    of = f"{last.case} on {last.line}"
-    values = last.values[METRICS[0]]
-    month = float(against_last_nights(values, MONTH)[-1])
-    return Trend(
-        line=last.line,
-        case=last.case,
-        facts=_case_facts(last),
-        spans=tuple((name, _charts(curves, marks, of, first)) for name, first in _spans(group, axis)),
-        entries=tuple(reversed(entries)),
-        versions=tuple(reversed(versions)),
-        table=tuple(_table(group, nights)),
-        spark=sparkline(values[-SPARK_NIGHTS:]),
-        now=number(values[-1]),
-        month=signed(month),
-        tone=tone_of(month),
-        judged=len(values) >= book.rules.min_nights,
-        silence=book.silence(nights[night] for series in group for night in series.nights),
-    )
+        yield Trend(book, group, events)
 
 
 def _spans(group: Sequence[Series], axis: np.ndarray) -> Iterator[tuple[str, float]]:
