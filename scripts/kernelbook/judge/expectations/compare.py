@@ -86,13 +86,13 @@ def _labels(kernels: list[str]) -> str:
     return ", ".join(label("kernel", name) for name in kernels[:6]) or "nothing"
 
 
-@word("same_kernels_as", "Another case that runs the very same kernels; of a list, one of them.", NAMES)
+@word("same_kernels_as", "Another case that runs the same kernels; of a list, one of them.", NAMES)
 def same_kernels_as(value: Any, facts: CaseFacts, run: RunFacts) -> Observation:
     """By full name and count; order and times may differ."""
     return _same(value, facts, run, None)
 
 
-@word("same_gemms_as", "Another case that runs the very same GEMM kernels; of a list, one of them.", NAMES)
+@word("same_gemms_as", "Another case that runs the same GEMM kernels; of a list, one of them.", NAMES)
 def same_gemms_as(value: Any, facts: CaseFacts, run: RunFacts) -> Observation:
     """By full name and count; order and times may differ."""
     return _same(value, facts, run, "GEMM")
@@ -186,7 +186,7 @@ def _vote(name: str, facts: CaseFacts, run: RunFacts, quantity: Quantity) -> tup
 
 @word("as_fast_as", "Another case that takes about the same device time (within 3 %); of a list, each of them.", NAMES)
 def as_fast_as(value: Any, facts: CaseFacts, run: RunFacts) -> Observation:
-    """Undecided if the processes differ."""
+    """Not judged if the processes differ."""
     return _all_of([_as_fast(name, facts, run) for name in names(value)])
 
 
@@ -203,13 +203,13 @@ def _as_fast(name: str, facts: CaseFacts, run: RunFacts) -> Observation:
 def _register_orders() -> None:
     """Register the words by which a case has more or less of a quantity than another."""
     for name, quantity, above, means in (
-        ("slower_than", DEVICE_TIME, True, "this one takes more device time"),
-        ("faster_than", DEVICE_TIME, False, "this one takes less device time"),
-        ("more_cpu_time_than", CPU_TIME, True, "one forward takes more CPU time under the profiler"),
-        ("slower_forward_than", FORWARD_TIME, True, "an unprofiled forward takes longer"),
-        ("faster_forward_than", FORWARD_TIME, False, "an unprofiled forward takes less time"),
-        ("more_memory_than", PEAK_MEMORY, True, "unprofiled forwards have a higher peak of device memory"),
-        ("less_memory_than", PEAK_MEMORY, False, "unprofiled forwards have a lower peak of device memory"),
+        ("slower_than", DEVICE_TIME, True, "takes more device time"),
+        ("faster_than", DEVICE_TIME, False, "takes less device time"),
+        ("more_cpu_time_than", CPU_TIME, True, "takes more CPU time under the profiler"),
+        ("slower_forward_than", FORWARD_TIME, True, "takes longer without the profiler"),
+        ("faster_forward_than", FORWARD_TIME, False, "takes less time without the profiler"),
+        ("more_memory_than", PEAK_MEMORY, True, "without the profiler has a higher peak of device memory"),
+        ("less_memory_than", PEAK_MEMORY, False, "without the profiler has a lower peak of device memory"),
     ):
 
         def factor(
@@ -219,7 +219,7 @@ def _register_orders() -> None:
             return _all_of([_factor(name, factor, facts, run, quantity, above) for name, factor in factors.items()])
 
         schema = ordered(FACTOR, quantity.name, above)
-        word(name, f"Another case than which {means}, and by which factor.", schema, quantity.needs_device)(factor)
+        word(name, f"A forward {means} than in the named case, by the factor if one is given.", schema, quantity.needs_device)(factor)
     for what, needs_device in (("kernels", True), ("CPU ops", False)):
         for more, above in (("more", True), ("fewer", False)):
 
@@ -230,7 +230,7 @@ def _register_orders() -> None:
 
             name = f"{more}_{what.lower().replace(' ', '_')}_than"
             schema = ordered(NAMES, what, above)
-            word(name, f"Another case than which one forward has {more} {what}.", schema, needs_device)(count)
+            word(name, f"A forward has {more} {what} than in the named case.", schema, needs_device)(count)
 
 
 _register_orders()
@@ -242,7 +242,7 @@ _register_orders()
     {"enum": ["launches", "gpu"], "must": "launches or gpu"},
 )
 def bound_by(value: str, facts: CaseFacts, _: RunFacts) -> Observation:
-    """Undecided between the two limits, without an unprofiled forward time, or if the processes differ."""
+    """Not judged between the two limits, without an unprofiled forward time, or if the processes differ."""
     verdict, why = bound_of(facts)
     bounds = [bound for bound in bounds_by_process(facts).values() if bound != "unknown"]
     if len(set(bounds)) > 1:
@@ -257,7 +257,7 @@ def bound_by(value: str, facts: CaseFacts, _: RunFacts) -> Observation:
     needs_device=False,
 )
 def error_below(value: float, facts: CaseFacts, _: RunFacts) -> Observation:
-    """Undecided if no error was measured."""
+    """Not judged if no error was measured."""
     error = facts.relative_error
     if error is None:
         return Observation(None, "not measured", "no relative error was measured")
