@@ -1,4 +1,4 @@
-"""What is profiled: one small file a workload. These files run inside a container that has torch and nothing of ours.
+"""What is profiled: one small file for each workload. They run inside a container with torch, without `kernelbook`.
 
 A workload is a function. Its first argument is a `Context`, its other arguments are the case's parameters, and it
 returns a `Workload`. Writing your own takes a file like this, named as `workload: my/rows.py:softmax_rows`:
@@ -12,7 +12,7 @@ returns a `Workload`. Writing your own takes a file like this, named as `workloa
 
         return Workload(forward, (context.random(rows, columns),))
 
-Without a `reference` of its own a workload is compared with its own forward in float64.
+Without a `reference` a workload is compared with its own forward in float64.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 
 
 class Unsupported(Exception):  # noqa: N818 - it is a finding about the machine, not an error
-    """The case cannot run here, and that is no failure. The message says why, then the remedy."""
+    """The case cannot run here, which is not a failure. The message says why, then the remedy."""
 
 
 class Workload(NamedTuple):
     """One thing to measure.
 
     forward: called as `forward(*inputs)` under `torch.no_grad`, unless `grad`; a function or a `torch.nn.Module`.
-    inputs: tensors already on the device, or containers of them. A forward that changes them is measured all the same,
-        each call on what the call before it had left, and its row warns of that.
-    reference: called as `reference(*inputs)` with fresh copies of the inputs; returns the answer in float64.
-    flops: floating-point operations of one forward by formula, where torch's counter is known to be wrong.
+    inputs: tensors on the device, or containers of them. If the forward changes them, each call starts from what the
+        call before it left, and the row of the case warns of that.
+    reference: called as `reference(*inputs)` with fresh copies of the inputs; returns the result in float64.
+    flops: floating-point operations of one forward by formula, if torch's counter is known to be wrong.
     useful_flops: those of them that the result needs; causal attention leaves out the masked half.
     pinned: a context entered once, before the first forward, and left after the last one (e.g. `sdpa_kernel(...)`).
-    grad: let gradients through, for a backward pass or a whole training step; what changes its own weights has no
+    grad: enable gradients, for a backward pass or a whole training step. A step that changes its own weights has no
         result to compare, so without a `reference` no relative error is given.
     facts: called once after all measuring; returns {"sdpa_backends": ...} for measurement.json, and no other key.
     """
@@ -60,9 +60,9 @@ class Workload(NamedTuple):
 
 @dataclass(frozen=True)
 class Context:
-    """Where and how a workload is to be built. torch's random generators are seeded before it is called.
+    """Where and how to build a workload. torch's random generators are seeded before the workload is called.
 
-    rank, world_size: which of how many processes this is. With `ranks`, torch's default process group exists.
+    rank, world_size: number of this process, and of all processes. With `ranks`, torch's default process group exists.
     """
 
     variant: str
@@ -73,39 +73,39 @@ class Context:
     world_size: int = 1
 
     def random(self, *shape: int, scale: float = 1.0) -> torch.Tensor:
-        """Normal random numbers of this shape: never zeros, on which a GPU draws less power and runs faster."""
+        """Normal random numbers of this shape, not zeros, on which a GPU draws less power and runs faster."""
         import torch
 
         return torch.randn(*shape, device=self.device, dtype=self.dtype).mul_(scale)
 
     def choose(self, variants: dict[str, Any]) -> Any:
-        """The entry of this case's variant; a ValueError that lists the known ones otherwise."""
+        """The entry of this case's variant. Raises ValueError, which lists the known ones, if there is none."""
         if self.variant not in variants:
             raise ValueError(f'there is no variant "{self.variant}" here: use one of {", ".join(sorted(variants))}')
         return variants[self.variant]
 
     def package(self, name: str, install: str) -> ModuleType:
-        """Import what this case alone needs; absent, the case is unsupported and the reason says how to install it."""
+        """Import a package that only this case needs. Raises Unsupported, with how to install it, if it is missing."""
         try:
             return importlib.import_module(name)
         except ImportError as error:
             raise Unsupported(f"{name} cannot be imported ({error}): pip install {install}") from error
 
     def need_ranks(self, what: str) -> None:
-        """Refuse a case without `ranks`, which has no process group."""
+        """Raise ValueError for a case without `ranks`, which has no process group."""
         from torch import distributed
 
         if not (distributed.is_available() and distributed.is_initialized()):
             raise ValueError(f"{what} needs a process group: give the case `ranks: 2`, or as many as there are GPUs")
 
     def need_cuda(self, what: str) -> None:
-        """Refuse a device that is not a GPU."""
+        """Raise Unsupported if the device is not a GPU."""
         if self.device.type != "cuda":
             raise Unsupported(f"{what} runs on a GPU alone and the device is {self.device.type}: {gpu_remedy()}")
 
 
 def gpu_remedy() -> str:
-    """What to do where a case needs a GPU and the device is none; a device is asked for only where there is one."""
+    """What to do if a case needs a GPU and the device is none."""
     import torch
 
     if torch.cuda.is_available():

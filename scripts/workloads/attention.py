@@ -17,7 +17,7 @@ from workloads import Context, Unsupported, Workload
 # --- backends --------------------------------------------------------------------------------------------------------
 
 
-# torch's names of the backends, and how its warnings begin the list of reasons against each.
+# torch's name of each backend -> the start of the warning that lists the reasons against it.
 BACKENDS = {
     "MATH": "Math kernel",
     "EFFICIENT_ATTENTION": "Memory efficient kernel",
@@ -60,7 +60,7 @@ def _try(name: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> dict[s
 
 
 def own_reasons(name: str, warned: list[str]) -> list[str]:
-    """What torch says against this backend; it also warns of the others, which are only switched off by the pinning."""
+    """torch's reasons against this backend, without those against the backends that the pinning switched off."""
     reasons: list[str] = []
     section = ""
     for line in warned:
@@ -91,14 +91,14 @@ SDPA_VARIANTS = {
 
 
 def naive(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Every step makes a new tensor. `mask` is True where a query must not look."""
+    """Every step makes a new tensor. `mask` is True where a query must not see the key."""
     scores = torch.matmul(q, k.transpose(-2, -1)) * (1.0 / math.sqrt(q.shape[-1]))
     scores = scores.masked_fill(mask, float("-inf"))
     return torch.matmul(torch.softmax(scores, dim=-1), v)
 
 
 def inplace(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """The same with the scores scaled and masked where they lie. For inference alone.
+    """The same with the scores scaled and masked in place, for inference only.
 
     Raises ValueError for inputs that require grad.
     """
@@ -114,7 +114,7 @@ def inplace(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tenso
 
 
 def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """torch's own attention; which kernels run is up to the backend."""
+    """torch's own attention; the backend decides which kernels run."""
     return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
@@ -156,8 +156,8 @@ def _hub_flash(context: Context) -> Forward:
 def attention(context: Context, batch: int = 8, heads: int = 16, seq: int = 1024, head_dim: int = 64) -> Workload:
     """Variants: `naive`, `inplace`, `flex`, `hub-flash`, `sdpa-math|efficient|flash|cudnn|auto`.
 
-    FLOPs are the two matrix products in full, 4 · batch · heads · seq² · head_dim: what the masked half costs is part
-    of what the variants differ in, so one figure serves them all.
+    FLOPs are the two matrix products in full, 4 · batch · heads · seq² · head_dim, for every variant: whether the
+    masked half is computed is one of their differences.
     """
     builders = {
         "naive": lambda: naive,

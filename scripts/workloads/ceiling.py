@@ -1,4 +1,4 @@
-"""What this device can do at most, measured in the same run: large matrix products, and copies in memory and in L2."""
+"""The highest rates of this device, measured in the same run: large matrix products, and copies in memory and in L2."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 from workloads import Context, Unsupported, Workload
 
 FP8_FROM = (8, 9)  # the first compute capability with fp8 tensor cores (Ada)
-L2_SHARE = 2  # source and target of the copy in L2 fill one part in so many
+L2_SHARE = 2  # source and target of the copy in L2 fill 1 / L2_SHARE of it
 
 
 def _matmul(context: Context, size: int = 8192) -> Workload:

@@ -12,7 +12,7 @@ Call = Callable[[], torch.Tensor]
 
 
 def _of_rank(context: Context, rank: int, elements: int) -> torch.Tensor:
-    """The numbers that a rank starts from; every rank can make those of the others."""
+    """The numbers that a rank starts from; every rank can compute those of the others."""
     generator = torch.Generator(context.device).manual_seed(context.seed + rank)
     return torch.randn(elements, generator=generator, device=context.device, dtype=context.dtype)
 
@@ -22,9 +22,9 @@ def _sum(context: Context, elements: int) -> torch.Tensor:
 
 
 def _all_reduce(context: Context, elements: int) -> tuple[Call, Call]:
-    """The mean, in place: after the first call all ranks hold it, and another mean of it is the same.
+    """The mean, in place, which later calls leave as it is; sums would grow with each call until they overflow.
 
-    Sums would double with each call until they overflow. gloo has no mean: on a CPU the sum is divided.
+    gloo has no mean: on a CPU the sum is divided.
     """
     from torch import distributed
 

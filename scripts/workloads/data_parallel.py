@@ -1,4 +1,4 @@
-"""A training step of a small transformer, its data spread over ranks: DDP, or FSDP2, which shards the weights too."""
+"""A training step of a small transformer on several ranks: DDP, or FSDP2, which shards the weights too."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _fsdp2(context: Context, layers: torch.nn.Sequential) -> torch.nn.Module:
 def data_parallel(
     context: Context, batch: int = 8, seq: int = 512, dim: int = 1024, heads: int = 16, layers: int = 4
 ) -> Workload:
-    """Forward, loss, backward and AdamW on `batch` sequences a rank. Variants: `ddp`, `fsdp2`."""
+    """Forward, loss, backward and AdamW on `batch` sequences for each rank. Variants: `ddp`, `fsdp2`."""
     wrap: Any = context.choose({"ddp": _ddp, "fsdp2": _fsdp2})
     context.need_ranks("data_parallel")
     blocks = [torch.nn.TransformerEncoderLayer(dim, heads, 4 * dim, dropout=0.0, batch_first=True, norm_first=True)

@@ -10,7 +10,7 @@ from workloads import Context, Workload
 def linear(
     context: Context, batch: int = 1024, in_features: int = 32, out_features: int = 64, bias: bool = True
 ) -> Workload:
-    """`nn.Linear(in_features, out_features)` on a batch of rows."""
+    """`nn.Linear(in_features, out_features)` on `batch` rows."""
     context.choose({"plain": None})
     layer = torch.nn.Linear(in_features, out_features, bias=bias, device=context.device, dtype=context.dtype)
 

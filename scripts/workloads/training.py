@@ -1,4 +1,4 @@
-"""A whole training step: forward, loss, backward and optimizer, each in a range of its own."""
+"""A whole training step: forward, loss, backward and optimizer, each in its own range."""
 
 from __future__ import annotations
 

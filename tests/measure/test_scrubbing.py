@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from workloads.harness.files import Scrubber
+from workloads.harness.files import MachineScrubber
 
 TRACE = {
     "traceEvents": [
@@ -26,21 +26,21 @@ def host(request, monkeypatch):
 
 def test_a_trace_keeps_its_keys_categories_and_names_whatever_the_machine_is_called(host):
     text = json.dumps(TRACE)
-    assert Scrubber().trace(text.replace("HOST", host)) == text.replace("HOST", "<host>")
+    assert MachineScrubber().trace(text.replace("HOST", host)) == text.replace("HOST", "<host>")
 
 
 def test_a_message_keeps_common_words(host):
-    scrub = Scrubber()
+    scrub = MachineScrubber()
     assert scrub("a kernel of the node touched memory") == "a kernel of the node touched memory"
     assert scrub(f"see /net/{host}/log and user@{host}:22") == "see /net/<host>/log and user@<host>:22"
 
 
 def test_a_telling_name_is_hidden_wherever_a_message_has_it(monkeypatch):
     monkeypatch.setattr(socket, "gethostname", lambda: "gpu12.example.org")
-    assert Scrubber()("lost gpu12.example.org, again") == "lost <host>, again"
-    assert Scrubber()("rank-gpu12.example.org-x") == "rank-gpu12.example.org-x"
+    assert MachineScrubber()("lost gpu12.example.org, again") == "lost <host>, again"
+    assert MachineScrubber()("rank-gpu12.example.org-x") == "rank-gpu12.example.org-x"
 
 
 def test_a_machine_without_a_name_hides_nothing(monkeypatch):
     monkeypatch.setattr(socket, "gethostname", lambda: "")
-    assert Scrubber().trace("a/b") == Scrubber()("a/b") == "a/b"
+    assert MachineScrubber().trace("a/b") == MachineScrubber()("a/b") == "a/b"

@@ -143,5 +143,5 @@ def test_tables_keep_their_schema_and_whatever_is_no_text():
 
 def test_the_message_of_a_failed_measurement_has_no_credential():
     """The inside of the wall: what goes into measurement.json, and from it into the log."""
-    assert files.Scrubber()("login with password=hunter2 failed") == "login with password=<secret> failed"
+    assert files.MachineScrubber()("login with password=hunter2 failed") == "login with password=<secret> failed"
     assert Path(files.SHAPES).is_file()

@@ -77,7 +77,7 @@ def test_no_file_takes_another_with_it(trace, monkeypatch, name, said, place):
         write(trace.with_name(f"{other}.json"), forward())
     write(trace.with_name(f"{place}-{name}.json"), forward())
     results = list(batch.run_jobs(batch.find_jobs([trace.parent], None), None))
-    failed = [result for result in results if isinstance(result, batch.Failure)]
+    failed = [result for result in results if isinstance(result, batch.ReadFailure)]
     assert len(results) == 5
     assert len(failed) == 1
     assert said in failed[0].message

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kernelbook.summarize.batch import Failure
+    from kernelbook.summarize.batch import ReadFailure
     from kernelbook.summarize.summary import Summary
 
 MOST_SKIPPED = 3
@@ -25,7 +25,7 @@ def read_summaries(
 
     output: folder for the tables of each trace.
     """
-    from kernelbook.summarize.batch import Failure, find_jobs, progress_bar, relate, run_jobs
+    from kernelbook.summarize.batch import ReadFailure, find_jobs, progress_bar, relate, run_jobs
     from kernelbook.summarize.summary import Summary
     from kernelbook.trace.files import unreadable_folders
 
@@ -36,12 +36,12 @@ def read_summaries(
         if job.renamed:
             print_error(f"{job.path}: another file has this name: its tables are in {job.output}")
     failures = [
-        Failure(message, skippable=folder != path)
+        ReadFailure(message, skippable=folder != path)
         for path in paths
         if path.is_dir()
         for folder, message in unreadable_folders(path).items()
     ]
-    failures += [result for result in results if isinstance(result, Failure)]
+    failures += [result for result in results if isinstance(result, ReadFailure)]
     _print_failures(failures)
     status = 0 if all(failure.skippable for failure in failures) else 2
     summaries = relate([result for result in results if isinstance(result, Summary)])
@@ -55,7 +55,7 @@ def read_summaries(
     return summaries, status
 
 
-def _print_failures(failures: Sequence[Failure]) -> None:
+def _print_failures(failures: Sequence[ReadFailure]) -> None:
     for failure in failures:
         if not failure.skippable:
             print_error(failure.message)

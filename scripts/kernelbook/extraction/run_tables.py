@@ -76,7 +76,7 @@ def read_run(readings: Iterable[Reading], code: str, workers: int = 1) -> int:
     changed = [reading for reading in readings if made_from(reading.folder) != reading.source(code)]
     waiting = [task for reading in reversed(changed) for task in reversed(_tasks(reading))]
     unread = Counter(task.reading.folder for task in waiting if task.rank is not None)
-    running: dict[int, tuple[Task, BaseProcess]] = {}
+    running: dict[int, tuple[ExtractionTask, BaseProcess]] = {}
     while waiting or running:
         while waiting and len(running) < workers:
             task = waiting.pop()
@@ -89,12 +89,12 @@ def read_run(readings: Iterable[Reading], code: str, workers: int = 1) -> int:
             if done.rank is not None:
                 unread[done.reading.folder] -= 1
                 if not unread[done.reading.folder]:
-                    waiting.append(Task(done.reading, joins=True))
+                    waiting.append(ExtractionTask(done.reading, joins=True))
     return len(changed)
 
 
 @dataclass(frozen=True)
-class Task:
+class ExtractionTask:
     """The work of one process: read a measured process or one rank of it, or join the tables of its ranks."""
 
     reading: Reading
@@ -131,13 +131,13 @@ class Task:
             write_stamp(self.folder, source)
 
 
-def _tasks(reading: Reading) -> list[Task]:
+def _tasks(reading: Reading) -> list[ExtractionTask]:
     """One task for each rank of a job, or one for the process."""
     ranks = ranks_of(reading.files[0]) if reading.files else None
-    return [Task(reading)] if ranks is None else [Task(reading, rank) for rank in range(ranks)]
+    return [ExtractionTask(reading)] if ranks is None else [ExtractionTask(reading, rank) for rank in range(ranks)]
 
 
-def _run(task: Task, code: str) -> None:
+def _run(task: ExtractionTask, code: str) -> None:
     """Do a task in the current process, with its output in the task's log."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
@@ -169,7 +169,7 @@ def _join(reading: Reading, code: str) -> None:
         shutil.rmtree(part)
 
 
-def _finish(task: Task, process: BaseProcess, code: str) -> None:
+def _finish(task: ExtractionTask, process: BaseProcess, code: str) -> None:
     """Write the failed row of a process or rank whose reading ended without tables."""
     process.join()
     status = process.exitcode or 0

@@ -20,7 +20,7 @@ NULL = {"type": "null"}
 Schema = dict[str, Any]
 
 
-class Described(NamedTuple):
+class DescribedJson(NamedTuple):
     """A file or line of JSON: its type or types, what it is called, and what holds for all of it."""
 
     kind: Any
@@ -29,45 +29,45 @@ class Described(NamedTuple):
 
 
 #: Path in scripts/kernelbook/ without .schema.json -> what it describes.
-SCHEMAS: Mapping[str, Described] = {
-    "report/summary": Described(
+SCHEMAS: Mapping[str, DescribedJson] = {
+    "report/summary": DescribedJson(
         SummaryJson,
         "summary.json of a Kernelbook report",
         "One edition in short, for other programs. Times are microseconds, sizes bytes; null is what was not measured, "
         "never 0. `schema` grows when a field changes its meaning or goes; new fields may come without.",
     ),
-    "trace/trace": Described(
+    "trace/trace": DescribedJson(
         TraceLine,
         "One line of kernelbook summarize --json",
         "One trace in short. Times are microseconds. null is what the file does not have: every device figure of a "
         "file without device activities is null, and 0 if there are some elsewhere in the file. `schema` grows "
         "when a key changes its meaning or is removed; new keys may be added without.",
     ),
-    "diffs/diff": Described(
+    "diffs/diff": DescribedJson(
         DiffJson,
         "kernelbook diff --json",
         "B against A, range by range or case by case. Times are in microseconds, sizes in bytes; null is what is not "
         "known. Keys are only ever added.",
     ),
-    "compare/compare": Described(
+    "compare/compare": DescribedJson(
         CompareJson, "compare.json", "B against A, measured in turns. Keys are only ever added."
     ),
-    "cli/top": Described(
+    "cli/top": DescribedJson(
         TopJson,
         "kernelbook top --json",
         "Kernels over all traces. Times are in microseconds; null is what a file does not have.",
     ),
-    "cli/check": Described(
+    "cli/check": DescribedJson(
         (CheckedTrace, CheckedConfig),
         "One line of kernelbook check --json",
         "One path: a trace or a configuration.",
     ),
-    "cli/name": Described(
+    "cli/name": DescribedJson(
         StatedName,
         "One line of kernelbook name --json",
         "What a kernel's name states; null is what it does not state.",
     ),
-    "cli/report": Described(ReportLine, "kernelbook report --json", "About the report that was made."),
+    "cli/report": DescribedJson(ReportLine, "kernelbook report --json", "About the report that was made."),
 }
 
 

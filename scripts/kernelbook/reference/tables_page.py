@@ -38,7 +38,7 @@ RUNS = ("h200", "two-h200", "a100-series")
 CASES = ("mlp-eager", "mlp-compile", "attention-inplace-eager", "sdpa-math-eager", "ceiling-*", "ddp-step")
 
 
-class Described(NamedTuple):
+class DescribedTable(NamedTuple):
     """A table: what a row is, and the classes whose fields are its columns, with their meaning."""
 
     about: str
@@ -53,73 +53,75 @@ KEYS = {
     "rank": "Rank of the process in its job, from 0; empty if the case has no `ranks`.",
 }
 #: In the order of the page.
-TABLE_DOCS: Mapping[str, Described] = {
-    "cases": Described(
+TABLE_DOCS: Mapping[str, DescribedTable] = {
+    "cases": DescribedTable(
         "One row a run, case and process, and a rank where the case has ranks. Counts are those of most forwards, "
         "times the median over forwards.",
         (Process,),
     ),
-    "ranges": Described(
+    "ranges": DescribedTable(
         "One row a record_function range of the trace, nested ones included; figures include what is nested.",
         (RangeRow,),
     ),
-    "activities": Described(
+    "activities": DescribedTable(
         "One row a device activity of a forward.",
         (Activity, InForward, OfRepresentative),
     ),
-    "calls": Described(
+    "calls": DescribedTable(
         "One row per CPU event of the representative forward, those of other threads included.", (Call, InForward)
     ),
-    "call_totals": Described(
+    "call_totals": DescribedTable(
         "One row a name of CPU events in each forward of each process; what a finding says the CPU spends rests on it.",
         (CallTotal,),
     ),
-    "ops": Described("One row an op name, over the whole trace, counted as torch's key_averages counts.", (OpRow,)),
-    "kernels": Described(
+    "ops": DescribedTable(
+        "One row an op name, over the whole trace, counted as torch's key_averages counts.", (OpRow,)
+    ),
+    "kernels": DescribedTable(
         "One row a device activity name, over the whole trace, work from before the window included.", (KernelRow,)
     ),
-    "ranks": Described(
+    "ranks": DescribedTable(
         "One row a rank and forward of a job of several ranks, and one for the whole file of each rank. Times are "
         "lengths of unions of intervals, so that span_us is compute_us + exposed_us + copies_us + idle_us.",
         (RankForward,),
     ),
-    "collectives": Described("One row a communication kernel of a job of several ranks.", (Collective,)),
-    "samples": Described("One row an unprofiled forward.", (Sample,)),
-    "expectations": Described("One row a word of a guess, on each run that measured the case.", (Judgement,)),
-    "published": Described("One row a published figure.", (PublishedFigure,)),
-    "findings": Described("One row a finding; see the rule for what it looks at.", (Finding,)),
-    "comparisons": Described(
+    "collectives": DescribedTable("One row a communication kernel of a job of several ranks.", (Collective,)),
+    "samples": DescribedTable("One row an unprofiled forward.", (Sample,)),
+    "expectations": DescribedTable("One row a word of a guess, on each run that measured the case.", (Judgement,)),
+    "published": DescribedTable("One row a published figure.", (PublishedFigure,)),
+    "findings": DescribedTable("One row a finding; see the rule for what it looks at.", (Finding,)),
+    "comparisons": DescribedTable(
         "Two cases, or one case on two runs; a row of summary, then one a difference. It is b against a.",
         (ComparisonRow,),
     ),
-    "costs": Described(
+    "costs": DescribedTable(
         "The least cost of a forward, and the rates of its kernels and matrix products, against the ceilings of "
         "the device.",
         (CostKey, ForwardCost, KernelCost, GemmCost),
     ),
-    "ceilings": Described(
+    "ceilings": DescribedTable(
         "The best rates of a run's device, by which its forwards and kernels are judged, and their origin.", (Ceiling,)
     ),
-    "time_split": Described(
+    "time_split": DescribedTable(
         "Where the time of a forward goes. The rows of a case add up to its forward time, longest first. How idle "
         "time finds its cause is described in scripts/kernelbook/judge/time_line.py.",
         (SplitKey, Cause),
     ),
-    "clock": Described(
+    "clock": DescribedTable(
         "Where the time of a forward goes, medians over the forwards of a process, and of these over processes.",
         (Clock,),
     ),
-    "counters": Described(
+    "counters": DescribedTable(
         "One row a kernel of a representative forward whose case was measured with counters, by Nsight Compute "
         "(ncu); one row a case where it was refused. Of a row that is not joined all figures are null.",
         (KernelCounters,),
     ),
-    "trust": Described(
+    "trust": DescribedTable(
         "One row a run and case that was measured, on how far its figures can be trusted. A list is empty if "
         "there was something to read and nothing in it, null if nothing could be read.",
         (Trust,),
     ),
-    "sdpa_backends": Described(
+    "sdpa_backends": DescribedTable(
         "One row for each answer that an SDPA backend gives on a run. Each was called on the q, k and v of the "
         "attention cases, causal and without a mask.",
         (Answer,),

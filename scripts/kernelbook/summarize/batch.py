@@ -41,7 +41,7 @@ class FileToRead(msgspec.Struct, frozen=True):
         return self.output is not None and self.output.name != _table_name(self.path)
 
 
-class Failure(msgspec.Struct, frozen=True):
+class ReadFailure(msgspec.Struct, frozen=True):
     """Why there is no summary, in one line. skippable: the file was found in a folder and is not a trace."""
 
     message: str
@@ -75,12 +75,12 @@ def _table_name(path: Path) -> str:
     return "trace" if name in ("", ".", "..") else name
 
 
-def run_job(job: FileToRead, annotation: str | None) -> Summary | Failure:
+def run_job(job: FileToRead, annotation: str | None) -> Summary | ReadFailure:
     """Read one trace, and write its tables if the job has an output."""
     try:
         reading = read_trace(job.path, annotation)
     except TraceError as error:
-        return Failure(str(error), skippable=job.optional)
+        return ReadFailure(str(error), skippable=job.optional)
     if job.output is not None:
         from kernelbook.text.table_files import write_tables
 
@@ -88,7 +88,7 @@ def run_job(job: FileToRead, annotation: str | None) -> Summary | Failure:
             write_tables(reading.tables(), job.output)
         except OSError as error:
             message = f"{job.output}: the tables cannot be written: {error.strerror or error}; name another --output"
-            return Failure(message, skippable=False)
+            return ReadFailure(message, skippable=False)
     from kernelbook.extraction.trace_notes import trace_notes
 
     return summarize(reading, trace_notes(reading))
@@ -122,7 +122,7 @@ def _trace_file(summary: Summary) -> TraceFile:
 
 def run_jobs(
     jobs: Sequence[FileToRead], annotation: str | None, progress: Callable[[int], None] | None = None
-) -> Iterator[Summary | Failure]:
+) -> Iterator[Summary | ReadFailure]:
     """Yield the results in the order of the jobs.
 
     progress: called a few times a second with the number of files done.
@@ -131,7 +131,7 @@ def run_jobs(
     pool = processes(workers) if workers > 1 else ThreadPoolExecutor(1)
     with pool:
         futures = [pool.submit(run_job, job, annotation) for job in jobs]
-        waiting: set[Future[Summary | Failure]] = set(futures)
+        waiting: set[Future[Summary | ReadFailure]] = set(futures)
         while waiting:
             _, waiting = wait(waiting, timeout=_POLL_S, return_when=FIRST_COMPLETED)
             if progress is not None:
@@ -156,8 +156,8 @@ def _end_silently() -> None:
 
 
 def _outcome(
-    job: FileToRead, annotation: str | None, future: Future[Summary | Failure], alone: bool = False
-) -> Summary | Failure:
+    job: FileToRead, annotation: str | None, future: Future[Summary | ReadFailure], alone: bool = False
+) -> Summary | ReadFailure:
     """The result of a job. A killed worker or a bug is a failure of that one file."""
     error = future.exception()
     if error is None:
@@ -166,9 +166,9 @@ def _outcome(
         if os.environ.get(TRACEBACK) == "1":
             traceback.print_exception(error)
         what = f"{type(error).__name__}: {error}".replace("\n", " ")
-        return Failure(f"{job.path}: a bug in the reader ({what}); please report it with the file", False)
+        return ReadFailure(f"{job.path}: a bug in the reader ({what}); please report it with the file", False)
     if alone:
-        return Failure(f"{job.path}: reading was killed, perhaps for lack of memory", False)
+        return ReadFailure(f"{job.path}: reading was killed, perhaps for lack of memory", False)
     with processes(1) as pool:  # a killed worker fails all unfinished jobs: find out which was the cause
         return _outcome(job, annotation, pool.submit(run_job, job, annotation), alone=True)
 

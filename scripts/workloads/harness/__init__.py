@@ -1,1 +1,1 @@
-"""Measures one case: a supervisor (standard library alone) and the child process it starts (torch)."""
+"""Measures one case: a supervisor, which needs only the standard library, and the child process it starts (torch)."""

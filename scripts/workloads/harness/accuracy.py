@@ -1,4 +1,4 @@
-"""How far a result lies from float64, and how far it may."""
+"""The relative error of a result against float64, and its bound."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import torch
 from workloads import Workload
 from workloads.harness import values
 
-# The relative error that rounding explains: about five times the spacing of the numbers next to 1 for bfloat16,
-# float16 and TF32; fp32 and fp64 with room for long sums.
+# The relative error that rounding explains: for bfloat16, float16 and TF32 about five times the spacing of the numbers
+# next to 1, for fp32 and fp64 more, for long sums.
 BOUNDS = {"bfloat16": 2e-2, "float16": 5e-3, "float32": 1e-4, "float64": 1e-10}
 TF32_BOUND = 5e-3
 
 
 def not_finite(result: Any) -> tuple[int, int]:
-    """How many numbers of the forward's result are NaN or infinite, and of how many."""
+    """(values of the forward's result that are NaN or infinite, all its values)."""
     bad = total = 0
     for tensor in values.tensors(result):
         total += tensor.numel()
@@ -30,25 +30,25 @@ def not_finite(result: Any) -> tuple[int, int]:
 
 
 def error_bound(dtype: str, device: torch.device) -> float:
-    """The relative error up to which rounding explains a result of a case of this dtype.
+    """The relative error that rounding explains in a case of this dtype.
 
-    float32 has the bound of TF32 where torch may use that for matrix products or, on a GPU, for convolutions.
+    float32 has the bound of TF32 if torch may use that for matrix products or, on a GPU, for convolutions.
     """
     return TF32_BOUND if dtype == "float32" and _may_use_tf32(device) else BOUNDS[dtype]
 
 
 def _may_use_tf32(device: torch.device) -> bool:
-    with contextlib.suppress(RuntimeError):  # torch refuses to answer where its old and new settings were mixed
+    with contextlib.suppress(RuntimeError):  # torch refuses to answer if its old and new settings were mixed
         products = torch.get_float32_matmul_precision() != "highest"
         return products or (device.type == "cuda" and torch.backends.cudnn.allow_tf32)
     return True
 
 
 def reference_result(workload: Workload, inputs: tuple[Any, ...]) -> Any:
-    """What the workload's reference makes of copies of the inputs; without one, its own forward in float64.
+    """The result of the workload's reference on copies of the inputs; without one, of its own forward in float64.
 
-    A module is copied as it is now: the forward to compare with has to be called after this and before any other call,
-    since both may change the module.
+    A module is copied as it is now. The forward to compare has to be the next call, since every call may change the
+    module.
     """
     if workload.reference is not None:
         return workload.reference(*values.copied(inputs, _copy))
@@ -71,8 +71,8 @@ def _wide_copy(tensor: torch.Tensor) -> torch.Tensor:
 def relative_error(result: Any, reference: Any) -> float:
     """‖y - r‖ / ‖r‖ (L2, float64) of the forward's result against that of the reference from the same inputs.
 
-    Raises ValueError that says why the two cannot be compared: other tensors than the reference has, or values that are
-    not finite.
+    Raises ValueError, which says why the two cannot be compared: their tensors have other shapes, the reference is zero
+    everywhere, or values are not finite.
     """
     got, wanted = list(values.tensors(result)), list(values.tensors(reference))
     _refuse_other_shapes(got, wanted)

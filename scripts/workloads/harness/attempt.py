@@ -1,4 +1,4 @@
-"""One try to measure a case: a child process, its log, what it wrote down, and why it failed."""
+"""One attempt to measure a case: a child process, its log, its record, and why it failed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from workloads.harness import failures, gpu, guard, ranks
 from workloads.harness.notebook import PROGRESS
 from workloads.harness.startup import child_environment
 
-LOG_LINES = 40  # of a child; of ranks as many each, up to MOST_LOGS of them
+LOG_LINES = 40  # of a child, or of each rank, for at most MOST_LOGS ranks
 MOST_LOGS = 4
 LINE_BYTES = 500
 ANSWER_S = 5.0  # seconds that a hung child is given to print its stack
@@ -33,9 +33,9 @@ class Setting:
 
     device: auto | cuda | cpu. output: folder of measurement.json and the traces. cache: folder of torch.compile's and
     Triton's caches. image: file name of the container image that this has to run in; anywhere else the measurement is
-    refused. locks: folder of the locks on GPUs, one for the whole machine. one_gpu: measure on whichever of the visible
-    GPUs of the first one's model is free, and let the case see that one alone; else on the first, and it sees all. A
-    case with ranks always sees as many GPUs as it has ranks.
+    refused. locks: folder of the locks on GPUs, one for the whole machine. one_gpu: measure on a free one of the
+    visible GPUs that have the model of the first, and let the case see only that; else measure on the first, and let
+    the case see all. A case with ranks always sees as many GPUs as it has ranks.
     """
 
     device: str
@@ -47,9 +47,9 @@ class Setting:
 
 
 class Attempt(NamedTuple):
-    """What was written down, why it failed (None: it did not), the last lines of the log, seconds by phase.
+    """The records, why the attempt failed (None: it did not), the last lines of the log, seconds by phase.
 
-    records: those of the ranks, in order; of a case without ranks that of its one child.
+    records: one for each rank, in order; one for a case without ranks.
     """
 
     records: list[dict[str, Any]]
@@ -59,10 +59,10 @@ class Attempt(NamedTuple):
 
 
 def attempt(case: dict[str, Any], setting: Setting, cards: Sequence[str], look: Callable[[], None]) -> Attempt:
-    """Run one child process to its end, or one a rank.
+    """Run one child process to its end, or one for each rank.
 
-    cards: the GPUs that they are to use, one a rank; none for a CPU. look: looks at the GPUs while the child imports
-    torch; no GPU is touched before that is done.
+    cards: the GPUs to use, one for each rank; none for a CPU. look: inspects the GPUs while the child imports torch;
+    the child touches no GPU before that is done.
     """
     output, count = setting.output, case["ranks"]
     (output / ranks.NOTEBOOK).unlink(missing_ok=True)
@@ -119,12 +119,12 @@ def _start(case: dict[str, Any], setting: Setting, cards: Sequence[str]) -> subp
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env=child_environment(setting.cache, case["mode"] == "compile", visible),
-        start_new_session=True,  # a group of its own, compile workers included, that can be ended as one
+        start_new_session=True,  # so that it can be ended as one group, with its compile workers
     )
 
 
 def _phases(record: dict[str, Any], began: float, ended: float) -> dict[str, float]:
-    """Seconds of the child's phases with its start and its end; of the whole where it left none (a crash at once)."""
+    """Seconds of the child's phases, its start and its end; of the whole process if it recorded none."""
     inside, first = record.get("seconds"), record.get("began")
     if not isinstance(inside, dict) or not isinstance(first, (int, float)):
         return {"process": round(ended - began, 3)}
@@ -142,10 +142,7 @@ def _is_still(folder: Path, before: os.stat_result) -> bool:
 
 
 def _ask_where(child: subprocess.Popen[bytes], output: Path, count: int | None, lines: collections.deque[str]) -> None:
-    """Have the child, or each rank in turn, print its stack (faulthandler).
-
-    One that is too stuck to answer is not waited for long.
-    """
+    """Have the child, or each rank in turn, print its stack (faulthandler); wait `ANSWER_S` in all."""
     asked = {"": child.pid}
     if count is not None:
         below = guard.descendants()
@@ -166,7 +163,7 @@ def _stacks(lines: collections.deque[str]) -> int:
 
 
 def _read_log(pipe: Any, lines: collections.deque[str]) -> None:
-    """Keep the last lines, of each its beginning: what a line holds beyond that is read and dropped."""
+    """Keep the last lines, the first `LINE_BYTES` of each; the rest of a longer line is dropped."""
     begins = True
     while raw := pipe.readline(LINE_BYTES):
         line = raw.decode("utf-8", "replace").rstrip()

@@ -1,4 +1,4 @@
-"""From a case to something that can be called: finds the workload's function, makes its inputs, sets its mode."""
+"""From a case to a forward: finds the workload's function, makes its inputs, sets its mode."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from workloads import Context, Unsupported, Workload, gpu_remedy
 
 
 def find_workload(name: str) -> Callable[..., Any]:
-    """The function behind a workload's name.
+    """The function that a workload's name stands for.
 
     name: `attention` (a file of this package and the function of that name), `package.module:function`, or
         `path/to/file.py:function`; `function` may be nested (`Blocks.make`).
 
-    Raises ValueError that says what is missing and what there is.
+    Raises ValueError, which says what is missing and what there is.
     """
     module_name, colon, attribute = name.rpartition(":")
     if not colon:
@@ -53,7 +53,7 @@ def _built_in(name: str) -> ModuleType:
 def _from_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise ValueError(f'there is no file "{path}": the path of a workload is relative to the folder you start in')
-    # Under a name of its own in sys.modules, so that the file may define dataclasses and be pickled.
+    # Registered in sys.modules, so that the file may define dataclasses and be pickled.
     spec = importlib.util.spec_from_file_location(f"workload_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise ValueError(f'"{path}" is no Python file: its name must end in .py')
@@ -65,13 +65,13 @@ def _from_file(path: Path) -> ModuleType:
 
 
 def in_order(function: Callable[..., Any], params: dict[str, Any]) -> dict[str, Any]:
-    """The parameters in the order in which the workload's function takes them, any others last."""
+    """The parameters in the order of the function's signature, any others last."""
     taken = [key for key in inspect.signature(function).parameters if key in params]
     return {key: params[key] for key in dict.fromkeys([*taken, *params])}
 
 
 def build(case: dict[str, Any], params: dict[str, Any], device: torch.device) -> Workload:
-    """Find the workload's function and call it; raises what `find_workload` and `call` raise."""
+    """Find the workload's function and call it. Raises what `find_workload` and `call` raise."""
     return call(find_workload(case["workload"]), case, params, device)
 
 
@@ -116,9 +116,9 @@ def in_mode(case: dict[str, Any], workload: Workload, device: torch.device) -> C
 
 
 def _graphed(workload: Workload) -> Callable[..., Any]:
-    """Replays one forward on the workload's own inputs; the first call records it, after a few on a side stream.
+    """A function that replays one forward on the workload's inputs; its first call records the graph.
 
-    As torch's notes on CUDA graphs have it: warm up on a stream that is not the current one, then capture.
+    As in torch's notes on CUDA graphs: warm up on a side stream, then capture.
     """
     graph = torch.cuda.CUDAGraph()
     results: list[Any] = []
@@ -143,7 +143,7 @@ def _graphed(workload: Workload) -> Callable[..., Any]:
 
 
 def _set_tf32(allowed: bool | None) -> None:
-    """Let fp32 products and convolutions use TF32, or forbid it; None leaves torch's own choice."""
+    """Let fp32 products and convolutions use TF32, or forbid it; None leaves torch's default."""
     if allowed is not None:
         torch.backends.cuda.matmul.allow_tf32 = allowed
         torch.backends.cudnn.allow_tf32 = allowed

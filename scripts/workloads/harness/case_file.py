@@ -1,4 +1,4 @@
-"""The case file: what `profile_case.py` is asked to measure."""
+"""The case file that `profile_case.py` reads, checked and with its defaults."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ DTYPES = ("bfloat16", "float16", "float32", "float64")
 
 
 class CaseError(ValueError):
-    """The case file cannot be measured; the message lists every mistake as fact and remedy."""
+    """The case file has mistakes; the message lists each one with its remedy."""
 
 
 def load_case(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The case as given, and the same with its defaults filled in.
+    """(the case as written, the case with its defaults).
 
-    Raises CaseError if the file is not JSON or says something that cannot be meant.
+    Raises CaseError if the file cannot be read, is not JSON or has mistakes.
     """
     try:
         written = json.loads(path.read_text(encoding="utf-8"))

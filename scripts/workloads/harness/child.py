@@ -1,4 +1,4 @@
-"""The child process: measures one case in the order that keeps each figure clean, and writes what it has as it goes."""
+"""The child process: measures one case in an order that keeps each figure undisturbed, and saves as it goes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workloads.harness import failures, guard, startup
-from workloads.harness.files import Scrubber
+from workloads.harness.files import MachineScrubber
 from workloads.harness.notebook import Notebook, unheard
 
 if TYPE_CHECKING:
-    from workloads.harness.job import Job
+    from workloads.harness.job import JobRank
 
 LONGEST_MESSAGE = 10_000  # of an exception
 Step = Callable[[], Any]
@@ -29,22 +29,22 @@ Step = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Task:
-    """What is measured, where, and what is known of it so far. card: identity of the GPU, None if unknown."""
+    """What is measured, where, and what is known so far. card: identity of the GPU, None if unknown."""
 
     case: dict[str, Any]
     device: Any
     card: str | None
     output: Path
-    scrub: Scrubber
+    scrub: MachineScrubber
     notebook: Notebook
-    job: Job
+    job: JobRank
 
 
 def main(arguments: list[str]) -> int:
     """Measure the case given as one line of JSON on stdin.
 
-    arguments: device, output folder, cache folder or empty, identity of the GPU or empty. A rank of a job is told by
-    the variables of torch's elastic launcher besides.
+    arguments: device, output folder, cache folder or empty, identity of the GPU or empty. A rank of a job also reads
+    the variables that torch's elastic launcher sets.
     """
     guard.die_with_parent(signal.SIGKILL, os.getppid())
     faulthandler.enable()
@@ -60,7 +60,7 @@ def main(arguments: list[str]) -> int:
             import torch  # noqa: F401
         sys.stdin.read()  # until the supervisor, which looks at the GPU, lets this process use it
         _measure(case, asked, Path(output), cache, card or None, notebook)
-    except BaseException as error:  # noqa: BLE001 - whatever ends the child must reach the supervisor as a reason
+    except BaseException as error:  # noqa: BLE001 - the supervisor needs every reason
         with unheard():
             traceback.print_exc()
         kind = type(error)
@@ -72,7 +72,7 @@ def main(arguments: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         with unheard():
             stream.flush()
-    # After a CUDA error, leaving in order can hang or crash; all that matters is on disk.
+    # After a CUDA error, an orderly exit can hang or crash; all that matters is on disk.
     os._exit(status)
 
 
@@ -83,7 +83,7 @@ def _measure(case: dict[str, Any], asked: str, output: Path, cache: str, card: s
 
     record = notebook.record
     with warnings.catch_warnings():
-        # is_available() warns where torch.cuda.init() then raises.
+        # is_available() warns before torch.cuda.init() raises.
         warnings.simplefilter("ignore")
         record["environment"] = environment.describe_environment(None)
         notebook.stage("start of the device")
@@ -92,7 +92,7 @@ def _measure(case: dict[str, Any], asked: str, output: Path, cache: str, card: s
     record["device"] = environment.describe_device(device)
     record["environment"] = environment.describe_environment(device)
     record["params_used"] = {**case["params"], **(case["cpu_params"] if device.type == "cpu" else {})}
-    task = Task(case, device, card, output, Scrubber(output=output, cache=cache or None), notebook, job)
+    task = Task(case, device, card, output, MachineScrubber(output=output, cache=cache or None), notebook, job)
     notebook.stage("making of the inputs")
     with torch.no_grad():
         function = building.find_workload(case["workload"])
@@ -102,7 +102,7 @@ def _measure(case: dict[str, Any], asked: str, output: Path, cache: str, card: s
             try:
                 _run(task, workload)
             except RuntimeError as error:
-                if failures.is_refusal(error):  # after any other error the device may be past use
+                if failures.is_refusal(error):  # after any other error the device may be unusable
                     _add_facts(workload, notebook)
                 raise
             notebook.stage("further facts")
@@ -111,12 +111,12 @@ def _measure(case: dict[str, Any], asked: str, output: Path, cache: str, card: s
     notebook.close()
 
 
-def _join_job(case: dict[str, Any], device: Any, notebook: Notebook) -> tuple[Any, Job]:
+def _join_job(case: dict[str, Any], device: Any, notebook: Notebook) -> tuple[Any, JobRank]:
     """The device of this process, and the job that it is a rank of."""
     from workloads.harness import job
 
     if case["ranks"] is None:
-        return device, job.Job()
+        return device, job.JobRank()
     notebook.stage("start of the process group")
     device = job.device_of_rank(device)
     return device, job.join(device, case["timeout_s"])
@@ -128,7 +128,7 @@ def _add_facts(workload: Any, notebook: Notebook) -> None:
 
 
 def _run(task: Task, workload: Any) -> None:
-    """The order of measuring: see the stages. A cold case profiles first."""
+    """Measure in the order of the stages. A cold case profiles first."""
     from workloads.harness import building, dynamo, inductor, judging, timing
 
     case, device, notebook = task.case, task.device, task.notebook
@@ -178,7 +178,7 @@ def _run(task: Task, workload: Any) -> None:
 
 
 def _warn_of_profilers(when: str, notebook: Notebook) -> None:
-    """Warn of a profiler that the workload left running: it slows each call down."""
+    """Warn of a profiler that the workload left running, which slows down each call."""
     import torch
 
     if any(warning["code"] == "profiler_running" for warning in notebook.record["warnings"]):
@@ -203,7 +203,7 @@ def _time(task: Task, step: Step) -> None:
     timing.reset_peak(device)
     task.job.meet()
     record["forward_times_us"] = timing.forward_times_us(step, device, case["samples"], scratch)
-    task.job.meet()  # the clocks are read while no other rank still works
+    task.job.meet()  # so that no other rank still works when the clocks are read
     record["clocks"]["after"] = gpu.clocks(task.card)
     record["forward_timer"] = "cuda_events" if device.type == "cuda" else "wall"
     record["peak_memory_bytes"] = timing.peak_bytes(device, apart=scratch)
@@ -219,7 +219,7 @@ def _profile(task: Task, step: Step) -> None:
 
     def profiled_step() -> Any:
         nonlocal cold
-        if cold:  # the profiler still waits in this step, so waiting for the device disturbs nothing
+        if cold:  # the profiler does not record this step yet, so synchronizing disturbs nothing
             cold = False
             record["first_call_us"] = timing.timed_call_us(step, task.device)
             return None
@@ -239,7 +239,7 @@ def _shapes(task: Task, step: Step) -> None:
 def _traced(
     task: Task, step: Step, plan: dict[str, int], name: str, record_shapes: bool = False
 ) -> list[dict[str, Any]]:
-    """Profile these steps into a file of this name; returns torch's averages."""
+    """Profile these steps into a file of this name, and return torch's averages."""
     from workloads.harness import tracing
 
     target, annotation = task.output / name, task.case["annotation"]

@@ -17,7 +17,7 @@ def main(arguments: list[str]) -> int:
     """Run the case in the file; only the last forward is between cudaProfilerStart and Stop."""
     case = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
     device = environment.choose_device("cuda")
-    # as many calls as lie before the first profiled forward of the measurement, less those that were timed
+    # as many calls as before the first profiled forward of the measurement, without the timed ones
     calls = case["warmup"] + case["schedule"]["wait"] + case["schedule"]["warmup"]
     with torch.no_grad():
         workload = building.build(case, case["params"], device)
@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> int:
             torch.cuda.synchronize()
             torch.cuda.profiler.stop()
     sys.stdout.flush()
-    # leaving in order can hang in a workload's own threads; all that matters is with ncu
+    # An orderly exit can hang in a workload's own threads; ncu has all that matters.
     os._exit(0)
 
 

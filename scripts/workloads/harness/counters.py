@@ -1,6 +1,6 @@
-"""The counter pass: after a measurement, one more forward in a process of its own, under Nsight Compute.
+"""The counter pass: after a measurement, one more forward in another process, under Nsight Compute.
 
-It never fails the measurement. What it could not do stands in measurement.json under `counter_pass`, with the remedy.
+It never fails the measurement. If it fails, `counter_pass` in measurement.json has the reason and the remedy.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from typing import Any
 from workloads.harness import gpu, guard, ncu
 from workloads.harness.attempt import Setting
 from workloads.harness.failures import Failure
-from workloads.harness.files import Scrubber, write_gzip
+from workloads.harness.files import MachineScrubber, write_gzip
 from workloads.harness.startup import child_environment
 
 FILE = "counters.csv.gz"
 MOST_KERNELS = 100  # in a forward; each is replayed some ten times
-#: Columns that say where it ran.
+#: Columns that identify the process and the machine.
 DROPPED = ("Process ID", "Process Name", "Host Name", "thread Domain", "Id:Domain")
 
 
 def measure(case: dict[str, Any], setting: Setting, card: str | None, record: dict[str, Any]) -> dict[str, Any]:
     """Count what one forward does on the GPU; writes `FILE` into the output folder.
 
-    record: what the measurement left. Returns the keys `counters` (name of the file, or None) and `counter_pass`:
-    status (ok or refused), reason, seconds, the functions that alone were profiled (empty: all), number of kernels.
+    record: that of the measurement. Returns the keys `counters` (name of the file, or None) and `counter_pass`: status
+    (ok or refused), reason, seconds, names of the profiled functions (empty: all), number of kernels.
     """
     began = time.monotonic()
     facts: dict[str, Any] = {"status": "ok", "reason": None, "seconds": None, "functions": [], "kernels": None}
@@ -42,7 +42,7 @@ def measure(case: dict[str, Any], setting: Setting, card: str | None, record: di
         text, functions = _profile(case, setting, card, record)
         facts["functions"] = list(functions)
         facts["kernels"] = max(len(text.splitlines()) - 2, 0)
-        write_gzip(setting.output / FILE, Scrubber(output=setting.output, cache=setting.cache).trace(text))
+        write_gzip(setting.output / FILE, MachineScrubber(output=setting.output, cache=setting.cache).trace(text))
     except _Refused as refused:
         facts.update(status="refused", reason=refused.failure.reason)
     except OSError as error:
@@ -80,7 +80,7 @@ def _profile(
     only_gpu = card if setting.one_gpu and gpu.is_uuid(card) else None
     with tempfile.TemporaryDirectory(prefix="kernelbook-ncu-") as folder:
         environment = child_environment(setting.cache, case["mode"] == "compile", only_gpu)
-        # ncu's lock file lies in TMPDIR, where that of another user would stop it; the GPU is locked already
+        # ncu's lock file is in TMPDIR, where another user's would stop it; the GPU is already locked
         environment.update(TMPDIR=folder, LC_ALL="C", LANG="C")
         return _run(case, program, Path(folder), environment, functions), functions
 
@@ -129,9 +129,9 @@ def _end(child: subprocess.Popen[bytes], before: set[int]) -> None:
 
 
 def kept_columns(text: str) -> str | None:
-    """The CSV in what ncu printed, with the columns of `ncu.METRICS` and those that describe the kernel.
+    """The CSV that ncu printed, with only the columns of `ncu.METRICS` and those that describe the kernel.
 
-    ncu adds the GPU's attributes, and least and largest values over its parts. None if there are no kernels.
+    ncu adds attributes of the GPU, and minima and maxima over its parts. None if there are no kernels.
     """
     lines = text.splitlines()
     start = next((number for number, line in enumerate(lines) if line.startswith('"ID"')), None)

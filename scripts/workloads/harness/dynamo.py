@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-REGION = "Torch-Compiled Region"  # the range that torch puts around each compiled piece of code, from torch 2.2 on
+REGION = "Torch-Compiled Region"  # the range around each compiled piece of code, from torch 2.2 on
 LOGGERS = ("torch", "torch._dynamo", "torch._inductor", "torch._functorch")
 EAGER_BACKENDS = ("eager", "aot_eager", "aot_eager_decomp_partition", "eager_noexcept")
 SWITCHES = ("TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE", "TORCHDYNAMO_SUPPRESS_ERRORS")
@@ -18,7 +18,7 @@ MOST_MESSAGES = 5
 LONGEST = 300
 
 
-class _Listener(logging.Handler):
+class _WarningListener(logging.Handler):
     """Keeps the first warnings that torch logs, one line each."""
 
     def __init__(self) -> None:
@@ -33,8 +33,8 @@ class _Listener(logging.Handler):
 
 @contextlib.contextmanager
 def listening() -> Iterator[list[str]]:
-    """Collect the warnings that torch.compile logs while this is open; they are printed as ever."""
-    listener = _Listener()
+    """Collect the warnings that torch.compile logs in this context; they are still printed."""
+    listener = _WarningListener()
     for name in LOGGERS:
         logging.getLogger(name).addHandler(listener)
     try:
@@ -47,8 +47,8 @@ def listening() -> Iterator[list[str]]:
 def describe(averages: Sequence[dict[str, Any]], messages: Sequence[str]) -> dict[str, Any]:
     """Dynamo's counters so far, the compiled regions in the profiled forwards, and the warnings that torch logged.
 
-    graph_breaks: reason -> how often. recompiles: compilations of a frame beyond its first one, failed ones too.
-    None is what this torch does not count.
+    graph_breaks: reason -> count. recompiles: compilations of a frame after its first one, including failed ones.
+    A value is None if this torch does not count it.
     """
     utils, frames = sys.modules.get("torch._dynamo.utils"), sys.modules.get("torch._dynamo.convert_frame")
     counters = getattr(utils, "counters", None)
@@ -67,9 +67,9 @@ def describe(averages: Sequence[dict[str, Any]], messages: Sequence[str]) -> dic
 
 
 def judge(case: dict[str, Any], record: dict[str, Any]) -> Iterator[tuple[str, int, str]]:
-    """Warnings (code, count, message) about a case of mode compile that is not the compiled forward one takes it for.
+    """Warnings (code, count, message) about a case of mode compile that did not run as one compiled forward.
 
-    record: what is known of the case, with its profile and `dynamo` (see `describe`).
+    record: that of the case so far, with its profile and `dynamo` (see `describe`).
     Codes: not_compiled, graph_breaks, recompiled.
     """
     compiled, forwards = record["dynamo"], record["profiled_forwards"]
@@ -102,7 +102,7 @@ def _marks_regions(version: str) -> bool:
 
 
 def _one_line(text: str) -> str:
-    """The message without its stack trace, the source lines that torch quotes behind `#`, and folders of files."""
+    """The message without its stack trace, the source lines that torch quotes after `#`, and folders of files."""
     lines = (re.sub(r"\s+#.*", "", line) for line in text.split("User stack trace")[0].splitlines())
     line = re.sub(r"(?<![\w:/])/(?:[^\s/'\"()]+/)+", "", " ".join(" ".join(lines).split()))
     return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"

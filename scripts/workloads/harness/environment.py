@@ -1,4 +1,4 @@
-"""What this measurement ran on: device, versions, threads. Nothing that names the machine: of a GPU's UUID a hash."""
+"""What this measurement ran on: device, versions, threads. Nothing identifies the machine: a GPU's UUID is hashed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from workloads.harness import gpu
-from workloads.harness.files import Scrubber
+from workloads.harness.files import MachineScrubber
 
 PACKAGES = ("numpy", "triton", "pytorch-triton", "liger-kernel", "kernels", "flash-attn", "nvidia-cudnn-cu12",
             "nvidia-nccl-cu12", "nvidia-nccl-cu13")  # fmt: skip
@@ -29,12 +29,10 @@ LONGEST_VALUE = 500
 
 
 def choose_device(asked: str) -> torch.device:
-    """The device for `auto`, `cuda` or `cpu`.
+    """The device for `auto`, `cuda` or `cpu`. `auto` takes a GPU if torch can use one.
 
-    `auto` takes a GPU if torch can use one. A GPU that this CUDA build of torch cannot use is an error and
-    never a silent measurement of the CPU.
-
-    Raises RuntimeError in torch's words if a GPU was asked for, or is there, and cannot be used.
+    Raises RuntimeError with torch's message if a GPU was asked for, or is there with a CUDA build of torch, and cannot
+    be used.
     """
     if asked == "cpu":
         return torch.device("cpu")
@@ -67,7 +65,7 @@ def describe_device(device: torch.device) -> dict[str, Any]:
 
 
 def describe_environment(device: torch.device | None) -> dict[str, Any]:
-    """Versions of all that a time depends on."""
+    """Versions of everything that a time depends on."""
     on_gpu = device is not None and device.type == "cuda"
     cudnn = torch.backends.cudnn.version() if on_gpu else None
     libc = "".join(platform.libc_ver())
@@ -92,9 +90,9 @@ def describe_environment(device: torch.device | None) -> dict[str, Any]:
 def _variables() -> dict[str, str]:
     """Environment variables that can change a figure or name a cache.
 
-    Folders of users and secrets are left out, and the UUID of a GPU is replaced by its `gpu_id`.
+    Secrets are left out, folders of users become `<path>`, and the UUID of a GPU becomes its `gpu_id`.
     """
-    scrub = Scrubber()
+    scrub = MachineScrubber()
     return {
         name: PRIVATE_PATH.sub("<path>", gpu.without_uuids(scrub(value)))[:LONGEST_VALUE]
         for name, value in sorted(os.environ.items())
@@ -103,7 +101,7 @@ def _variables() -> dict[str, str]:
 
 
 def _gpu_id(device: torch.device) -> str | None:
-    """That of the GPU that torch computes on; a torch that does not tell its UUID leaves it to nvidia-smi."""
+    """The id of the GPU that torch computes on, by its UUID from torch, or from nvidia-smi if torch has none."""
     uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
     return gpu.gpu_id(str(uuid or "")) or gpu.gpu_id(gpu.visible_gpu())
 

@@ -1,4 +1,4 @@
-"""What went wrong, in words: from an exception's text or an exit status to fact, remedy and whether to try again."""
+"""Why a measurement failed: from an exception's text or an exit status to fact, remedy and whether to try again."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class _Rule:
     quote: bool = True  # whether the exception's own words add something
 
 
-# What scaled_dot_product_attention says where no backend that it may use takes the inputs.
+# What scaled_dot_product_attention says if none of the allowed backends takes the inputs.
 REFUSAL = r"No available kernel|No viable backend"
 
 _ON_CPU = "or measure on the CPU (device: cpu in the config)"
 
-# Looked for in "ExceptionType: message", the first that matches wins.
+# Searched in "ExceptionType: message"; the first match counts.
 RULES = (
     _Rule(
         r"OutOfMemoryError|CUDA out of memory|CUBLAS_STATUS_ALLOC_FAILED|cudaErrorMemoryAllocation",
@@ -125,7 +125,7 @@ RULES = (
 
 
 def outside_container(wanted: str, actual: str | None) -> Failure | None:
-    """The refusal of a measurement that has to run in another container than it does; None if it is the one."""
+    """The refusal of a measurement that does not run in its container; None if it does."""
     if actual == wanted:
         return None
     where = f"in the container {actual}" if actual else "in no container"
@@ -133,7 +133,7 @@ def outside_container(wanted: str, actual: str | None) -> Failure | None:
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Whether a pinned SDPA backend refused its inputs: a finding, and no harm done to the device."""
+    """Whether a pinned SDPA backend refused its inputs, after which the device is still usable."""
     return re.search(REFUSAL, str(error)) is not None
 
 
@@ -189,9 +189,9 @@ def from_removed(names: list[str]) -> Failure:
 
 
 def of_process(code: int, record: dict[str, Any], log: list[str]) -> Failure | None:
-    """The failure of a child that ended with this status; None if it came to its end.
+    """The failure of a child that ended with this status; None if it measured to the end.
 
-    record: what the child wrote down; its error goes before its status.
+    record: what the child wrote down; its error takes precedence over its status.
     """
     stage, error = record.get("stage"), record.get("error")
     if error is not None:
@@ -204,7 +204,7 @@ def of_process(code: int, record: dict[str, Any], log: list[str]) -> Failure | N
 
 
 def from_exit(code: int, stage: str | None, log: list[str]) -> Failure:
-    """The failure of a child that left with a status and wrote no reason down; its log's last lines may hold one."""
+    """The failure of a child that exited with a status and recorded no reason; its log's last lines may hold one."""
     where = f" during {stage or 'its start'}"
     words = log[-1] if log else ""
     failure = _by_rule("\n".join(log[-10:]), words, where)

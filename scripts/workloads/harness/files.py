@@ -1,4 +1,4 @@
-"""Writing what crosses the wall: whole files or none, and nothing in them that tells where they were made."""
+"""Writing files that leave the container: whole or not at all, without names and folders of this machine."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ SHAPES = Path(__file__).with_name("secret_shapes.txt")
 
 @contextlib.contextmanager
 def held(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Hold a folder against another measurement into it, such as one that outlived a killed workflow: wait for its end.
+    """Lock a folder; first wait for another measurement into it, such as one that outlived a killed workflow.
 
-    The lock is the kernel's (flock) on the folder itself; where the file system has none, nothing is held.
+    The lock is flock on the folder itself; on a file system without it, nothing is locked.
     """
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder, os.O_RDONLY)
@@ -44,7 +44,7 @@ def held(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def restored(file: Path) -> Iterator[None]:
-    """Write a file again in the end if it is gone then: a workload may remove the folder that its case file is in."""
+    """Write a file again at the end if it is gone: a workload may remove the folder of its case file."""
     content = file.read_bytes()
     yield
     if not file.is_file():
@@ -53,7 +53,7 @@ def restored(file: Path) -> Iterator[None]:
 
 
 def finite(value: Any) -> Any:
-    """The same value with every NaN and infinity made None and no half characters: strict JSON has no word for them."""
+    """The same value for strict JSON: NaN and infinity become None, lone surrogates become `?`."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, str):
@@ -66,7 +66,7 @@ def finite(value: Any) -> Any:
 
 
 def write_json(path: Path, record: dict[str, Any]) -> None:
-    """Write one key a line under a temporary name, then rename: a reader sees the old file or the new one.
+    """Write one key on each line under a temporary name, then rename: a reader sees the old file or the new one.
 
     The folder is made again if a workload has removed it. Raises OSError if there is no room.
     """
@@ -82,7 +82,7 @@ def write_json(path: Path, record: dict[str, Any]) -> None:
 
 
 def write_gzip(target: Path, text: str) -> None:
-    """Write the text packed, under a temporary name first. Raises OSError if there is no room."""
+    """Write the text compressed, under a temporary name first. Raises OSError if there is no room."""
     temporary = target.with_name(f".{target.name}")
     target.parent.mkdir(parents=True, exist_ok=True)  # a workload may have removed it
     try:
@@ -113,7 +113,7 @@ def _shapes() -> tuple[str, ...]:
     return tuple(line for line in lines if line and not line.startswith("#"))
 
 
-class Scrubber:
+class MachineScrubber:
     """Replaces this machine's folders and name by words: `<python>`, `<scripts>`, `<output>`, `<tmp>` ..."""
 
     def __init__(self, **folders: Path | str | None) -> None:
@@ -137,12 +137,12 @@ class Scrubber:
         host = socket.gethostname()
         name = re.escape(host) if host else "(?!)"
         self._host_in_path = re.compile(rf"(?<=[/@]){name}(?![\w-])")
-        # A machine may be called "kernel" or "node": such a name is only taken for one where a path or address has it.
+        # A machine may be called "kernel" or "node": such a name is replaced only in a path or an address.
         telling = len(host) > 3 and re.search(r"[\d.-]", host)
         self._host = re.compile(rf"(?<![\w-]){name}(?![\w-])") if telling else self._host_in_path
 
     def __call__(self, text: str) -> str:
-        """A message, with the machine's name replaced wherever it stands, and without credentials."""
+        """A message without credentials, with the machine's name replaced everywhere."""
         return self._host.sub("<host>", self._without_folders(without_secrets(text)))
 
     def within(self, value: Any) -> Any:
@@ -154,8 +154,10 @@ class Scrubber:
         return [self.within(item) for item in value] if isinstance(value, list) else value
 
     def trace(self, text: str) -> str:
-        """The text of a trace: the machine's name only as part of a path, for names of kernels and ops and the file's
-        own keys are not to be touched."""
+        """The text of a trace, with the machine's name replaced only in paths.
+
+        Names of kernels and ops and the file's own keys stay as they are.
+        """
         return self._host_in_path.sub("<host>", self._without_folders(text))
 
     def _without_folders(self, text: str) -> str:

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-LOCKS = Path("/tmp")  # not TMPDIR: one place for all users, jobs and containers (Apptainer shows the host's /tmp)
-SMI_S = 20.0  # seconds after which nvidia-smi is taken to hang
+LOCKS = Path("/tmp")  # not TMPDIR: one folder for all users, jobs and containers (Apptainer binds the host's /tmp)
+SMI_S = 20.0  # time limit of nvidia-smi, in seconds
 SAY_AGAIN_S = 30.0  # seconds between two lines about waiting for a GPU
 # Bits of nvidia-smi's clocks_event_reasons.active (nvml.h, nvmlClocksEventReasons).
 THROTTLE_BITS = {
@@ -55,7 +55,7 @@ def query(what: str, gpu: str | None = None) -> list[list[str]] | None:
 
 
 def visible_gpu() -> str | None:
-    """An identity of the first GPU that a process started now would see (its UUID where readable), or None."""
+    """An identity of the first GPU that a process started now would see (its UUID if readable), or None."""
     wanted = os.environ.get("CUDA_VISIBLE_DEVICES")
     first = None if wanted is None else wanted.split(",")[0].strip()
     if first in ("", "-1"):
@@ -66,21 +66,21 @@ def visible_gpu() -> str | None:
     index = int(first or 0)
     if rows is not None:
         return rows[index][0] if index < len(rows) else None
-    # No nvidia-smi in this container: the device files still tell.
+    # No nvidia-smi in this container: look at the device files.
     return f"index-{index}" if os.path.exists(f"/dev/nvidia{index}") else None
 
 
 def gpus_of_one_model() -> list[str]:
-    """The GPUs that a process started now would see, as far as they are of the first one's model: their UUIDs.
+    """UUIDs of the GPUs that a process started now would see and that have the model of the first one.
 
-    The first one alone where nvidia-smi, or CUDA_VISIBLE_DEVICES by numbers and whole UUIDs, does not tell the others.
+    Only the first one if the others are not known from nvidia-smi and CUDA_VISIBLE_DEVICES (numbers or whole UUIDs).
     """
     rows = query("--query-gpu=uuid,name") or []
     models = {row[0]: row[1] for row in rows if len(row) == 2}
     order = list(models)
     wanted = os.environ.get("CUDA_VISIBLE_DEVICES")
     visible = order if wanted is None else [_by_number(word.strip(), order) for word in wanted.split(",")]
-    seen = list(itertools.takewhile(models.__contains__, visible))  # CUDA too stops at the first that is none
+    seen = list(itertools.takewhile(models.__contains__, visible))  # CUDA too stops at the first invalid one
     if not seen:
         first = visible_gpu()
         return [first] if first else []
@@ -93,14 +93,14 @@ def _by_number(word: str, order: list[str]) -> str:
 
 
 def is_uuid(gpu: str | None) -> bool:
-    """Whether CUDA_VISIBLE_DEVICES can name it so: a GPU or a MIG slice by its UUID, not a bare device file."""
+    """Whether this is a UUID for CUDA_VISIBLE_DEVICES, of a GPU or a MIG slice, and not a bare device file."""
     return gpu is not None and gpu.startswith(("GPU-", "MIG-"))
 
 
 def gpu_id(uuid: str | None) -> str | None:
-    """What tells one GPU from another without naming it: 8 hex digits of the SHA-256 of its UUID, None if unknown.
+    """An id that distinguishes GPUs without revealing the UUID: 8 hex digits of its SHA-256. None if unknown.
 
-    uuid: whole, as nvidia-smi (`GPU-` and 36 signs) or torch (without `GPU-`) writes it.
+    uuid: whole, as nvidia-smi (`GPU-` and 36 characters) or torch (without `GPU-`) writes it.
     """
     uuid_match = UUID.fullmatch(uuid or "")
     return hashlib.sha256(f"GPU-{uuid_match[1].lower()}".encode()).hexdigest()[:8] if uuid_match else None
@@ -144,7 +144,7 @@ def clocks(gpu: str | None) -> dict[str, Any] | None:
 
 
 def _is_whole(gpu: str | None) -> bool:
-    """Whether nvidia-smi can be asked about it: a GPU by its UUID, not a MIG slice and not a bare device file."""
+    """Whether nvidia-smi can be asked about it: the UUID of a GPU, not of a MIG slice, and not a bare device file."""
     return gpu is not None and gpu.startswith("GPU-")
 
 
@@ -156,7 +156,7 @@ def _number(cell: str) -> float | None:
 
 
 def other_processes(gpu: str | None) -> list[dict[str, Any]] | None:
-    """Compute processes on the GPU while ours is not: pid, name (no folder), used_memory_mib; None if not readable."""
+    """Compute processes on the GPU: pid, name (no folder), used_memory_mib. None if they cannot be read."""
     if not _is_whole(gpu):
         return None
     rows = query("--query-compute-apps=pid,process_name,used_memory", gpu)
@@ -170,7 +170,7 @@ def other_processes(gpu: str | None) -> list[dict[str, Any]] | None:
 
 
 def seen_together(looks: Iterable[list[dict[str, Any]] | None]) -> list[dict[str, Any]] | None:
-    """The processes of several looks, each once, by pid; None if nvidia-smi never answered."""
+    """The processes of several calls of `other_processes`, each once, by pid; None if nvidia-smi never answered."""
     had = [look for look in looks if look is not None]
     if not had:
         return None
@@ -188,11 +188,11 @@ def container() -> str | None:
 def lock(
     gpus: Sequence[str], say: Callable[[str], None], folder: Path = LOCKS, count: int = 1
 ) -> Iterator[tuple[str, ...]]:
-    """Hold `count` of these GPUs, the first that are free, against other measurements on this machine; yields which.
+    """Lock the first `count` of these GPUs that are free against other measurements on this machine; yields them.
 
-    Waits while too few are free, and holds none meanwhile. Fewer are yielded where there are fewer, or where a lock
-    cannot be had. The lock is the kernel's (flock): it ends with its holder, however that ends. Whoever comes takes the
-    same file, whatever their user, TMPDIR or container.
+    Waits while too few are free, and holds none meanwhile. Yields fewer if there are fewer, or if the file of a lock
+    can be neither made nor opened. The lock is flock: it ends with its holder. All users and containers use one file
+    for each GPU.
     """
     handles = _first_free(gpus, say, folder, count)
     try:
@@ -247,7 +247,7 @@ def _locked(path: Path) -> int | None:
         return None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Something that cleans the folder may have removed the file meanwhile: a lock on it keeps nobody out.
+        # The file may have been removed meanwhile, by a clean-up of the folder: then the lock is void.
         if not _is_still(path, handle):
             raise BlockingIOError
     except BaseException:
@@ -264,7 +264,7 @@ def _is_still(path: Path, handle: int) -> bool:
 
 
 def _open_lock(path: Path) -> int | None:
-    # Another user's file may be opened but not created anew (fs.protected_regular), and reading is enough to lock it.
+    # Another user's file may be opened but not with O_CREAT (fs.protected_regular), and reading is enough to lock it.
     with contextlib.suppress(OSError):
         made = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         with contextlib.suppress(OSError):

@@ -1,7 +1,7 @@
-"""Ends what a process started: the guard between the supervisor and its child, and how descendants are found.
+"""Ends the processes that a process started: the guard between the supervisor and its child.
 
-Run as a script by `supervise`, it starts the child, adopts what that leaves behind, and ends all of it when the
-supervisor dies, however it dies. Of the standard library alone, and no sibling: it starts in milliseconds.
+Run as a script by `supervise`, it starts the child, adopts the processes that the child leaves behind, and ends all of
+them when the supervisor dies. It imports only the standard library, so it starts in milliseconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from types import FrameType
 from typing import NoReturn
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
-PATIENCE_S = 5.0  # for processes that do not end though they were killed, such as one stuck in a driver
+PATIENCE_S = 5.0  # for killed processes that do not end, such as one stuck in a driver
 
 
 def adopt_orphans() -> None:
@@ -27,7 +27,7 @@ def adopt_orphans() -> None:
 
 
 def die_with_parent(number: int, parent: int) -> None:
-    """Get this signal when the parent ends; at once if that happened already. parent: its process id."""
+    """Get this signal when the parent ends, or now if it has ended. parent: its process id."""
     _prctl(PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:
         os.kill(os.getpid(), number)
@@ -56,7 +56,7 @@ def descendants() -> set[int]:
 
 
 def end_descendants(but: set[int]) -> None:
-    """Kill all descendants but these, and those that they start meanwhile, until there are no more."""
+    """Kill all descendants but these, and those that they start meanwhile; gives up after `PATIENCE_S`."""
     deadline = time.monotonic() + PATIENCE_S
     while (left := descendants() - but) and time.monotonic() < deadline:
         for process in left:
@@ -64,12 +64,12 @@ def end_descendants(but: set[int]) -> None:
                 os.kill(process, signal.SIGKILL)
         time.sleep(0.01)
         for process in left:
-            with contextlib.suppress(ChildProcessError):  # a descendant that is not our own child is not ours to reap
+            with contextlib.suppress(ChildProcessError):  # only our own children can be reaped
                 os.waitpid(process, os.WNOHANG)
 
 
 def main(arguments: list[str]) -> NoReturn:
-    """Run a command and end as it ends, by the same status or signal. arguments: the supervisor's id, the command."""
+    """Run a command and end with its status or signal. arguments: the supervisor's process id, the command."""
     supervisor, *command = arguments
 
     def supervisor_died(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""What Inductor leaves: whether it compiled, why it did not fuse nodes, and the code that it generated."""
+"""What is known of Inductor's work: whether it compiled, why it did not fuse nodes, and the code it generated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workloads.harness.files import write_gzip
 
 
 def before_compiling() -> str:
-    """`cold` if torch.compile's cache folder is empty; else `unknown`: what it holds may be other cases' kernels."""
+    """`cold` if torch.compile's cache folder is empty; else `unknown`, since it may hold kernels of other cases."""
     folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
     if folder is None:
         try:
@@ -31,7 +31,7 @@ def before_compiling() -> str:
 def after_compiling(before: str) -> str:
     """`shared` if every graph so far came from the cache, `cold` if one was compiled, by Inductor's own counters.
 
-    A torch without these counters, and a backend that is not Inductor, leave what `before_compiling` said.
+    The result of `before_compiling` if there are no such counters: in an older torch, or with another backend.
     """
     utils = sys.modules.get("torch._dynamo.utils")
     counters = getattr(utils, "counters", {}).get("inductor", {})
@@ -43,20 +43,20 @@ def after_compiling(before: str) -> str:
 
 # --- why nodes were not fused ----------------------------------------------------------------------------------------
 # Inductor's log `fusion` (TORCH_LOGS=fusion) is read while it compiles. Its logger neither prints nor propagates unless
-# TORCH_LOGS asks for it, so this changes no output. Graphs that come from Inductor's cache are not scheduled again, and
-# log nothing.
+# TORCH_LOGS asks for it, so this changes no output. Graphs from Inductor's cache are not scheduled again and log
+# nothing.
 
 
 LOGGER = "torch._inductor.scheduler.__fusion"
 #: Inductor's class of these messages, and the start of the message before each graph, in torch 2.2 to 2.13.
 REFUSAL, NEXT_GRAPH = "WhyNoFuse", "===== attempting fusion (1/"
-#: A reason that costs nothing: fusing such nodes would spare no traffic.
+#: A reason that is not kept: fusing such nodes would save no traffic.
 UNRELATED = "no shared data"
 MOST_REASONS, LONGEST = 200, 300
 
 
-class _Listener(logging.Handler):
-    """Keeps the distinct reasons of each graph: one list a graph, in the order of compiling."""
+class _FusionListener(logging.Handler):
+    """Keeps the distinct reasons of each graph: one list for each graph, in the order of compiling."""
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
@@ -79,8 +79,8 @@ class _Listener(logging.Handler):
 
 @contextlib.contextmanager
 def listening() -> Iterator[list[list[str]]]:
-    """Collect for each graph that Inductor schedules meanwhile why it did not fuse nodes."""
-    listener, logger = _Listener(), logging.getLogger(LOGGER)
+    """Collect, for each graph that Inductor schedules in this context, why it did not fuse nodes."""
+    listener, logger = _FusionListener(), logging.getLogger(LOGGER)
     level = logger.level
     logger.addHandler(listener)
     logger.setLevel(logging.DEBUG)
@@ -93,17 +93,17 @@ def listening() -> Iterator[list[list[str]]]:
 
 # --- the code that it generated --------------------------------------------------------------------------------------
 # Inductor writes above each Triton kernel which nodes of its graph the kernel computes, so the text holds the graph
-# too. Before the code of a graph stands why nodes of it were not fused.
+# too. The reasons why nodes of a graph were not fused precede its code.
 
 
 MOST_CHARACTERS = 200_000  # of all graphs together
-CACHE_OF_USER = re.compile(r"torchinductor_[\w.-]+")  # its name ends in that of the user
+CACHE_OF_USER = re.compile(r"torchinductor_[\w.-]+")  # the name ends in that of the user
 
 
 def keep_output_code(target: Path, scrub: Callable[[str], str], unfused: Sequence[Sequence[str]] = ()) -> str | None:
-    """Write the code of all compiled graphs to a .py.gz file; its name, None if Inductor compiled nothing.
+    """Write the code of all compiled graphs to a .py.gz file. Returns its name, or None if Inductor compiled nothing.
 
-    unfused: for each graph why nodes were not fused; left out where they are not as many as the graphs.
+    unfused: for each graph why nodes were not fused; ignored if its length is not the number of graphs.
     """
     sources = [file.read_text(encoding="utf-8", errors="replace") for file in _files() if file.is_file()]
     if not sources:
@@ -125,7 +125,7 @@ def _bounded(text: str) -> str:
 
 
 def _files() -> list[Path]:
-    """The modules that Inductor generated in this process or took from its cache, one a graph, in order of loading.
+    """The modules that Inductor generated or loaded from its cache, one for each graph, in order of loading.
 
     `PyCodeCache` keeps loaded modules: the list `modules` from torch 2.6 on, the dict `cache` before. Both are private;
     a torch without them has no output code here. Modules of single kernels have no function `call`.

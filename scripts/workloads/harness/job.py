@@ -1,4 +1,4 @@
-"""The job that this process is a rank of: its process group, and points at which all ranks meet."""
+"""The job that this process is a rank of: its process group, and the points where all ranks wait for each other."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ PATIENCE_S = 60.0  # beyond the case's own time limit, which ends all ranks firs
 
 
 @dataclass
-class Job:
-    """One rank among `world_size`; `store` is None for a process that is no rank of a job."""
+class JobRank:
+    """One of `world_size` ranks; `store` is None in a process that belongs to no job."""
 
     rank: int = 0
     world_size: int = 1
@@ -24,9 +24,9 @@ class Job:
     _meetings: int = field(default=0, repr=False)
 
     def meet(self) -> None:
-        """Return once every rank has called this as often.
+        """Wait until every rank has called this as often.
 
-        By torch's key-value store, since a barrier of NCCL or gloo would be in the trace.
+        Uses torch's key-value store, since a barrier of NCCL or gloo would be in the trace.
         """
         if self.store is None:
             return
@@ -38,7 +38,7 @@ class Job:
 
 
 def device_of_rank(device: torch.device) -> torch.device:
-    """The GPU of this rank: the one numbered LOCAL_RANK of those that torch sees. A CPU is shared by all.
+    """The GPU of this rank: number LOCAL_RANK of those that torch sees. All ranks share a CPU.
 
     Raises Unsupported if there are fewer GPUs than ranks.
     """
@@ -55,10 +55,10 @@ def device_of_rank(device: torch.device) -> torch.device:
     return device
 
 
-def join(device: torch.device, timeout_s: float) -> Job:
+def join(device: torch.device, timeout_s: float) -> JobRank:
     """Make the default process group, NCCL on GPUs and gloo on a CPU, from the variables that the launcher sets.
 
-    timeout_s: time limit of the case; a collective waits for longer, so that the limit is the same for all.
+    timeout_s: time limit of the case. Collectives wait longer than that, so that the limit ends all ranks.
     Raises Unsupported for a torch without torch.distributed.
     """
     from torch import distributed
@@ -77,4 +77,4 @@ def join(device: torch.device, timeout_s: float) -> Job:
     )
     own = distributed.PrefixStore("kernelbook", store)
     own.set_timeout(timeout)
-    return Job(rank, world_size, own)
+    return JobRank(rank, world_size, own)

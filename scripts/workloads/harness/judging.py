@@ -1,4 +1,4 @@
-"""The last stages of a case, after all that is timed: what its forward needs, what it does, and whether it is right."""
+"""The last stages of a case, after all timing: the FLOPs and bytes of its forward, its error, and its side effects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workloads.harness.originals import Originals
 
 
 def keep_originals(workload: Workload, notebook: Notebook) -> Originals | None:
-    """Copies of the inputs before the first call; None, and a note, where they cannot be copied."""
+    """Copies of the inputs before the first call; None, and a note, if they cannot be copied."""
     return notebook.attempt("copies of the inputs", lambda: Originals(workload.forward, workload.inputs))
 
 
@@ -26,9 +26,9 @@ def judge(
     originals: Originals | None,
     notebook: Notebook,
 ) -> None:
-    """Fill in FLOPs, least bytes and relative error, and warn of a forward that is not what a measurement takes it for.
+    """Fill in FLOPs, least bytes and relative error, and warn of whatever makes the measurement misleading.
 
-    forward: in the case's mode. Each call starts from the inputs as they were made, where there are copies of them.
+    forward: in the case's mode. Each call starts from the inputs as they were made, if there are copies of them.
     """
     record = notebook.record
 
@@ -69,7 +69,7 @@ def _compare(
     originals: Originals | None,
     notebook: Notebook,
 ) -> float | None:
-    """The relative error of one more call; also warns of a result that is none, and counts bytes."""
+    """The relative error of one more call; also counts bytes, and warns of a result that is missing or not computed."""
     what, wanted = "relative error", None
     comparable = workload.reference is not None or not workload.grad
     if originals is not None and originals.lost:

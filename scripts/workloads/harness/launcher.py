@@ -1,7 +1,7 @@
-"""Starts the ranks of a case, one process a GPU, by torch's elastic launcher (what `torchrun` calls too).
+"""Starts the ranks of a case, one process for each GPU, with torch's elastic launcher, as `torchrun` does.
 
-It stands between the supervisor and the ranks: it imports torch while the supervisor looks at the GPUs, and starts no
-rank before that is done. When one rank fails, torch ends the others.
+It imports torch while the supervisor inspects the GPUs, and starts no rank before that is done. When one rank fails,
+torch ends the others.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from pathlib import Path
 
 from workloads.harness import rank, startup
 
-HERE = "127.0.0.1"  # all ranks are on this machine, whose own name need not be known to it
+HERE = "127.0.0.1"  # all ranks are on this machine, which may not be able to resolve its own name
 
 
 def main(arguments: list[str]) -> int:
-    """Run the ranks to their end; 1 where one of them failed.
+    """Run the ranks to their end; returns 1 if one of them failed.
 
-    arguments: number of ranks, then what `rank` takes. The case is one line of JSON on stdin.
+    arguments: number of ranks, then the arguments of `rank`. The case is one line of JSON on stdin.
     """
     ranks, *places = arguments
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # the ranks are asked where they hang, not this process

@@ -1,4 +1,4 @@
-"""Nsight Compute as a command: where it is, what it is asked for, and what its refusals mean."""
+"""Nsight Compute as a command: where to find it, which metrics to ask for, and what its refusals mean."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STALLS = (
     *("math_pipe_throttle", "membar", "mio_throttle", "misc", "no_instruction", "not_selected", "selected"),
     *("short_scoreboard", "sleeping", "tex_throttle", "wait"),
 )
-#: What is collected. `kernelbook.counters.files` reads these names; metrics that a GPU lacks are left out.
+#: The metrics to collect; `kernelbook.counters.files` reads these names. Metrics that a GPU lacks are left out.
 METRICS = (
     *("gpu__time_duration.sum", "dram__bytes_read.sum", "dram__bytes_write.sum"),
     *("lts__t_bytes.sum", "lts__t_sector_hit_rate.pct"),
@@ -44,7 +44,7 @@ METRICS = (
     *(f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio" for reason in STALLS),
 )
 ALWAYS = ("launch__", "sm__maximum_warps_per_active_cycle_pct")  # computed by ncu, in no list of the GPU's counters
-MEMORY = ("Memcpy", "Memset")  # how names of activities begin that are no kernels
+MEMORY = ("Memcpy", "Memset")  # the names of activities other than kernels begin so
 ROOT_ONLY = "NVreg_RestrictProfilingToAdminUsers=0"
 #: What ncu prints -> fact, remedy; the first that matches counts.
 REFUSALS = (
@@ -109,7 +109,7 @@ def missing(asked: str | None) -> Failure:
 
 
 def metrics_of(ncu: str, environment: dict[str, str]) -> tuple[str, ...]:
-    """Those of `METRICS` that this GPU has; all of them where ncu does not list its counters."""
+    """Those of `METRICS` that this GPU has; all of them if ncu does not list its counters."""
     try:
         asked = [ncu, "--query-metrics"]
         done = subprocess.run(
@@ -124,9 +124,9 @@ def metrics_of(ncu: str, environment: dict[str, str]) -> tuple[str, ...]:
 
 
 def command(ncu: str, log: Path, metrics: Iterable[str], functions: Iterable[str]) -> list[str]:
-    """The command line up to the program that is profiled.
+    """The command line up to the profiled program.
 
-    Kernels count between cudaProfilerStart and Stop. An NVTX push/pop range would miss those that autograd's own
+    Kernels are counted between cudaProfilerStart and Stop: an NVTX push/pop range would miss those that autograd's own
     threads launch. Clocks stay as they are in the measurement; caches are flushed before each pass (ncu's default).
     functions: names of the functions to profile; all of them if empty.
     """
@@ -139,7 +139,7 @@ def command(ncu: str, log: Path, metrics: Iterable[str], functions: Iterable[str
 
 
 def refusal(log: str, status: int, last: str) -> Failure:
-    """Why ncu gave no counters. log: what it printed; last: the last line of the program that it profiled."""
+    """Why ncu gave no counters. log: what it printed; last: the last line of the profiled program."""
     if re.search(REFUSALS[0][0], log) and _in_wsl():
         return WSL
     for pattern, fact, remedy in REFUSALS:
@@ -183,9 +183,9 @@ def _device_rows(averages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def longest_functions(averages: list[dict[str, Any]], forwards: int, most: int) -> tuple[str, ...] | None:
-    """Functions whose kernels take longest and are at most `most` in a forward; () where that is all of them.
+    """Functions whose kernels take longest, with at most `most` kernels in a forward together; () if all fit.
 
-    averages: rows of `key_averages` of so many forwards. None if even the longest function has more kernels.
+    averages: rows of `key_averages` over `forwards` forwards. None if every function has more kernels than `most`.
     """
     counts: dict[str, int] = {}
     times: dict[str, float] = {}

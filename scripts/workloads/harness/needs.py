@@ -1,4 +1,4 @@
-"""What a forward takes at least: floating-point operations, and bytes that are read and written."""
+"""The least that a forward needs: floating-point operations, and bytes read and written."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from workloads.harness import values
 
 
 def flops(workload: Workload, inputs: tuple[Any, ...]) -> tuple[int | None, str | None]:
-    """Floating-point operations of one forward and where the figure is from: `formula`, `counter`, or None for 0.
+    """(floating-point operations of one forward, their source): `formula`, `counter`, or None for both if 0.
 
     torch's FlopCounterMode counts matrix products and attention, nothing elementwise, and gives 0 for CPU flash
-    attention: hence the formula where a workload has one. It is given the eager forward.
+    attention, so a workload may have a formula. The counter runs the eager forward.
     """
     if workload.flops:
         return workload.flops, "formula"
@@ -30,10 +30,10 @@ def flops(workload: Workload, inputs: tuple[Any, ...]) -> tuple[int | None, str 
 
 
 def _spare_dynamo_import() -> None:
-    """Keep the counter from importing torch._dynamo (seconds on a large build) where nothing is compiled.
+    """Keep the counter from importing torch._dynamo (seconds on a large build) if nothing is compiled.
 
     torch wraps the counter's dispatch so that torch.compile stays out of it, and that wrapper imports torch._dynamo on
-    its first call unless the function says already what to call instead.
+    its first call unless the function has the attribute that says what to call instead.
     """
     from torch.utils import flop_counter
 
@@ -47,10 +47,10 @@ def _spare_dynamo_import() -> None:
 
 
 def least_bytes(workload: Workload, result: Any) -> dict[str, int | None]:
-    """Bytes that a forward must read at least (inputs, weights) and write (results), each counted once.
+    """Bytes that a forward must at least read (inputs, weights) and write (results), each counted once.
 
-    Weights are those of a module, or of what a function closes over. None for both where gradients are let through:
-    what a training step must move (activations, gradients, states of its optimizer) cannot be told from outside.
+    Weights are those of a module, or of what a function closes over. None for both with `grad`: what a training step
+    must move (activations, gradients, states of its optimizer) cannot be known from outside.
     """
     if workload.grad:
         return {"input_bytes": None, "output_bytes": None}
@@ -64,7 +64,7 @@ def least_bytes(workload: Workload, result: Any) -> dict[str, int | None]:
 
 
 def _by_place(tensors: Iterable[torch.Tensor]) -> dict[int, int]:
-    """Where the tensors lie -> their bytes; of several at one place the largest counts."""
+    """Address -> bytes of the tensor there, the largest if there are several."""
     sizes: dict[int, int] = {}
     for tensor in tensors:
         place = tensor.data_ptr()

@@ -1,4 +1,4 @@
-"""What the child knows so far, on disk before each stage, and what it prints for people."""
+"""The child's record, saved before each stage, and its progress lines."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ def summary(seconds: Mapping[str, float], total_s: float) -> str:
 # --- the record ------------------------------------------------------------------------------------------------------
 
 
-PROGRESS = "profile_case: "  # the supervisor shows lines that begin so to people
+PROGRESS = "profile_case: "  # the supervisor prints lines that begin so
 FACTS = ("sdpa_backends",)  # the keys of measurement.json that a workload's own facts may fill
 LONGEST_FACTS = 100_000  # characters of JSON
 
 
 def unheard() -> contextlib.AbstractContextManager[None]:
-    """A workload may have closed its outputs, or put None in their place: then what is printed is lost."""
+    """Ignore errors of printing: a workload may have closed its outputs, or replaced them by None."""
     return contextlib.suppress(OSError, ValueError, AttributeError)
 
 
 class Notebook:
-    """The record of one case. It is written before each stage: a crash costs only what comes after it."""
+    """The record of one case. It is saved before each stage, so a crash loses only the current one."""
 
     def __init__(self, path: Path, case: str) -> None:
         self.path = path
@@ -77,7 +77,7 @@ class Notebook:
         }
 
     def stage(self, name: str) -> None:
-        """Begin a stage; its name is what a failure will be reported with."""
+        """Begin a stage; a failure is reported with its name."""
         self._watch.phase(name)
         self.record["stage"] = name
         self.save()
@@ -86,21 +86,21 @@ class Notebook:
             print(f"{PROGRESS}{self.case}: {name} ({passed:.1f} s)", file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Write the record of a case that has come to its end."""
+        """Save the record of a case that was measured to the end."""
         self._watch.phase(None)
         self.record["stage"] = None
         self.save()
 
     def save(self) -> None:
-        """Write the record."""
+        """Save the record. Raises OSError if there is no room."""
         write_json(self.path, self.record)
 
     def warn(self, code: str, count: int, message: str) -> None:
-        """Warn whoever reads the row that its figures are not to be taken as they stand."""
+        """Add a warning that the figures of the case are not what they seem."""
         self.record["warnings"].append({"code": code, "count": count, "message": message})
 
     def attempt(self, what: str, measure: Callable[[], Any]) -> Any:
-        """An extra that may fail without failing the case: its result, or None and a note."""
+        """The result of a measurement that may fail without failing the case; on an error None, and a note."""
         try:
             return measure()
         except (
@@ -118,13 +118,13 @@ class Notebook:
             return None
 
     def note(self, text: str) -> None:
-        """Say which figure is missing, and why."""
+        """Add a note: which figure is missing, and why."""
         self.record["notes"].append(text)
 
     def add_facts(self, facts: dict[str, Any]) -> None:
-        """Take in what a workload tells of itself; keys that are the harness's own are left out, with a note.
+        """Add what `Workload.facts` returned; keys other than `FACTS` are left out, with a note.
 
-        Raises TypeError or ValueError for what is no dict of JSON values, or too long.
+        Raises TypeError if it is no dict of JSON values, ValueError if it is too long.
         """
         if not isinstance(facts, dict):
             raise TypeError(f"facts() must return a dict, got {type(facts).__name__}")

@@ -1,4 +1,4 @@
-"""Refuses a Python that is too old, in words: a file that every Python from 3.7 on can read."""
+"""Refuses a Python that is too old, with a message. Every Python from 3.7 on can read this file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OLDEST = (3, 9)
 def refuse_old_python(arguments, version=sys.version_info):
     """End a process whose Python is too old to read the rest, with a line on stderr.
 
-    Where the arguments name a readable case file and a folder, a failed measurement.json is left there and the exit
+    If the arguments name a readable case file and a folder, a failed measurement.json is written there and the exit
     status is 0, else it is 2.
     """
     if tuple(version[:2]) >= OLDEST:

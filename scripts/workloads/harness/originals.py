@@ -1,4 +1,4 @@
-"""The inputs as they were made: tells which of them a forward changes, and gives them back with their first values."""
+"""Copies of the inputs as they were made: finds those that a forward changes, and restores their first values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEAD_BYTES = 2**28  # of a larger tensor only this much is kept
 
 
 class Kept:
-    """One tensor and a copy of its values in the host's memory; of a large one, of its first rows."""
+    """One tensor and a copy of its values in host memory, or of its first rows if it is large."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.tensor = tensor
@@ -23,12 +23,12 @@ class Kept:
         self.version = _version(tensor)
 
     def changed(self) -> bool:
-        """Whether its values are not those that were kept; of a large one also whether torch wrote to it since."""
+        """Whether its values differ from the copy; for a large one also whether torch has written to it since."""
         written = not self.whole and _version(self.tensor) != self.version
         return written or not values.same_bits(_head(self.tensor).cpu(), self.head)
 
     def restore(self) -> None:
-        """Write the kept values back. Raises RuntimeError if the tensor cannot be written to, as one expanded."""
+        """Write the kept values back. Raises RuntimeError if the tensor cannot be written to, as an expanded one."""
         with torch.inference_mode() if self.tensor.is_inference() else contextlib.nullcontext():
             self.tensor.detach().copy_(self.head)
 
@@ -41,15 +41,15 @@ def _head(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _version(tensor: torch.Tensor) -> int | None:
-    """How often torch wrote into it, as far as torch counted; kernels from elsewhere write uncounted."""
+    """torch's count of its own writes to the tensor; kernels from elsewhere are not counted."""
     return None if tensor.is_inference() else tensor._version
 
 
 class Originals:
     """The inputs of a forward and the state of its modules, with the values that they have now.
 
-    Takes host memory for inputs and buffers, at most 256 MiB a tensor. Of parameters only torch's count of writes is
-    kept.
+    Takes host memory for inputs and buffers, at most 256 MiB for each tensor. For parameters only torch's count of
+    writes is kept.
     """
 
     def __init__(self, forward: Any, inputs: tuple[Any, ...]) -> None:
@@ -65,7 +65,7 @@ class Originals:
         self.lost: str | None = None  # why a call cannot start from the first values again
 
     def changed_inputs(self) -> list[int]:
-        """Which arguments of the forward are not as they were made, counted from 1: tensors or what holds them."""
+        """Numbers, from 1, of the arguments that were changed, in a tensor or in their structure."""
         dirty = {key: kept for key, kept in self._kept.items() if kept.changed()}
         self._dirty = [kept for kept in dirty.values() if kept.whole]
         if len(self._dirty) < len(dirty):
@@ -79,14 +79,14 @@ class Originals:
         return sorted(places | {place for place in {*then, *now} if then.get(place) != now.get(place)})
 
     def changed_state(self) -> list[str]:
-        """The names of the buffers and parameters of its modules that are not as they were."""
+        """The names of the buffers and parameters of its modules that were changed."""
         buffers = [name for name, kept in self._buffers if kept.changed()]
         return buffers + [name for name, parameter, version in self._parameters if _version(parameter) != version]
 
     def fresh(self) -> tuple[Any, ...]:
-        """The very input tensors with their first values, in containers of their own.
+        """The input tensors themselves, with their first values, in new containers.
 
-        Only those that `changed_inputs` found are written back, and not where it said that they are lost.
+        Only those that `changed_inputs` found are written back, and only if it set no `lost`.
         """
         for kept in self._dirty:
             kept.restore()

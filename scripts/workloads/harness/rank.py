@@ -1,7 +1,7 @@
-"""One rank as torch's elastic launcher starts it: runs the child process, and writes down whether it ended by itself.
+"""One rank as torch's elastic launcher starts it: runs the child process, and records whether it ended by itself.
 
-A rank that fails makes the others fail or be ended; which one was first is told by these files. Of the standard library
-alone: it has to outlive whatever the child does.
+When one rank fails, the others fail too or are ended; these files show which was first. It imports only the standard
+library, since it has to outlive the child.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from workloads.harness import guard
 
-CASE = ".case.json"  # in the output folder: the case, one line
+CASE = ".case.json"  # in the output folder: the case, on one line
 END = ".end.json"  # in the rank's folder: exit status of its child, and when
 
 
@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> int:
     """Run the child of this rank and return 0 if it returned 0, else 1.
 
     arguments: device, output folder of the job, cache folder or empty, and the identities of the GPUs with commas or
-    empty. Of the rank tell RANK and LOCAL_RANK, which the launcher sets.
+    empty. The launcher sets RANK and LOCAL_RANK.
     """
     asked, output, cache, gpus = arguments
     folder = folder_of(Path(output), int(os.environ["RANK"]))
@@ -41,8 +41,8 @@ def main(arguments: list[str]) -> int:
         child = subprocess.Popen(command, stdin=case)
 
     def stop(*_: object) -> None:
-        # The launcher ends this rank since another one failed. A child that crashed may still be busy leaving: the
-        # kill does not change its exit status.
+        # The launcher ends this rank since another one failed. If the child has crashed and is still exiting, the kill
+        # does not change its exit status.
         nonlocal stopped
         stopped = True
         child.kill()

@@ -1,4 +1,4 @@
-"""What the ranks of a case left behind: their records, why the first of them failed, and where each hangs."""
+"""The records of the ranks of a case, why the first of them failed, and the stage of each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workloads.harness import failures
 from workloads.harness.rank import CASE, END, folder_of
 
 NOTEBOOK = ".child.json"
-# What torch, gloo and NCCL raise in a rank whose peer has gone: a consequence, not the reason.
+# What torch, gloo and NCCL raise in a rank that lost its peer: a consequence, not the reason.
 PEER_IS_GONE = re.compile(
     r"Connection (closed|reset) by peer|Broken pipe|remote process exited|ncclRemoteError|ncclSystemError"
     r"|DistNetworkError|DistStoreError|Socket Timeout|[Ww]ait timeout|[Tt]imed out (waiting|after)|watchdog",
@@ -23,7 +23,10 @@ PEER_IS_GONE = re.compile(
 
 @dataclass(frozen=True)
 class Rank:
-    """One rank: its folder, what its child wrote down, and the exit status of that with the time; None if ended."""
+    """One rank: its folder, the record of its child, and the child's exit status and end; None if it was ended.
+
+    ``ended_at``: seconds of the monotonic clock.
+    """
 
     number: int
     folder: Path
@@ -33,13 +36,13 @@ class Rank:
 
     @property
     def failed_at(self) -> float:
-        """When it failed, in seconds of the monotonic clock: of its exception, else of its end."""
+        """When its exception was raised, else when it ended, in seconds of the monotonic clock; inf if unknown."""
         at = self.record.get("error", {}).get("at", self.ended_at)
         return float(at) if isinstance(at, (int, float)) else float("inf")
 
 
 def prepare(output: Path, count: int) -> None:
-    """Make an empty folder for each rank, and remove what an earlier measurement left."""
+    """Make an empty folder for each rank, and remove those of an earlier measurement."""
     for folder in output.glob("rank-*"):
         if folder.is_dir() and not folder.is_symlink():
             shutil.rmtree(folder)
@@ -50,7 +53,7 @@ def prepare(output: Path, count: int) -> None:
 
 
 def clean(output: Path) -> None:
-    """Remove the files through which supervisor, launcher, ranks and children talk."""
+    """Remove the files through which supervisor, launcher, ranks and children communicate."""
     of_ranks = [file for name in (END, NOTEBOOK) for file in output.glob(f"rank-*/{name}")]
     for file in (output / NOTEBOOK, output / CASE, *of_ranks):
         file.unlink(missing_ok=True)
@@ -68,7 +71,7 @@ def _read(number: int, folder: Path) -> Rank:
 
 
 def read_notebook(path: Path) -> dict[str, Any]:
-    """What a child wrote down; {} where there is nothing, or nothing that can be used."""
+    """The record of a child; {} if there is none, or none that can be used."""
     record = _object(path)
     return record if isinstance(record.get("error", {}), dict) else {}
 
@@ -82,10 +85,10 @@ def _object(path: Path) -> dict[str, Any]:
 
 
 def first_failure(ranks: Sequence[Rank], log: list[str]) -> failures.Failure | None:
-    """The failure of the rank that failed first, by name of the rank; None if none failed.
+    """The failure of the rank that failed first, with its number; None if none failed.
 
-    A rank that lost its connection to another one counts only where no rank failed in any other way: a process that
-    crashed closes its connections before it is seen to have ended.
+    A rank that lost its connection to another one counts only if no rank failed in another way: a process that crashes
+    closes its connections before it has ended.
     """
     reasons = {rank.number: _failure(rank, log) for rank in ranks}
     failed = [(rank, reason) for rank in ranks if (reason := reasons[rank.number]) is not None]
@@ -99,7 +102,7 @@ def first_failure(ranks: Sequence[Rank], log: list[str]) -> failures.Failure | N
 
 def _failure(rank: Rank, log: list[str]) -> failures.Failure | None:
     if "error" not in rank.record and rank.status is None:
-        return None  # ended from outside, since another rank failed
+        return None  # it was ended since another rank failed
     return failures.of_process(rank.status or 0, rank.record, log)
 
 
@@ -109,7 +112,7 @@ def _lost_its_peer(rank: Rank) -> bool:
 
 
 def stages(ranks: Sequence[Rank]) -> str:
-    """The stage that the ranks are in, for a sentence; where they differ, of which rank each is."""
+    """The stage of the ranks, for a sentence; if they differ, each stage with its ranks."""
     by_stage: dict[str, list[str]] = {}
     for rank in ranks:
         by_stage.setdefault(rank.record.get("stage") or "its start", []).append(str(rank.number))

@@ -15,24 +15,27 @@ import torch
 
 from workloads.harness import values
 
-# Calls of the CUDA runtime and driver that queue no work. How many there are is chance where another thread looks after
-# the device, such as NCCL's watchdog, which asks for its events again and again.
+# Calls of the CUDA runtime and driver that queue no work. Their number varies by chance if another thread polls the
+# device, as NCCL's watchdog does with its events.
 IDLE_CALL = re.compile(r"(?!.*(Launch|Memcpy|Memset))(cuda|cu|hip)[A-Z]\w*$")
 
 Warned = tuple[str, int, str]  # code, count, message
 
 
 @dataclass(frozen=True)
-class Call:
-    """One call: copies of its result's tensors, its ops with the shapes of their inputs, whether it drew at random."""
+class RepeatedCall:
+    """One call: copies of the tensors in its result, counts of its ops, whether it drew random numbers.
+
+    ``work``: counted by name of the op and shapes of its inputs.
+    """
 
     result: list[torch.Tensor]
     work: collections.Counter[tuple[str, str]]
     drew: bool
 
 
-def recorded(call: Callable[[], Any], seed: int) -> Call:
-    """Call with every global random generator seeded: torch's, Python's, and NumPy's where that is loaded."""
+def recorded(call: Callable[[], Any], seed: int) -> RepeatedCall:
+    """Make one call with every global random generator seeded: torch's, Python's, and NumPy's if that is loaded."""
     numpy = sys.modules.get("numpy")
     torch.manual_seed(seed)
     random.seed(seed)
@@ -45,7 +48,7 @@ def recorded(call: Callable[[], Any], seed: int) -> Call:
         (event.name, str(event.input_shapes)) for event in profiler.function_events if not IDLE_CALL.match(event.name)
     )
     copies = [tensor.detach().clone() for tensor in values.tensors(result)]
-    return Call(copies, work, _generators(numpy) != before)
+    return RepeatedCall(copies, work, _generators(numpy) != before)
 
 
 def _generators(numpy: Any) -> list[str]:
@@ -60,10 +63,12 @@ def _generators(numpy: Any) -> list[str]:
 
 
 def judge(call: Callable[[], Any], bound: float, compare_results: bool = True) -> Iterator[Warned]:
-    """What two calls from the same inputs differ in; a third with the seed of the second tells what is only random.
+    """Warnings about what differs between two calls from the same inputs.
+
+    A third call with the seed of the second shows what is only random.
 
     call: starts from fresh inputs each time. bound: the relative error that rounding explains.
-    compare_results: not for a step that changes its own weights.
+    compare_results: False for a step that changes its own weights.
     Codes: random, varying_result, varying_work.
     """
     first, second = recorded(call, 1), recorded(call, 2)
@@ -83,7 +88,7 @@ def judge(call: Callable[[], Any], bound: float, compare_results: bool = True) -
 
 
 def alike(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor], bound: float) -> bool:
-    """Whether they are of the same shapes and differ by no more than rounding, as in sums in another order."""
+    """Whether the shapes are equal and the values differ by no more than rounding, as in sums in another order."""
     if [tensor.shape for tensor in one] != [tensor.shape for tensor in other]:
         return False
     if all(values.same_bits(a, b) for a, b in zip(one, other)):  # noqa: B905 - Python 3.9 has no strict
@@ -93,7 +98,7 @@ def alike(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor], bound: flo
 
 
 def uneven_ops(averages: Sequence[dict[str, Any]], forwards: int) -> Iterator[Warned]:
-    """The ops of a profile that cannot have run equally often in each of its forwards, by torch's own rows."""
+    """A warning of ops whose count in torch's own averages is no multiple of the number of forwards."""
     uneven = [f"{row['name']} {row['count']} times" for row in averages
               if row["name"].startswith("aten::") and row["count"] % forwards]  # fmt: skip
     if uneven:

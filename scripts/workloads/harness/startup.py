@@ -1,4 +1,4 @@
-"""What a child starts with: an import of torch that is cheap, paths without spaces, its environment variables."""
+"""How a child starts: a cheaper import of torch, paths without spaces, environment variables."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from workloads.harness.files import SCRIPTS
 
 @contextlib.contextmanager
 def without_collection() -> Iterator[None]:
-    """Import with the garbage collector off, and let it skip in future what was imported.
+    """Import with the garbage collector off, and let it skip what was imported from then on.
 
-    Imports leave hardly any garbage, yet the collector goes through all modules again and again: a quarter of the time
-    of `import torch`, and 0.3 s for each full collection once torch.compile is loaded.
+    Imports leave hardly any garbage, but the collector scans all modules again and again: a quarter of the time of
+    `import torch`, and 0.3 s for each full collection once torch.compile is loaded.
     """
     gc.disable()
     try:
@@ -32,12 +32,12 @@ def without_collection() -> Iterator[None]:
 
 
 def bytecode_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Environment variables by which Python keeps the bytecode of torch, where it otherwise would not.
+    """Environment variables that make Python keep the bytecode of torch, if it would not do so otherwise.
 
     Some images come without bytecode and are read-only, or forbid Python to write it (PYTHONDONTWRITEBYTECODE): then
-    each process compiles up to 2,500 files anew, two thirds of its imports. The bytecode goes to a folder of this user
-    in the temporary folder, one for each set of installed packages. {} where none of this is needed, or no such folder
-    can be had.
+    each process compiles up to 2,500 files, two thirds of the time of its imports. The bytecode goes to a folder of
+    this user in the temporary folder, one for each set of installed packages. {} if this is not needed, or if such a
+    folder cannot be made.
     """
     packages = packages_of_torch()
     if packages is None or "PYTHONPYCACHEPREFIX" in environ:
@@ -51,9 +51,9 @@ def bytecode_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _packages_digest(packages: Path) -> str:
-    """Changes with Python and with the version of any package beside torch.
+    """A digest that changes with Python and with the version of any package beside torch.
 
-    Python itself checks each file by size and time alone, which two builds of an image may share.
+    Python itself checks only the size and time of each file, which two builds of an image may share.
     """
     digest = hashlib.sha256(sys.version.encode())
     with contextlib.suppress(OSError):
@@ -63,7 +63,7 @@ def _packages_digest(packages: Path) -> str:
 
 
 def _is_private(folder: Path) -> bool:
-    """Make the folder; whether it is one that only this user can write to, since Python runs what lies there."""
+    """Make the folder; whether only this user can write to it, since Python runs the code in it."""
     try:
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)
@@ -77,10 +77,10 @@ def _is_private(folder: Path) -> bool:
 
 
 def without_spaces(path: Path) -> Path:
-    """The path itself, or where it holds white space a link to it that holds none.
+    """The path itself, or, if it contains white space, a link to it that does not.
 
-    The link's name follows from the path, so that what is cached under it is found again; it is left where it is, for
-    another process may be using it. Where none can be made the path itself must do.
+    The name of the link follows from the path, so that caches under it are found again. It is not removed, since
+    another process may use it. The path itself if no link can be made.
     """
     if not any(letter.isspace() for letter in str(path)):
         return path
@@ -123,14 +123,14 @@ def child_environment(cache: Path | None, compiled: bool, gpus: str | None = Non
         paths.append(str(linked))
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [*paths, environment.get("PYTHONPATH")]))
     environment["PYTHONUNBUFFERED"] = "1"
-    # A case compiles a kernel or two: a pool of workers costs more than it saves, and sits beside the timing.
+    # A case compiles a kernel or two: a pool of workers costs more than it saves, and disturbs the timing.
     environment.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
-    # So does compiling torch's headers ahead, and the result (100 MB) lies outside the cache folder, in TMPDIR.
+    # Precompiling torch's headers costs more than it saves too, and puts 100 MB into TMPDIR.
     environment.setdefault("TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS", "0")
     if gpus is not None:
         environment["CUDA_VISIBLE_DEVICES"] = gpus
     if cache is not None:
-        cache.mkdir(parents=True, exist_ok=True)  # nothing can be made behind a link to nowhere
+        cache.mkdir(parents=True, exist_ok=True)  # a link needs a target
         folder = without_spaces(cache.resolve()) if compiled else cache.resolve()
         environment["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
         environment["TRITON_CACHE_DIR"] = str(folder / "triton")

@@ -15,12 +15,12 @@ from typing import Any
 
 from workloads.harness import counters, failures, gpu, guard, ranks
 from workloads.harness.attempt import Setting, attempt
-from workloads.harness.files import Scrubber, write_json
+from workloads.harness.files import MachineScrubber, write_json
 from workloads.harness.notebook import PROGRESS, Stopwatch, summary
 from workloads.harness.rank import folder_of
 
 RESERVE_BYTES = 256 * 1024
-# Every key of measurement.json in order, with what stands for "not known".
+# Every key of measurement.json in order, with its value if nothing is known.
 BLANK: dict[str, Any] = {
     "device": None,
     "params_used": None,
@@ -63,7 +63,7 @@ FILES = {
 
 
 OF_JOB = ("device", "params_used", "environment")  # what a job's measurement takes from its first rank
-TEXTS = ("dynamo", "warnings", "notes", "counter_pass")  # written for people, hence without the names of this machine
+TEXTS = ("dynamo", "warnings", "notes", "counter_pass")  # texts, from which names of this machine are removed
 
 
 class Interrupted(Exception):  # noqa: N818
@@ -80,10 +80,10 @@ def say(message: str) -> None:
 
 
 @dataclass
-class Result:
-    """How it went: what the last children wrote down, why it failed (None: it did not) and the last lines of the log.
+class Outcome:
+    """How the case went: records of the last children, why it failed (None: it did not), last lines of the log.
 
-    records: one a rank; of a case without ranks one.
+    records: one for each rank; one for a case without ranks.
     """
 
     records: list[dict[str, Any]] = field(default_factory=lambda: [{}])
@@ -98,26 +98,26 @@ class Result:
 def supervise(written: dict[str, Any], case: dict[str, Any], setting: Setting) -> int:
     """Measure a case and write measurement.json into the setting's output folder.
 
-    A case with ranks leaves another one, with its traces, in the folder of each rank; that of the job has what holds
-    for all ranks, and of device and environment what the first rank has.
+    For a case with ranks the folder of each rank has another one, with its traces; that of the job has what holds for
+    all ranks, and device and environment of the first rank.
 
     written, case: the case as it was written, and with its defaults.
 
-    Returns 0 once measurement.json stands, 128 + n if signal n stopped the supervisor (the file stands then too).
+    Returns 0 once measurement.json is written, 128 + n if signal n stopped the supervisor (it is written then too).
     Raises OSError if the folder cannot be written at all.
     """
     output = setting.output
     guard.adopt_orphans()
     output.mkdir(parents=True, exist_ok=True)
-    # Made now, since a workload may remove the folder that this starts in.
-    scrub = Scrubber(output=output, cache=setting.cache)
+    # Made now, since a workload may remove the working folder.
+    scrub = MachineScrubber(output=output, cache=setting.cache)
     for name in ("measurement.json", *FILES.values(), ".child.json"):
         (output / name).unlink(missing_ok=True)
     ranks.prepare(output, case["ranks"] or 0)
     reserve = output / ".reserve"
     reserve.write_bytes(os.urandom(RESERVE_BYTES))  # room for measurement.json on a disk that fills up meanwhile
     started, clock = datetime.now(timezone.utc), time.monotonic()  # noqa: UP017 - Python 3.9
-    result = Result(failure=failures.outside_container(setting.image, gpu.container()) if setting.image else None)
+    result = Outcome(failure=failures.outside_container(setting.image, gpu.container()) if setting.image else None)
     if result.failure is None:
         _measure(case, setting, result)
     _restore_folder(output)
@@ -147,14 +147,14 @@ def supervise(written: dict[str, Any], case: dict[str, Any], setting: Setting) -
     return result.exit_status
 
 
-def _figures(record: dict[str, Any], scrub: Scrubber) -> dict[str, Any]:
-    """What a child measured, every key of it."""
+def _figures(record: dict[str, Any], scrub: MachineScrubber) -> dict[str, Any]:
+    """Every key that a child measures, from its record or `BLANK`."""
     figures = {key: record.get(key, blank) for key, blank in BLANK.items()}
     return figures | {key: scrub.within(figures[key]) for key in TEXTS}
 
 
-def _by_rank(output: Path, count: int, result: Result) -> list[tuple[Path, dict[str, Any]]]:
-    """Folder and record of each rank; empty records where no rank was started."""
+def _by_rank(output: Path, count: int, result: Outcome) -> list[tuple[Path, dict[str, Any]]]:
+    """Folder and record of each rank; empty records if no rank was started."""
     records = result.records if len(result.records) == count else [{}] * count
     return [(folder_of(output, number), record) for number, record in enumerate(records)]
 
@@ -168,14 +168,14 @@ def _write(folder: Path, measurement: dict[str, Any]) -> None:
 
 
 def _restore_folder(output: Path) -> None:
-    """Make the folder again where the workload has removed it, or put something else in its place."""
+    """Make the folder again if the workload has removed or replaced it."""
     if output.is_symlink() or not output.is_dir():
         output.unlink(missing_ok=True)
     output.mkdir(parents=True, exist_ok=True)
 
 
-def _fail_without_files(output: Path, count: int | None, result: Result) -> None:
-    """Fail a case with a record that names a file that is no longer there."""
+def _fail_without_files(output: Path, count: int | None, result: Outcome) -> None:
+    """Fail a case whose record names a file that is no longer there."""
     places = [(output, result.records[0])] if count is None else _by_rank(output, count, result)
     missing = [name for folder, record in places for key, name in FILES.items()
                if record.get(key) is not None and not (folder / name).is_file()]  # fmt: skip
@@ -184,7 +184,7 @@ def _fail_without_files(output: Path, count: int | None, result: Result) -> None
 
 
 def _tell_end(case: str, measurement: dict[str, Any]) -> None:
-    """How it ended, for the log; of a failure the last lines of the child too, as that is where one looks for them."""
+    """Log how the case ended, after a failure with the last lines of the child."""
     reason = f": {measurement['reason']}" if measurement["reason"] else ""
     if measurement["status"] == "failed" and measurement["log_tail"]:
         say(f"{case}: the last lines of its process:")
@@ -193,7 +193,7 @@ def _tell_end(case: str, measurement: dict[str, Any]) -> None:
     say(f"{case}: {measurement['status']}{reason}")
 
 
-def _outcome(result: Result, scrub: Scrubber) -> dict[str, Any]:
+def _outcome(result: Outcome, scrub: MachineScrubber) -> dict[str, Any]:
     failure = result.failure
     return {
         "status": failure.status if failure else "ok",
@@ -203,8 +203,8 @@ def _outcome(result: Result, scrub: Scrubber) -> dict[str, Any]:
     }
 
 
-def _measure(case: dict[str, Any], setting: Setting, result: Result) -> None:
-    """Attempt the case, alone on its GPUs, once more after a failure that may not come back; fills `result`."""
+def _measure(case: dict[str, Any], setting: Setting, result: Outcome) -> None:
+    """Attempt the case, alone on its GPUs, again after a failure that may be temporary; fills `result`."""
     count = case["ranks"] or 1
     watch = Stopwatch()
     result.seconds = watch.seconds
@@ -264,7 +264,7 @@ def _candidates(setting: Setting, count: int) -> list[str]:
 
 @contextlib.contextmanager
 def _stoppable() -> Iterator[None]:
-    """Turn SIGTERM and SIGINT into Interrupted, so that the child's group is ended and a measurement.json is left."""
+    """Turn SIGTERM and SIGINT into Interrupted, so that the child's group is ended and measurement.json is written."""
 
     def stop(number: int, _frame: Any) -> None:
         raise Interrupted(number)

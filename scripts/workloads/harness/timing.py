@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 Step = Callable[[], Any]
-LEAD = 3  # untimed forwards queued just before the timed ones, so that the first of these starts on a busy GPU too
+LEAD = 3  # untimed forwards queued just before the timed ones, so that the first of these also starts on a busy GPU
 
 
 def synchronize(device: torch.device) -> None:
@@ -30,7 +30,7 @@ def timed_call_us(step: Step, device: torch.device) -> float:
 
 
 def l2_scratch(device: torch.device) -> torch.Tensor | None:
-    """Room to overwrite twice the L2 cache of a GPU; None on a CPU."""
+    """A tensor of twice the size of the GPU's L2 cache; None on a CPU."""
     if device.type != "cuda":
         return None
     size = getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 64 * 2**20)
@@ -42,9 +42,9 @@ def forward_times_us(
 ) -> list[float]:
     """Raw times of `samples` forwards, µs.
 
-    On a GPU: CUDA events around each forward, queued without waiting in between, so that work bound by the GPU is timed
-    back to back and work bound by the launches shows how fast it can be launched. On a CPU: the wall clock.
-    scratch: overwritten before each forward, outside the timed span, so that none finds its data in the L2 cache.
+    On a GPU: CUDA events around each forward, queued without waiting in between. GPU-bound work is then timed back to
+    back, and launch-bound work shows how fast it can be launched. On a CPU: the wall clock.
+    scratch: overwritten before each forward, outside the timed span, so that no forward finds its data in the L2 cache.
     """
     collecting = gc.isenabled()
     gc.collect()
@@ -83,10 +83,10 @@ def _wall_times(step: Step, samples: int) -> list[float]:
 
 
 def warmup_check(times: list[float]) -> dict[str, Any] | None:
-    """Do forwards get faster or slower? Compares the median of the first fifth with that of the second half.
+    """Whether forwards get faster or slower: the median of the first fifth against that of the second half.
 
-    None with fewer than 20 times. Medians of 10 and 25 forwards that are more than 10 % apart show a trend: on a quiet
-    machine they agree far better than that.
+    None for fewer than 20 times. Medians of 10 and 25 forwards that are more than 10 % apart show a trend: on a quiet
+    machine they agree far better.
     """
     if len(times) < 20:
         return None
@@ -117,9 +117,9 @@ def reset_peak(device: torch.device) -> None:
 
 
 def peak_bytes(device: torch.device, apart: torch.Tensor | None = None) -> int | None:
-    """The most device memory that torch's tensors took since `reset_peak`, inputs included; None on a CPU.
+    """The highest device memory of torch's tensors since `reset_peak`, in bytes, inputs included; None on a CPU.
 
-    apart: memory that was there all the time and is the measurement's own, no part of the case.
+    apart: a tensor of the measurement itself, which is subtracted.
     """
     if device.type != "cuda":
         return None

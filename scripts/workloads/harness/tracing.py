@@ -19,15 +19,15 @@ Step = Callable[[], Any]
 
 
 class ProfilerRefused(RuntimeError):  # noqa: N818
-    """The profiler ran and its trace lacks what it should hold."""
+    """The profiler ran, but its trace holds no device activities."""
 
 
 @contextlib.contextmanager
 def _no_inductor_import() -> Iterator[None]:
-    """Keep the profiler from importing torch._inductor (about a second) where nothing is compiled.
+    """Keep the profiler from importing torch._inductor (about a second) if nothing is compiled.
 
-    torch.profiler asks `hasattr(torch, "_inductor")`, which torch answers by importing it; while this context is
-    open it answers no, unless it was imported already.
+    torch.profiler asks `hasattr(torch, "_inductor")`, which torch answers by importing it; in this context the answer
+    is no, unless it was imported before.
     """
     lazy = getattr(torch, "_lazy_modules", None)
     if not isinstance(lazy, set) or "_inductor" not in lazy:
@@ -52,10 +52,10 @@ def profile_forwards(
 ) -> list[dict[str, Any]]:
     """Profile `plan` = {wait, warmup, active} forwards, each in a `record_function(annotation)`; write a .json.gz.
 
-    before_window: called once the profiler has started to record, before the first forward that is kept; what it does
-    must not be in the trace. Returns `key_averages()` as rows, times in µs.
+    before_window: called when the profiler has started to record, before the first forward that is kept; it must leave
+    nothing in the trace. Returns `key_averages()` as rows, times in µs.
 
-    Raises ProfilerRefused if the trace of a GPU holds no device activity; OSError if it cannot be written whole.
+    Raises ProfilerRefused if the trace of a GPU holds no device activities, OSError if it cannot be written whole.
     """
     activities = [ProfilerActivity.CPU]
     if device.type == "cuda":
@@ -96,7 +96,7 @@ def _export(profiler: profile, scrub: Callable[[str], str]) -> str:
         text = Path(name).read_text(encoding="utf-8", errors="replace")
     finally:
         Path(name).unlink(missing_ok=True)
-    # torch names the machine and the file it first wrote.
+    # torch writes the name of the machine and of the temporary file.
     text = re.sub(r'^\s*"host_name":.*\n', "", text, flags=re.M)
     text = scrub(text.replace(name, "trace.json"))
     if not text.rstrip().endswith("}"):

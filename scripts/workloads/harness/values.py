@@ -1,4 +1,4 @@
-"""Looks into what a forward takes and returns: tensors in tuples, dicts, dataclasses and other objects."""
+"""Finds the tensors in what a forward takes and returns: tuples, dicts, dataclasses and other objects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 SEQUENCES = (list, tuple, set, frozenset, collections.deque)
-# Objects whose attributes are no contents of theirs. A module is state, not a value.
+# Objects that are leaves although they have attributes. A module is state, not a value.
 CLOSED = (torch.Tensor, torch.nn.Module, type, types.ModuleType, types.FunctionType, types.MethodType)
 LAZY = (Iterator, Awaitable, AsyncIterator)
 
@@ -20,8 +20,8 @@ LAZY = (Iterator, Awaitable, AsyncIterator)
 def leaves(value: Any, objects: bool = True) -> Iterator[Any]:
     """Every value that is no container, in order: tensors, modules, numbers, functions.
 
-    Contents are the values of mappings, the items of sequences and sets, and the attributes of objects (dataclasses
-    with slots too); without `objects`, of mappings and sequences alone. An object inside itself is looked into once.
+    Containers are mappings (their values), sequences, sets and, with `objects`, other objects (their attributes and
+    slots). An object inside itself is visited once.
     """
     return _leaves(value, objects, frozenset())
 
@@ -61,7 +61,7 @@ def tensors(value: Any, objects: bool = True) -> Iterator[torch.Tensor]:
 
 
 def held_by(forward: Any) -> list[Any]:
-    """What a forward brings along: itself, the object that it is a method of, and what it closes over."""
+    """What a forward refers to: itself, the object that it is a method of, and what it closes over."""
     held = [forward, getattr(forward, "__self__", None)]
     for cell in getattr(forward, "__closure__", None) or ():
         with contextlib.suppress(ValueError):  # a name that is not bound yet
@@ -70,14 +70,14 @@ def held_by(forward: Any) -> list[Any]:
 
 
 def lazy(value: Any) -> list[str]:
-    """The kinds of the leaves that compute only when they are asked: generators, coroutines, other iterators."""
+    """Types of the leaves that compute their values only on demand: generators, coroutines, other iterators."""
     return [type(leaf).__name__ for leaf in leaves(value) if isinstance(leaf, LAZY)]
 
 
 def copied(value: Any, replace: Callable[[torch.Tensor], torch.Tensor] = lambda tensor: tensor) -> Any:
-    """The same containers anew, around the same leaves; of each tensor, what `replace` makes of it.
+    """New containers around the same leaves, each tensor replaced by `replace(tensor)`.
 
-    A tensor that is in two places stays one. Raises TypeError for an object that cannot be copied.
+    A tensor that occurs twice stays one. Raises TypeError for an object that cannot be copied.
     """
     copies = {id(leaf): leaf for leaf in leaves(value)}
     copies = {key: replace(leaf) if isinstance(leaf, torch.Tensor) else leaf for key, leaf in copies.items()}
@@ -85,12 +85,12 @@ def copied(value: Any, replace: Callable[[torch.Tensor], torch.Tensor] = lambda 
 
 
 def chunks(tensor: torch.Tensor, elements: int = 2**26) -> tuple[torch.Tensor, ...]:
-    """Its values in order, in parts of at most so many elements: as float64 a part takes 512 MiB."""
+    """Its values in order, in parts of at most `elements`; as float64 a part of the default size takes 512 MiB."""
     return tensor.detach().reshape(-1).split(elements)
 
 
 def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether shape, dtype and every bit agree; a NaN equals itself."""
+    """Whether shape, dtype and every bit agree, those of NaN too."""
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
     pairs = zip(chunks(one), chunks(other))  # noqa: B905 - Python 3.9 has no strict
@@ -98,7 +98,7 @@ def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def distance(got: Iterable[torch.Tensor], wanted: Iterable[torch.Tensor]) -> tuple[float, float]:
-    """‖y - r‖² and ‖r‖² (L2, float64) over all tensors, which must be of the same shapes."""
+    """(‖y - r‖², ‖r‖²) (L2, float64) over all tensors, which must have the same shapes."""
     difference = norm = 0.0
     for one, other in zip(got, wanted):  # noqa: B905 - Python 3.9 has no strict
         for y, r in zip(chunks(one), chunks(other)):  # noqa: B905

@@ -219,7 +219,8 @@ def _register_orders() -> None:
             return _all_of([_factor(name, factor, facts, run, quantity, above) for name, factor in factors.items()])
 
         schema = ordered(FACTOR, quantity.name, above)
-        word(name, f"A forward {means} than in the named case, by the factor if one is given.", schema, quantity.needs_device)(factor)
+        meaning = f"A forward {means} than in the named case, by the factor if one is given."
+        word(name, meaning, schema, quantity.needs_device)(factor)
     for what, needs_device in (("kernels", True), ("CPU ops", False)):
         for more, above in (("more", True), ("fewer", False)):
 
