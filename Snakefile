@@ -1,4 +1,4 @@
-# Kernelbook: profile PyTorch building blocks, read what the GPU really ran, judge it against what was guessed.
+# Kernelbook: profile PyTorch building blocks, read what the GPU really ran, and judge the guesses about it.
 import atexit
 import json
 import os
@@ -18,8 +18,8 @@ ROOT = Path(workflow.current_basedir.get_path_or_uri(secret_free=True))
 if not ROOT.is_dir():
     sys.exit(f"{ROOT}: is not a folder of this machine: clone Kernelbook, and name the Snakefile of the clone")
 sys.path.insert(0, str(ROOT / "scripts"))
-MAIN = len(workflow.included_stack) == 1  # else this file is a module of another workflow, or included by one
-PREFIX = workflow.modifier.modify_path("x").removesuffix("x")  # of a module: before all that Snakemake reads and writes
+MAIN = len(workflow.included_stack) == 1  # else another workflow uses or includes this file
+PREFIX = workflow.modifier.modify_path("x").removesuffix("x")  # of a module, before the paths of its files
 
 
 include: "workflow/rules/plan.smk"

@@ -25,7 +25,7 @@ from kernelbook.trace.types import TraceWarning
 
 #: Ratio of the 95th to the 5th percentile of forward times above which other work on the machine must have interfered.
 RESTLESS_FROM = 5.0
-Position = Annotated[int, doc("Place in the forward, in order of start, from 0.")]
+Position = Annotated[int, doc("Position in the forward, in order of start, from 0.")]
 #: Of a CPU event.
 Category = Annotated[
     str,
@@ -49,7 +49,7 @@ class Activity:
 
     position: Position
     category: Annotated[str, doc("kernel, memcpy or memset.")]
-    name: Annotated[str, doc("Name as the trace has it.")]
+    name: Annotated[str, doc("Name, as in the trace.")]
     start_us: Annotated[float | None, doc("Start, from the earliest event of the file; empty if it is impossible.")]
     duration_us: Annotated[float, doc("Length.")]
     device: Annotated[int | None, doc("Number of the device.")] = None
@@ -66,12 +66,12 @@ class Activity:
     range: Annotated[int | None, doc("Row of the innermost range around the launch.")] = None
     grid: Annotated[tuple[int, ...] | None, doc("Blocks in x, y and z.")] = None
     block: Annotated[tuple[int, ...] | None, doc("Threads of a block in x, y and z.")] = None
-    registers_per_thread: Annotated[int | None, doc("Registers a thread.")] = None
-    shared_memory_bytes: Annotated[int | None, doc("Shared memory a block.")] = None
+    registers_per_thread: Annotated[int | None, doc("Registers per thread.")] = None
+    shared_memory_bytes: Annotated[int | None, doc("Shared memory per block.")] = None
     occupancy_percent: Annotated[float | None, doc("The profiler's own estimate of achieved occupancy.")] = None
     bytes: Annotated[int | None, doc("Size of a memcpy or memset.")] = None
     graph: Annotated[bool, doc("Whether one launch started several activities.")] = False
-    correlation: Annotated[int | None, doc("What joins it to its launch.")] = None
+    correlation: Annotated[int | None, doc("Correlation id, by which it is joined to its launch.")] = None
     tensor_sizes: tuple[int, ...] = ()
     converts: str | None = None
     source_ops: tuple[str, ...] = ()
@@ -108,13 +108,13 @@ class Call:
     depth: Annotated[int, doc("0 if no other CPU event of the forward is around it on its thread.")]
     parent: Annotated[int | None, doc("Position of the enclosing call.")]
     category: Category
-    name: Annotated[str, doc("Name as the trace has it.")]
-    start_us: Annotated[float, doc("Start, from that of the forward's range.")]
+    name: Annotated[str, doc("Name, as in the trace.")]
+    start_us: Annotated[float, doc("Start, relative to that of the forward's range.")]
     duration_us: Annotated[float, doc("Length.")]
-    self_us: Annotated[float, doc("Length less child ops, runtime calls and overhead.")]
+    self_us: Annotated[float, doc("Length without child ops, runtime calls and overhead.")]
     kernels: Annotated[int | None, doc("Kernels that it launched itself, not through a child op.")] = None
     self_device_time_us: Annotated[float | None, doc("Device time of what it launched itself.")] = None
-    correlation: Annotated[int | None, doc("What joins a launch to its activity.")] = None
+    correlation: Annotated[int | None, doc("Correlation id, by which a launch is joined to its activities.")] = None
     inputs: Annotated[
         tuple[Input, ...],
         doc(
@@ -133,10 +133,10 @@ class CallTotal:
     process: int
     index: Annotated[int, doc("Which forward, from 0.")]
     category: Category
-    name: Annotated[str, doc("Name as the trace has it.")]
-    count: Annotated[int, doc("How many of that name.")]
-    cpu_time_us: Annotated[float, doc("Their length together; one inside another of its name counts twice.")]
-    self_us: Annotated[float, doc("Less child ops and runtime calls.")]
+    name: Annotated[str, doc("Name, as in the trace.")]
+    count: Annotated[int, doc("Number of events of that name.")]
+    cpu_time_us: Annotated[float, doc("Their total length; one inside another of its name counts twice.")]
+    self_us: Annotated[float, doc("Their total length without child ops and runtime calls.")]
     kernels: Annotated[int | None, doc("Kernels that they launched themselves, not through a child op.")] = None
 
 

@@ -95,7 +95,7 @@ class Clocks:
 
     @property
     def max_sm_mhz(self) -> float | None:
-        """The highest clock that the GPU has."""
+        """Highest clock of the GPU."""
         return next((reading.max_sm_mhz for reading in reversed(self.readings) if reading.max_sm_mhz), None)
 
     @property
@@ -163,9 +163,9 @@ class CaseMeasured:
     """The columns of a case that come from measurement.json."""
 
     status: Annotated[Status, doc("ok, failed or unsupported.")] = "ok"
-    reason: Annotated[str | None, doc("Why it is not ok.")] = None
+    reason: Annotated[str | None, doc("Why the status is not ok.")] = None
     first_call_us: Annotated[
-        Microseconds | None, doc("The very first call; for a compiled case this holds the compilation.")
+        Microseconds | None, doc("The first call of the process; for a compiled case it includes the compilation.")
     ] = None
     forward_timer: Annotated[str | None, doc("What timed the unprofiled forwards, cuda_events or wall.")] = None
     inductor_cache: Annotated[
@@ -175,7 +175,7 @@ class CaseMeasured:
             "something, and nothing counted hits); null in eager mode."
         ),
     ] = None
-    peak_memory_bytes: Annotated[Count | None, doc("Most device memory allocated while unprofiled forwards ran.")] = (
+    peak_memory_bytes: Annotated[Count | None, doc("Highest device memory allocated during unprofiled forwards.")] = (
         None
     )
     input_bytes: Annotated[Count | None, doc("Bytes of all inputs and weights; what a forward must read at least.")] = (
@@ -184,7 +184,7 @@ class CaseMeasured:
     output_bytes: Annotated[Count | None, doc("Bytes of all results; what it must write at least.")] = None
     flops: Annotated[
         Count | None,
-        doc("Floating-point operations of one forward, dense; of causal attention the masked half is counted."),
+        doc("Floating-point operations of one forward, dense; in causal attention the masked half is counted."),
     ] = None
     useful_flops: Annotated[
         Count | None,
@@ -228,7 +228,7 @@ class Measured(CaseMeasured):
             "profile, and what it logged; null in other modes."
         ),
     ] = None
-    warnings: Annotated[tuple[TraceWarning, ...], doc("What a reader of the row has to know.")] = ()
+    warnings: Annotated[tuple[TraceWarning, ...], doc("What to know before using the figures of the row.")] = ()
 
 
 @dataclass(frozen=True)
@@ -238,12 +238,12 @@ class CaseColumns(CaseMeasured):
     run: str
     case: str
     workload: Annotated[str | None, doc("What is profiled; `trace` for a bare trace.")] = None
-    variant: Annotated[str | None, doc("Which implementation.")] = None
+    variant: Annotated[str | None, doc("Variant of the implementation.")] = None
     mode: Annotated[str | None, doc("eager or compile.")] = None
     dtype: Annotated[str | None, doc("Element type of inputs and weights.")] = None
-    bare: Annotated[bool | None, doc("Whether there is nothing but its trace: no measurement states the rest.")] = None
+    bare: Annotated[bool | None, doc("Whether there is only a trace, without a measurement.json.")] = None
     compile_options: Annotated[
-        Mapping[str, Any], doc("What a compiled case gives torch.compile, as params; empty for the defaults.")
+        Mapping[str, Any], doc("Arguments of torch.compile for a compiled case, as in params; empty for the defaults.")
     ] = field(default_factory=dict)
     params: Annotated[
         Mapping[str, Any],
@@ -265,8 +265,8 @@ class CaseColumns(CaseMeasured):
         doc("Time in which at least one of them ran; overlapping streams count once, several devices are summed."),
     ] = None
     forward_time_us: Annotated[float | None, doc("Median of the unprofiled forwards.")] = None
-    forward_p05_us: Annotated[float | None, doc("Their 5 % quantile.")] = None
-    forward_p95_us: Annotated[float | None, doc("Their 95 % quantile.")] = None
+    forward_p05_us: Annotated[float | None, doc("5 % quantile of the unprofiled forwards.")] = None
+    forward_p95_us: Annotated[float | None, doc("95 % quantile of the unprofiled forwards.")] = None
     device: Annotated[str | None, doc("Name of the device.")] = None
     device_type: Annotated[str | None, doc("cuda or cpu.")] = None
     capability: Annotated[str | None, doc("Compute capability.")] = None
@@ -278,7 +278,7 @@ class CaseColumns(CaseMeasured):
     ] = field(default_factory=dict)
     trace_path: Annotated[
         str | None,
-        doc("The trace, relative to the folder that the workflow ran in; of a folder elsewhere only a word is left."),
+        doc("The trace, relative to the folder that the workflow ran in; another folder is replaced by a word."),
     ] = None
     output_code: Annotated[
         str | None,
@@ -331,9 +331,7 @@ class Process(CaseColumns, Measured):
     flush_l2: Annotated[bool | None, doc("Whether the GPU's L2 cache was emptied before each timed forward.")] = None
     gpu_id: Annotated[
         str | None,
-        doc(
-            "Which GPU of its kind it was, 8 hex digits of the SHA-256 of its UUID; in the recorded run a letter a GPU."
-        ),
+        doc("Which GPU of its model it was: 8 hex digits of the SHA-256 of its UUID; in the recorded run a letter."),
     ] = None
     torch: Annotated[str | None, doc("Version of torch.")] = None
     cuda: Annotated[str | None, doc("Version of CUDA that torch was built with.")] = None

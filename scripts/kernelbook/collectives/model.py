@@ -40,7 +40,7 @@ class RankForward:
     ] = None
     waiting_us: Annotated[
         float | None,
-        doc("Sum of what its communication kernels waited for other ranks; empty if ranks cannot be compared."),
+        doc("Time that its communication kernels waited for other ranks, in sum; empty if ranks cannot be compared."),
     ] = None
     clock_us: Annotated[
         float | None,
@@ -63,7 +63,7 @@ class Collective:
     ]
     group: Annotated[
         str,
-        doc("The process group by torch's name, with its ranks; without torch's record, a number of its stream."),
+        doc("The process group: torch's name and ranks, or without torch's record a number for its stream."),
     ]
     sequence: Annotated[
         int | None,
@@ -87,15 +87,15 @@ class Collective:
         float | None, doc("How much later than the median of the others this rank entered; negative if earlier.")
     ] = None
     unqueued_us: Annotated[
-        float | None, doc("Of the last rank, how much of that its CPU had not launched the kernel yet.")
+        float | None, doc("For the last rank, the part of late_us in which its CPU had not launched the kernel yet.")
     ] = None
     transfer_us: Annotated[
         float | None,
         doc("Time without waiting, of the last rank's kernel; empty if a rank of the group has no trace."),
     ] = None
-    algorithm_gb_s: Annotated[float | None, doc("bytes over transfer_us.")] = None
+    algorithm_gb_s: Annotated[float | None, doc("bytes divided by transfer_us.")] = None
     bus_gb_s: Annotated[
-        float | None, doc("That times NCCL's factor for the operation (nccl-tests, doc/PERFORMANCE.md).")
+        float | None, doc("algorithm_gb_s times NCCL's factor for the operation (nccl-tests, doc/PERFORMANCE.md).")
     ] = None
     link_gb_s: Annotated[float | None, doc("Rate of NVLink in one direction, by the data sheet.")] = None
     measured_gb_s: Annotated[

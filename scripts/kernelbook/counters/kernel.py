@@ -33,7 +33,7 @@ class Figures:
     dram_write_bytes: Annotated[
         float | None, doc("Bytes written to DRAM; what was still in the L2 cache at the kernel's end is not counted.")
     ] = None
-    l2_bytes: Annotated[float | None, doc("Bytes that the L2 cache was asked for.")] = None
+    l2_bytes: Annotated[float | None, doc("Bytes that were requested from the L2 cache.")] = None
     l2_hit_percent: Annotated[float | None, doc("Share of the L2 cache's sectors that were hits.")] = None
     sm_percent: Annotated[float | None, doc("Compute throughput: the busiest part of the SMs, share of its peak.")] = (
         None
@@ -45,16 +45,16 @@ class Figures:
     l2_percent: Annotated[float | None, doc("The L2 cache's share of its peak.")] = None
     l1_percent: Annotated[float | None, doc("The L1 caches' share of their peak, while they were active.")] = None
     tensor_percent: Annotated[float | None, doc("Share of active cycles in which the tensor pipe was busy.")] = None
-    fp32_percent: Annotated[float | None, doc("The same of the fp32 pipe (FMA).")] = None
-    fp64_percent: Annotated[float | None, doc("The same of the fp64 pipe.")] = None
-    alu_percent: Annotated[float | None, doc("The same of the ALU pipe (integers, comparisons).")] = None
+    fp32_percent: Annotated[float | None, doc("The same for the fp32 pipe (FMA).")] = None
+    fp64_percent: Annotated[float | None, doc("The same for the fp64 pipe.")] = None
+    alu_percent: Annotated[float | None, doc("The same for the ALU pipe (integers, comparisons).")] = None
     occupancy_percent: Annotated[float | None, doc("Achieved occupancy: active warps over the most that fit.")] = None
     occupancy_bound_percent: Annotated[float | None, doc("Theoretical occupancy.")] = None
     occupancy_limits: Annotated[
         tuple[str, ...],
         doc("What allows the fewest blocks on an SM: registers, shared memory, warps, blocks or barriers."),
     ] = ()
-    registers_per_thread: Annotated[int | None, doc("Registers a thread.")] = None
+    registers_per_thread: Annotated[int | None, doc("Registers per thread.")] = None
     local_bytes: Annotated[
         float | None, doc("Bytes of local memory that were read and written: spilled registers and local arrays.")
     ] = None
@@ -97,10 +97,10 @@ class KernelCounters(Figures):
         doc("joined; not joined (ncu saw another kernel in this place); refused (no counters of the case)."),
     ]
     position: Annotated[int | None, doc("Place in the forward, as in `activities`; null in a refused row.")] = None
-    name: Annotated[str | None, doc("Name as the trace has it.")] = None
+    name: Annotated[str | None, doc("Name, as in the trace.")] = None
     reason: Annotated[str | None, doc("Why it was not joined or refused, and the remedy.")] = None
     trace_duration_us: Annotated[float | None, doc("Duration in the trace, as `median_duration_us`.")] = None
-    duration_note: Annotated[str | None, doc("A word where the two durations differ by more than 10 %.")] = None
+    duration_note: Annotated[str | None, doc("A note if the two durations differ by more than 10 %.")] = None
     limiter: Annotated[
         str | None,
         doc(
@@ -113,7 +113,7 @@ class KernelCounters(Figures):
     modelled_limiter: Annotated[str | None, doc("The roof of the cost model, as `roof` of `costs`.")] = None
     agrees: Annotated[
         bool | None,
-        doc("Whether the measured limiter and the model's roof are the same side; null of other limiters."),
+        doc("Whether the measured limiter and the model's roof are the same; null for other limiters."),
     ] = None
     estimated_occupancy_percent: Annotated[
         float | None, doc("Occupancy that registers, shared memory, block and grid allow, estimated from the trace.")

@@ -33,9 +33,11 @@ class Clock:
             "of the range."
         ),
     ]
-    overhead_share: Annotated[float | None, doc("How much longer that is than unprofiled.")]
+    overhead_share: Annotated[
+        float | None, doc("How much longer a profiled forward is than an unprofiled one, as a share.")
+    ]
     bound: Annotated[str, doc("launches, gpu, unclear or unknown.")]
-    text: Annotated[str, doc("How the two agree.")]
+    text: Annotated[str, doc("How the unprofiled and the profiled time agree.")]
 
 
 def bound_of(facts: CaseFacts) -> tuple[str, str]:

@@ -45,7 +45,7 @@ class SplitKey:
             "of its range and device work."
         ),
     ]
-    share: Annotated[float, doc("Of the forward's time.")]
+    share: Annotated[float, doc("Share of the forward's time.")]
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class ComparisonRow:
             "device times; of a cause, its kind, as in the table time_split."
         ),
     ]
-    a: Annotated[tuple[str, ...] | None, doc("Names of what the first has in this place.")]
+    a: Annotated[tuple[str, ...] | None, doc("Names of what the first has at this position.")]
     b: Annotated[tuple[str, ...] | None, doc("Names of what the second has.")]
     time_a_us: Annotated[float | None, doc("Its time in the first.")]
     time_b_us: Annotated[float | None, doc("Its time in the second.")]

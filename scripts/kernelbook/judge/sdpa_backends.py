@@ -25,7 +25,7 @@ class Answer:
     workload: Annotated[str | None, doc("The workload of the cases.")]
     backend: Annotated[str, doc("math, efficient, flash or cudnn.")]
     usable: Annotated[bool, doc("Whether it takes these inputs.")]
-    reason: Annotated[str | None, doc("What torch says against it.")] = None
+    reason: Annotated[str | None, doc("torch's reason against it.")] = None
     inputs: Annotated[str, doc("The inputs, in words.")] = ""
     cases: Annotated[tuple[str, ...], doc("The cases that have these inputs.")] = ()
 

@@ -33,7 +33,7 @@ class Cause:
             " launch has returned, the device starts it), earlier forwards, unexplained."
         ),
     ]
-    name: Annotated[str, doc("The kernel, or what the CPU runs meanwhile.")]
+    name: Annotated[str, doc("The kernel, or what the CPU does meanwhile.")]
     op: Annotated[str | None, doc("The innermost op around it.")]
     time_us: Annotated[float, doc("Its time in one forward.")]
     count: Annotated[int, doc("Activities, or stretches of idle time.")]

@@ -123,10 +123,10 @@ class Trust:
         doc("Which GPUs of one kind the processes ran on, `gpu_id` of the cases; null if unknown."),
     ] = None
     device_spread: Annotated[
-        float | None, doc("Largest over smallest median device time of the processes, less one.")
+        float | None, doc("Largest over smallest median device time of the processes, minus one.")
     ] = None
-    forward_spread: Annotated[float | None, doc("The same of unprofiled forward times.")] = None
-    cpu_spread: Annotated[float | None, doc("The same of CPU times, which are profiled.")] = None
+    forward_spread: Annotated[float | None, doc("The same for unprofiled forward times.")] = None
+    cpu_spread: Annotated[float | None, doc("The same for CPU times, which are profiled.")] = None
     forward_time_us: Annotated[float | None, doc("Unprofiled forward time.")] = None
     device_busy_us: Annotated[float | None, doc("Time of a forward in which at least one activity ran, profiled.")] = (
         None
@@ -144,7 +144,7 @@ class Trust:
     ] = "unknown"
     bound_processes: Annotated[
         int | None,
-        doc("In how many of the processes that is so by their own medians; empty if it is known of none."),
+        doc("Processes whose own medians give that bound; empty if it is not known for any."),
     ] = None
     overhead_share: Annotated[float | None, doc("How much longer a forward takes under the profiler.")] = None
     warmup: Annotated[int | None, doc("Calls made before anything was measured; 0 for a cold case.")] = None
@@ -161,8 +161,8 @@ class Trust:
         float | None, doc("Clock of the multiprocessors before the timing, the lowest of all processes.")
     ] = None
     sm_after_mhz: Annotated[float | None, doc("The same after it.")] = None
-    max_sm_mhz: Annotated[float | None, doc("The highest clock that the GPU has.")] = None
-    clock_reasons: Annotated[tuple[str, ...] | None, doc("What held the clocks down, as nvidia-smi names it.")] = None
+    max_sm_mhz: Annotated[float | None, doc("Highest clock of the GPU.")] = None
+    clock_reasons: Annotated[tuple[str, ...] | None, doc("What limited the clocks, as nvidia-smi names it.")] = None
     throttled_processes: Annotated[
         int | None,
         doc(
@@ -195,7 +195,7 @@ class Trust:
     limiters_compared: Annotated[
         int | None, doc("Kernels whose modelled roof and measured limiter are both compute or memory.")
     ] = None
-    limiters_agree: Annotated[int | None, doc("In how many of these they are the same.")] = None
+    limiters_agree: Annotated[int | None, doc("Those in which they are the same.")] = None
 
 
 SCHEMA = schema_of(Trust)

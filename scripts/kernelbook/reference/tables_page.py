@@ -48,50 +48,51 @@ class DescribedTable(NamedTuple):
 #: Columns that most tables have.
 KEYS = {
     "run": "Name of the run in config.yaml.",
-    "case": "Name of the case; of bare traces, made of what the paths of the job's files have in common.",
-    "process": "Number of the process, from 1; of a recorded job with ranks, the rank and one.",
+    "case": "Name of the case; for bare traces, what the paths of the job's files have in common.",
+    "process": "Number of the process, from 1; for a recorded job with ranks, the rank plus one.",
     "rank": "Rank of the process in its job, from 0; empty if the case has no `ranks`.",
 }
 #: In the order of the page.
 TABLE_DOCS: Mapping[str, DescribedTable] = {
     "cases": DescribedTable(
-        "One row a run, case and process, and a rank where the case has ranks. Counts are those of most forwards, "
-        "times the median over forwards.",
+        "One row per run, case and process, and per rank if the case has ranks. Counts are those of most forwards, "
+        "times are medians over forwards.",
         (Process,),
     ),
     "ranges": DescribedTable(
-        "One row a record_function range of the trace, nested ones included; figures include what is nested.",
+        "One row per record_function range of the trace, including nested ones; figures include nested ranges.",
         (RangeRow,),
     ),
     "activities": DescribedTable(
-        "One row a device activity of a forward.",
+        "One row per device activity of a forward.",
         (Activity, InForward, OfRepresentative),
     ),
     "calls": DescribedTable(
-        "One row per CPU event of the representative forward, those of other threads included.", (Call, InForward)
+        "One row per CPU event of the representative forward, including those of other threads.", (Call, InForward)
     ),
     "call_totals": DescribedTable(
-        "One row a name of CPU events in each forward of each process; what a finding says the CPU spends rests on it.",
+        "One row per name of CPU events in each forward of each process; CPU times of findings come from it.",
         (CallTotal,),
     ),
     "ops": DescribedTable(
-        "One row an op name, over the whole trace, counted as torch's key_averages counts.", (OpRow,)
+        "One row per op name, over the whole trace, counted as torch's key_averages counts.", (OpRow,)
     ),
     "kernels": DescribedTable(
-        "One row a device activity name, over the whole trace, work from before the window included.", (KernelRow,)
+        "One row per name of device activities, over the whole trace, including work from before the window.",
+        (KernelRow,),
     ),
     "ranks": DescribedTable(
-        "One row a rank and forward of a job of several ranks, and one for the whole file of each rank. Times are "
+        "One row per rank and forward of a job of several ranks, and one for the whole file of each rank. Times are "
         "lengths of unions of intervals, so that span_us is compute_us + exposed_us + copies_us + idle_us.",
         (RankForward,),
     ),
-    "collectives": DescribedTable("One row a communication kernel of a job of several ranks.", (Collective,)),
-    "samples": DescribedTable("One row an unprofiled forward.", (Sample,)),
-    "expectations": DescribedTable("One row a word of a guess, on each run that measured the case.", (Judgement,)),
-    "published": DescribedTable("One row a published figure.", (PublishedFigure,)),
-    "findings": DescribedTable("One row a finding; see the rule for what it looks at.", (Finding,)),
+    "collectives": DescribedTable("One row per communication kernel of a job of several ranks.", (Collective,)),
+    "samples": DescribedTable("One row per unprofiled forward.", (Sample,)),
+    "expectations": DescribedTable("One row per word of a guess, for each run that measured the case.", (Judgement,)),
+    "published": DescribedTable("One row per published figure.", (PublishedFigure,)),
+    "findings": DescribedTable("One row per finding; the page of findings has the condition of each rule.", (Finding,)),
     "comparisons": DescribedTable(
-        "Two cases, or one case on two runs; a row of summary, then one a difference. It is b against a.",
+        "Two cases, or one case on two runs, b against a: a row of scope summary, then one for each difference.",
         (ComparisonRow,),
     ),
     "costs": DescribedTable(
@@ -112,13 +113,13 @@ TABLE_DOCS: Mapping[str, DescribedTable] = {
         (Clock,),
     ),
     "counters": DescribedTable(
-        "One row a kernel of a representative forward whose case was measured with counters, by Nsight Compute "
-        "(ncu); one row a case where it was refused. Of a row that is not joined all figures are null.",
+        "One row per kernel of the representative forward of a case that was measured with counters (Nsight Compute, "
+        "ncu); one row for a case whose counters were refused. In a row that is not joined all figures are null.",
         (KernelCounters,),
     ),
     "trust": DescribedTable(
-        "One row a run and case that was measured, on how far its figures can be trusted. A list is empty if "
-        "there was something to read and nothing in it, null if nothing could be read.",
+        "One row per measured run and case, on how far its figures can be trusted. A list is empty if "
+        "nothing was found, null if nothing could be read.",
         (Trust,),
     ),
     "sdpa_backends": DescribedTable(
@@ -130,8 +131,8 @@ TABLE_DOCS: Mapping[str, DescribedTable] = {
 TYPES = {"string": "text", "int64": "whole number", "double": "number", "bool": "true or false"}
 INTRO = """# Tables
 
-What lies in `reports/<edition>/tables/`, each as Parquet and as CSV. The unit is part of a column's name: `_us` is
-microseconds. A value that is not known is null (in the CSV an empty cell), never 0. In the CSV lists, structs and maps
+The tables in `reports/<edition>/tables/`, each as Parquet and as CSV. The unit is part of a column's name: `_us` is
+microseconds. An unknown value is null (in the CSV an empty cell), never 0. In the CSV lists, structs and maps
 are JSON. The first columns of most tables are its keys:
 
 """

@@ -23,11 +23,11 @@ SCHEMA: Literal[2] = 2
 class VerdictJson(TypedDict):
     """How the guesses fared."""
 
-    sentence: Annotated[str, doc("How the guesses fared, in one sentence.")]
+    sentence: Annotated[str, doc("How many guesses held, in one sentence.")]
     held: int
     judged: Annotated[int, doc("Guesses that held or broke.")]
     not_applicable: Annotated[int, doc("Guesses that could not be judged.")]
-    reasons: Annotated[dict[str, int], doc("Why those could not be judged, and how many for each reason.")]
+    reasons: Annotated[dict[str, int], doc("Reason -> number of guesses that could not be judged for it.")]
     failed_cases: Annotated[int, doc("Cases of runs that failed in all processes, those of lost runs included.")]
     lost_runs: Annotated[int, doc("Runs that could not be started.")]
     cases_failed_in_part: Annotated[int, doc("Cases of runs of which some processes failed.")]
@@ -94,7 +94,7 @@ class ReportedCase(TypedDict):
     reason: str | None
     processes: int
     failed_processes: Annotated[
-        list[FailedJson], doc("The processes that failed or were unsupported; their figures are in none of the case.")
+        list[FailedJson], doc("The processes that failed or were unsupported; no figure of the case includes them.")
     ]
     kernels: int | None
     memcpys: int | None

@@ -62,7 +62,7 @@ class WarningLine(TypedDict):
     """A `TraceWarning` that is one of `WARNING_CODES`."""
 
     code: Annotated[str, codes(WARNING_CODES)]
-    count: Annotated[int, doc("How many events, ranges or ranks it touches.")]
+    count: Annotated[int, doc("Number of events, ranges or ranks concerned.")]
     message: str
 
 
@@ -84,9 +84,9 @@ class JobLine(TypedDict):
         doc("How far apart ranks still leave one collective, for 95 % of them; null if the clocks cannot be aligned."),
     ]
     refused: Annotated[str | None, doc("Why there are no figures across ranks; null if there are.")]
-    sentence: Annotated[str, doc("What matters most.")]
+    sentence: Annotated[str, doc("The most important fact, in a sentence.")]
     straggler: Annotated[Straggler | None, doc("The rank that comes last most often, and why; null if there is none.")]
-    remarks: Annotated[list[Remark], doc("What is worth knowing, the most important first.")]
+    remarks: Annotated[list[Remark], doc("Remarks, the most important first.")]
     warnings: Annotated[
         list[TraceWarning],
         doc(

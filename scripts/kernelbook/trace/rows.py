@@ -17,14 +17,14 @@ class RangeJson(TypedDict):
     """One `record_function` range of the trace; figures include those of nested ranges."""
 
     annotation: Annotated[str, doc("Name of the range.")]
-    index: Annotated[int, doc("Of a forward, which one; of another range, which one of its name. From 0.")]
+    index: Annotated[int, doc("Number of the forward, or of another range among those of its name, from 0.")]
     kernels: Annotated[int | None, doc("Kernels launched inside it.")]
     memcpys: Annotated[int | None, doc("Memcpys launched inside it.")]
     memsets: Annotated[int | None, doc("Memsets launched inside it.")]
     launches: Annotated[int | None, doc("Launches inside it.")]
     cpu_time_us: Annotated[float, doc("Its length on the CPU.")]
     device_time_us: Annotated[float | None, doc("Sum of those activities.")]
-    device_busy_us: Annotated[float | None, doc("Union of their intervals, a device each.")]
+    device_busy_us: Annotated[float | None, doc("Union of their intervals, per device, summed over the devices.")]
     inferred: Annotated[bool, doc("Whether some of them were launched by another thread (backward) while it was open.")]
 
 
@@ -36,9 +36,9 @@ class RangeRow(RangeJson):
     pid: Annotated[int | None, doc("Process of the trace.")]
     tid: Annotated[int | None, doc("Thread of the trace.")]
     group: Annotated[
-        str, doc("Its name, with * for each number where names that differ in numbers alone are taken together.")
+        str, doc("Its name, with * for each number if names that differ only in numbers are taken together.")
     ]
-    label: Annotated[str | None, doc("Those numbers, where they are.")]
+    label: Annotated[str | None, doc("Those numbers, if there are any.")]
     level: Annotated[int, doc("How many ranges of the same group are around it, from 0.")]
     kind: Annotated[
         int,
@@ -54,7 +54,7 @@ class InForward(TypedDict):
     """The columns of `activities` and `calls` that are no fields of `cases.Activity` and `cases.Call`."""
 
     index: Annotated[int, doc("Which forward, from 0.")]
-    inferred: Annotated[bool, doc("Whether it is the forward's by time alone, since another thread did it.")]
+    inferred: Annotated[bool, doc("Whether another thread did it, so that it belongs to the forward only by its time.")]
 
 
 class OpRow(TypedDict):
@@ -62,8 +62,8 @@ class OpRow(TypedDict):
 
     name: Annotated[str, doc("Name of the op.")]
     count: Annotated[int, doc("Calls.")]
-    cpu_time_us: Annotated[float, doc("Their length together.")]
-    self_cpu_time_us: Annotated[float, doc("Less child ops and runtime calls.")]
+    cpu_time_us: Annotated[float, doc("Their total length.")]
+    self_cpu_time_us: Annotated[float, doc("Their total length without child ops and runtime calls.")]
     device_time_us: Annotated[float | None, doc("Device time of what they launched, children included.")]
     self_device_time_us: Annotated[float | None, doc("Device time of what they launched themselves.")]
     kernels: Annotated[int | None, doc("Kernels that they launched, children included.")]
@@ -72,10 +72,10 @@ class OpRow(TypedDict):
 class KernelRow(TypedDict):
     """The device activities of one name and category, the longest total first."""
 
-    name: Annotated[str, doc("Name as the trace has it.")]
+    name: Annotated[str, doc("Name, as in the trace.")]
     category: Annotated[DeviceCategory, doc("kernel, memcpy or memset.")]
-    count: Annotated[int, doc("How often it ran.")]
-    total_us: Annotated[float, doc("Its time together.")]
-    median_us: Annotated[float, doc("Median of one.")]
-    min_us: Annotated[float, doc("Shortest.")]
-    max_us: Annotated[float, doc("Longest.")]
+    count: Annotated[int, doc("Number of runs.")]
+    total_us: Annotated[float, doc("Total time of the runs.")]
+    median_us: Annotated[float, doc("Median time of a run.")]
+    min_us: Annotated[float, doc("Shortest run.")]
+    max_us: Annotated[float, doc("Longest run.")]

@@ -47,7 +47,7 @@ class Ceiling:
         ),
     ] = MEASURED
     largest_bytes: Annotated[
-        int | None, doc("Of the L2 cache, the largest working set to which the rate applies; else empty.")
+        int | None, doc("For the L2 cache, the largest working set to which the rate applies; else empty.")
     ] = None
 
     @property

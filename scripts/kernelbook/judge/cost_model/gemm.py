@@ -42,14 +42,14 @@ class GemmCost:
     compute_type: str | None
     share_of_roof: float | None
     roof: str | None
-    tile: Annotated[str | None, doc("Tile of the kernel, by its name.")]
-    tiles: Annotated[int | None, doc("Blocks of the output that the tile makes.")]
+    tile: Annotated[str | None, doc("Tile of the kernel, from its name.")]
+    tiles: Annotated[int | None, doc("Number of tiles that make up the output.")]
     blocks: Annotated[int | None, doc("Thread blocks of the grid.")]
     waves: Annotated[
         float | None, doc("Those over what the device holds at once by registers, shared memory and block size.")
     ]
     tiles_per_block: Annotated[
-        float | None, doc("Above 1 where the kernel is persistent, each block computing tile after tile.")
+        float | None, doc("Above 1 if the kernel is persistent: each block computes several tiles.")
     ]
 
     def unaligned(self, sides: str, elements: int) -> dict[str, int]:

@@ -138,10 +138,10 @@ def _sizes(tensors: Sequence[Operand]) -> Counter[Size]:
 class KernelCost:
     """One kernel or memcpy of the representative forward whose traffic is known from recorded shapes."""
 
-    position: Annotated[int, doc("The kernel's place in the forward.")]
+    position: Annotated[int, doc("The kernel's position in the forward.")]
     label: Annotated[str, doc("The kernel's name, short.")]
     op: Annotated[str | None, doc("The op that launched it.")]
-    time_us: Annotated[float, doc("Its time, the median over all forwards.")]
+    time_us: Annotated[float, doc("Its time, median over all forwards.")]
     bytes: Annotated[
         int,
         doc(

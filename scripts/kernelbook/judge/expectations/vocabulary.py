@@ -32,9 +32,9 @@ class Judgement:
     case: str
     word: Annotated[str, doc("The word under `expect:`.")]
     expected: Annotated[str, doc("What was guessed.")]
-    observed: Annotated[str, doc("What was seen; where it could not be judged, why not in a few words.")]
+    observed: Annotated[str, doc("What was seen, or in a few words why it could not be judged.")]
     verdict: Annotated[str, doc("", CONFIRMED, BROKEN, NOT_APPLICABLE)]
-    evidence: Annotated[str, doc("What the verdict rests on.")] = ""
+    evidence: Annotated[str, doc("The figures that decide the verdict.")] = ""
 
     @property
     def broken(self) -> bool:

@@ -41,16 +41,16 @@ class Finding:
     case: str = field(default="", kw_only=True)
     rule: Annotated[str, doc("Which rule found it.")]
     severity: Annotated[str, doc("high, medium, low or info.")]
-    time_us: Annotated[float | None, doc("What it costs a forward; empty if that cannot be said.")]
-    share: Annotated[float | None, doc("Of the forward's whole time of that kind.")]
-    evidence: Annotated[str, doc("What it rests on.")]
+    time_us: Annotated[float | None, doc("Its cost for one forward; empty if it is not known.")]
+    share: Annotated[float | None, doc("Share of the forward's whole time of that kind.")]
+    evidence: Annotated[str, doc("The figures that it is based on.")]
     remedy: Annotated[str, doc("What to do about it.")]
     text: Annotated[str, doc("The finding in a sentence.")]
     positions: tuple[int, ...] = ()
     of: Annotated[
         str | None,
         doc(
-            "Which time that is; the profiler lengthens that of the CPU, forward is unprofiled.",
+            "Which time that is; the profiler lengthens CPU times, and forward times are unprofiled.",
             *("device", "CPU, profiled", "forward", None),
         ),
     ] = None
@@ -62,9 +62,9 @@ class Finding:
         ),
     ] = NOTE
     time_low_us: Annotated[
-        float | None, doc("The least of the case's processes; empty if the time was not taken of each.")
+        float | None, doc("The shortest time of the case's processes; empty if it is not known for each.")
     ] = None
-    time_high_us: Annotated[float | None, doc("The most of the case's processes.")] = None
+    time_high_us: Annotated[float | None, doc("The longest time of the case's processes.")] = None
     cases: Annotated[
         tuple[str, ...],
         doc(
