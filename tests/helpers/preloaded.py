@@ -26,9 +26,17 @@ for name in (
 ):
     with contextlib.suppress(ImportError):
         importlib.import_module(name)
+with contextlib.suppress(ImportError):
+    from snakemake import cli
+
+    cli.get_argument_parser()  # imports the plugins
 with contextlib.suppress(ImportError), mock.patch.dict(os.environ, SPARING):
     import torch._dynamo
     import torch.distributed.fsdp
     import torch.distributed.launcher.api  # noqa: F401
+    from torch.distributed.elastic.rendezvous import dynamic_rendezvous
+
+    # asked at each step of a rendezvous; torch's own looks through all modules for the files of each frame
+    dynamic_rendezvous.get_method_name = lambda depth=2: sys._getframe(depth).f_code.co_name
 gc.collect()
 gc.freeze()
