@@ -1,7 +1,7 @@
-"""Check within a second that pip can reach the packages of a requirements file, as `make setup` does before all else.
+"""Check within a second that pip can reach the packages of a requirements file, as `make setup` does first.
 
 Reads pip's settings (PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS, PIP_NO_INDEX, PIP_PROXY, its configuration
-files) and the proxies of the environment, and opens a connection. What does not answer within a second is left to pip.
+files) and the proxies of the environment, and opens a connection. If no answer comes within a second, pip has to try.
 Needs no package, because it runs before .venv is made.
 
 Example:

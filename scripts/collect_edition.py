@@ -1,4 +1,4 @@
-"""Bring the tables of all runs and cases of an edition together, and judge them against what was guessed.
+"""Collect the tables of all runs and cases of an edition, and judge the guesses about them.
 
 Example:
   python scripts/collect_edition.py --plan results/latest/plan.json --results results/latest \\

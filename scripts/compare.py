@@ -1,4 +1,4 @@
-"""Measure A and B in turns and say of each case whether B is slower, faster or no different: make compare A=... B=...
+"""Measure A and B in turns and say for each case whether B is slower, faster or not different: make compare A=... B=...
 
 A and B are each one of
   host                     this Python, with its torch
@@ -6,10 +6,10 @@ A and B are each one of
   an image                 an address (docker://), a .sif or a .def: Python in that container
   file.py:function         a workload of your own
   a commit                 of the repository in this folder, or . for the files as they are: your own code
-A prefix says which is meant where it is not clear: python:, image:, workload:, commit:.
+If a text could mean two things, a prefix says which: python:, image:, workload:, commit:.
 
-Two environments and two commits are compared by the cases of the configuration (--cases chooses some); commits by those
-whose workload is a file or module of your own. Two workloads are one case each.
+Two environments or two commits are compared by the cases of the configuration (--cases chooses some), commits by those
+whose workload is a file or module of your own. Two workloads are compared as one case.
 
 A round is one process of A and one of B for each case, in random order. Rounds go on until the interval of the ratio is
 narrow (--width) or the next round would end after --budget seconds. Kernels, memcpys, peak memory and ops are compared

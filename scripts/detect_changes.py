@@ -1,4 +1,4 @@
-"""Judge a night against those before it, and remember each change, so that it is reported once.
+"""Judge a night against those before it, and record each change, so that it is reported once.
 
 Prints what is new. The exit status is 0 whatever the verdict, unless --exit-status asks for 3 (a change), 4 (a
 failure) or 5 (both). --since judges several nights one after the other, each against those before it; the output and
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rules", type=json.loads, default={}, help="JSON: keys of `history` in config.yaml")
     parser.add_argument("--output", type=Path, help="JSON file that gets the verdict as well")
     parser.add_argument("--suspects", type=Path, help="only write what is to be measured again tonight: a JSON file")
-    parser.add_argument("--exit-status", action="store_true", help="exit with 3, 4 or 5 as the nightly does")
+    parser.add_argument("--exit-status", action="store_true", help="exit with 3, 4 or 5, as a night does")
     args = parser.parse_args(argv)
     store, rules = Store(args.history), rules_of(args.rules)
     nights = nights_to_judge(store, args.night, args.since)

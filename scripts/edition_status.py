@@ -1,6 +1,6 @@
-"""Say where the report of an edition lies and what became of it: its verdict, and at last the page.
+"""Print the verdict of an edition, what failed or was lost, and the path of its report.
 
-Exit status: 4 where a whole run was lost, else 0. Of a night (--night): 3 a change was found, 4 something failed,
+Exit status: 4 if a whole run was lost, else 0. For a night (--night): 3 a change was found, 4 something failed,
 5 both, else 0.
 
 Example: python scripts/edition_status.py --edition-dir results/latest/edition --report reports/latest/index.html

@@ -1,8 +1,8 @@
-"""Start tonight's nightly, or go on with one that was interrupted; what this does not know goes to snakemake.
+"""Start tonight's night, or go on with one that was interrupted; arguments other than these are passed to snakemake.
 
-One nightly at a time: a second start ends at once. A night that is finished is not run again; --suffix makes one more
-of the same date. What a killed one left locked is unlocked, and what it left half done is done again. After
-schedule.deadline_hours what still waits or runs is stopped and counts as failed, and the rest is judged.
+Only one runs at a time: a second start ends at once. A night that is finished is not run again; --suffix makes one more
+of the same date. What a killed night left locked is unlocked, and what it left unfinished is done again. After
+schedule.deadline_hours all jobs that wait or run are stopped and count as failed, and the rest is judged.
 
 Exit status: 0 all well, or finished before; 1 it could not run; 3 a change was found; 4 something failed; 5 both.
 

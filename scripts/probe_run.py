@@ -1,4 +1,4 @@
-"""Find out whether a run can be measured here, and write what is known of it to run.json.
+"""Find out whether a run can be measured here, and write what is known about it to run.json.
 
 Example: python scripts/probe_run.py --run-spec '{"run": "host", "kind": "host", "where": ""}' --output run.json
 """

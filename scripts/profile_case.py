@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Measure one case on this machine and leave measurement.json beside its traces. Needs torch and nothing else.
+"""Measure one case on this machine and write measurement.json and its traces. Needs only torch.
 
 Example:
   python scripts/profile_case.py --case-file case.json --device auto --output results/mine
 
-Exit status: 0 once measurement.json stands (whatever it says), 2 for bad arguments, 128 + n if signal n stopped it.
+Exit status: 0 once measurement.json is written (whatever it says), 2 for bad arguments, 128 + n if signal n stopped it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Publish the nights as a static site: a folder that is replaced at once, and if asked for a git branch and a webhook.
+"""Publish the nights as a static site: a folder that is replaced atomically and, if asked for, a branch and a webhook.
 
 Example:
   python scripts/publish_site.py --history history --reports reports

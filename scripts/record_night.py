@@ -1,4 +1,4 @@
-"""Append an edition to the history of nights: one folder a night, one Parquet file a run, there whole or not at all.
+"""Add an edition to the history of nights: one folder per night, one Parquet file per run, written whole or not at all.
 
 The edition has to be named by its UTC date. A night that is in the history already is replaced whole.
 

@@ -1,4 +1,4 @@
-"""Render the committed example report from the recorded and published runs alone, with the same bytes every time.
+"""Render the committed example report from the recorded and published runs only, with the same bytes every time.
 
 Example: python scripts/render_example.py --output reports/example
 """

@@ -18,7 +18,7 @@ from types import ModuleType
 COMMANDS = {
     "summarize": "what ran in traces: totals, ranges, kernels, ops",
     "top": "kernels over all traces of a folder, by name and by family",
-    "diff": "two traces, folders, cases, runs or editions against each other",
+    "diff": "differences of two traces, folders, cases, runs or editions",
     "report": "a report of folders of traces: page, Markdown, tables",
     "check": "mistakes of a configuration; what is odd about a trace, and what it cannot tell",
     "name": "what the name of a kernel says",

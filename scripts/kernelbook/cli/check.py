@@ -1,19 +1,19 @@
-"""Check a configuration or traces before you trust them: mistakes, what is odd, and what cannot be known and why.
+"""Check a configuration or traces before you use them: mistakes, what is odd, and what cannot be known and why.
 
 PATH is a configuration (*.yaml, *.yml), a trace, or a folder of traces. A configuration is checked as the workflow
-checks it, without running anything: all mistakes are listed, each with file, fact and remedy; else what would run. A
+checks it, without running anything: it lists all mistakes, each with file, fact and remedy, or what would run. A
 file without `runs` is checked on top of the config.yaml of the working folder, as with --configfile. Of a trace, "odd"
 lists what to know before using its figures, and "not known" what the file cannot tell, the reason, and how to record
 a trace that can.
 
---json prints one object a line for each path; its schema is cli/check.schema.json in the package.
+--json prints one object per line for each path; its schema is cli/check.schema.json in the package.
 
 Examples:
   %(prog)s config.yaml
   %(prog)s trace.json.gz
   %(prog)s traces/ --json | jq 'select(.not_known != [])'
 
-Exit status: 0 all could be read, and no configuration has a mistake; 1 a configuration has mistakes; 2 a path cannot be
+Exit status: 0 all were read, and no configuration has a mistake; 1 a configuration has mistakes; 2 a path cannot be
 read, or bad arguments.
 """
 
@@ -57,7 +57,7 @@ class ConfigCheck:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", type=Path, nargs="+", metavar="PATH", help="configurations, traces, folders of traces")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("--json", action="store_true", help="one JSON object per line")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,13 +6,13 @@ Needs no GPU and no torch. A and B are each one of
   RUN/CASE or RUN/CASE/PROCESS, a measured case   results/latest/host/mlp-eager
   RUN, all its measured cases                     results/latest/host
   an edition                                      results/latest
-Two traces, or two cases, are compared whatever their names are; of several, those of one name.
+Two traces, or two cases, are compared whatever their names are; several are paired by name.
 
-Of a trace each annotated range is compared that lies inside no other (record_function; six at most, those of most
-device time), or those that --annotation chooses; without ranges the profiler's steps, without these the whole file.
+Of a trace, the outermost annotated ranges are compared (record_function; at most six, those with the most
+device time), or those that --annotation chooses; without ranges the profiler's steps, without steps the whole file.
 For each: device activities that are more, less or other (replaced, fused, split), aligned by name, op path and sizes;
-CPU ops that only one side calls; figures side by side; the time by cause. Times of different GPUs, drivers or element
-types are not put in a ratio, and the reason is given.
+CPU ops that only one side calls; figures side by side; the time by cause. Times on different GPUs, drivers or element
+types have no ratio, and the reason is given.
 
 --json prints one object; its schema is diffs/diff.schema.json in the package. Times are in microseconds.
 --output writes index.html, diff.md, diff.json and tables/ (Parquet and CSV).
@@ -23,7 +23,7 @@ Examples:
   %(prog)s results/torch-2.10 results/torch-2.11 --output difference/
   %(prog)s old.json.gz new.json.gz --exit-status > /dev/null && echo 'the same kernels'
 
-Exit status: 0 compared, whatever was found; with --exit-status 3 where they differ: other activities (without device
+Exit status: 0 compared, whatever was found; with --exit-status 3 if they differ: other activities (without device
 activities, other ops), another case, or a time that is slower or faster by the test over processes; 2 A or B cannot be
 read, nothing of one fits the other, or bad arguments.
 """
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--annotation", metavar="GLOB", help="ranges of bare traces: a name, or else a glob")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
     parser.add_argument("--output", type=Path, metavar="DIR", help="write a page, Markdown, JSON and tables there")
-    parser.add_argument("--exit-status", action="store_true", help="exit with 3 where A and B differ")
+    parser.add_argument("--exit-status", action="store_true", help="exit with 3 if A and B differ")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="+", metavar="NAME", help="a kernel's name; - reads names from standard input")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line for each name")
+    parser.add_argument("--json", action="store_true", help="one JSON object per line for each name")
 
 
 def run(args: argparse.Namespace) -> int:

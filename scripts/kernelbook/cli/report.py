@@ -11,7 +11,7 @@ Examples:
   %(prog)s before/ after/ -o comparison
   %(prog)s traces/ --annotation 'ProfilerStep#*'
 
-Exit status: 0 the report stands, with a row and a reason for each file that cannot be read; 1 it could not be made;
+Exit status: 0 the report was made, with a row and a reason for each file that cannot be read; 1 it could not be made;
 2 bad arguments, such as a folder without traces.
 """
 

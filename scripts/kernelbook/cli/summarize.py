@@ -4,23 +4,23 @@ Needs no GPU and no torch. TRACE is a file (plain or gzipped, also a damaged or 
 *.json and *.json.gz is read. Ranks of one job are recognised by their names (job_rank0.json, rank_0/, 0/, torch's own
 HOST_PID.TIME.pt.trace.json) and by what the files say inside; ranks that are missing or there twice are reported.
 
-Ranges are record_function's. --annotation chooses some by their name, or by a glob where no range has that very name.
-ProfilerStep#N spans are the profiler's own: they are ranges only where --annotation chooses them and no other range.
-For people, each name has a line: of ranges inside one another the outermost, names that differ in numbers alone
-together (* stands for the numbers), and a line for each kind of work where ranges of a name ran different kernels.
+Ranges are those of record_function. --annotation chooses some by name, or by a glob if no range has that exact name.
+ProfilerStep#N spans are the profiler's own: they are ranges only if --annotation chooses them and no other range.
+The text has a line for each name: of nested ranges only the outermost, with names that differ only in numbers
+together (* stands for the numbers), and a line for each kind of work if ranges of a name ran different kernels.
 
---json prints one object a line for each trace. Times are in microseconds; null is what the file does not tell, as is
+--json prints one object per line for each trace. Times are in microseconds; null is what the file does not have, as is
 every device figure of a file without device activities. Its schema is trace/trace.schema.json in the package. Its
 keys, in this order:
   schema     1; keys are only ever added at the end
-  source     the file, as it was given
+  source     the file, as named on the command line
   device     name of the first device
   truncated  whether the file ends too early
   warnings   what to know before trusting the figures: code, count (of events or ranges), message
   totals     of the whole file: kernels, memcpys, memsets, launches (calls that started any), attributed, unattributed
              (activities whose launch is in the file, and the others), device_time_us (sum), device_busy_us (union),
-             implausible_us (how much of device_time_us cannot be: take it off)
-  ranges     the chosen ranges, else all, each with what is nested: annotation, index (of those of its name), kernels,
+             implausible_us (the part of device_time_us that cannot be right)
+  ranges     the chosen ranges, else all, nested work included: annotation, index (of those of its name), kernels,
              memcpys, memsets, launches, cpu_time_us, device_time_us, device_busy_us, inferred (some work was launched
              by another thread)
   kernels    of the whole file, one per name and category: name, category, count, total_us, median_us, min_us, max_us
@@ -45,7 +45,7 @@ Examples:
   %(prog)s runs/ --annotation 'mlp_*' --output tables/
   %(prog)s rank0.json rank1.json --json | jq .totals
 
-Exit status: 0 all read; 2 a named file cannot be read (the others are printed all the same), or bad arguments.
+Exit status: 0 all were read; 2 a named file cannot be read (the others are printed all the same), or bad arguments.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _CHOSEN = "only ranges of that name, or else those whose name matches; also 'Pro
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("trace", type=Path, nargs="+", metavar="TRACE", help="trace files or folders of them")
     parser.add_argument("--annotation", metavar="GLOB", help=_CHOSEN)
-    parser.add_argument("--json", action="store_true", help="one JSON object a line for each trace")
+    parser.add_argument("--json", action="store_true", help="one JSON object per line for each trace")
     parser.add_argument("--output", type=Path, metavar="DIR", help=_OUTPUT)
 
 

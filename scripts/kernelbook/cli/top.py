@@ -1,7 +1,7 @@
 """Print the kernels that take most time over all traces of files and folders: by name, and by family.
 
-TRACE is a file or a folder, as for `kernelbook summarize`. Times are sums over all traces, whatever ran them: the share
-is that of the device time of all files together. Each file has a line, so that one that weighs most is seen.
+TRACE is a file or a folder, as for `kernelbook summarize`. Times are sums over all traces, and shares are of the device
+time of all files together. Each file has a line, which shows the ones that weigh most.
 
 --json prints one object; its schema is cli/top.schema.json in the package. Times are in microseconds.
 
@@ -10,7 +10,7 @@ Examples:
   %(prog)s traces/ --limit 30
   %(prog)s traces/ --json | jq '.families[0]'
 
-Exit status: 0 all read; 2 a named file cannot be read (the others count all the same), or bad arguments.
+Exit status: 0 all were read; 2 a named file cannot be read (the others count all the same), or bad arguments.
 """
 
 from __future__ import annotations

@@ -20,36 +20,36 @@ WARNING_CODES = {
     "malformed": "events without a valid time or length; they are left out",
     "unknown_category": "events of categories that are not known; they are left out",
     "implausible": (
-        "events with times that cannot be: an activity that ends after one that began later on its stream, that takes "
-        "longer than all that the CPU did, or that begins before its launch; an event hours from the others"
+        "events with times that cannot be right: an activity that ends after one that began later on its stream, that "
+        "takes longer than all that the CPU did, or that begins before its launch; an event hours from the others"
     ),
     "overlapping_rows": "CPU rows that overlap another of the same thread without nesting",
     "no_launches": "nothing was launched on a device",
     "launches_without_activities": "calls to launch or copy, but no device activity: collecting it failed",
     "unattributed": "activities whose launch is not in the file, or not known",
     "several_processes": (
-        "those of them whose correlation id has a call in several processes, where the device does not tell which"
+        "unattributed activities whose correlation id has calls in several processes, if the device does not tell which"
     ),
-    "before_window": "those of them that were launched before the profiler started",
+    "before_window": "unattributed activities that were launched before the profiler started",
     "slow_first": (
         "annotations whose first range takes more than twice the median of the others that did the same work"
     ),
     "duplicate_rank": "processes of one job that say they are the same rank, or copies of a trace",
-    "rank_mismatch": "the rank in the name is not the one inside, which is followed",
+    "rank_mismatch": "the name and the content of a file state different ranks; the content is followed",
     "missing_rank": "ranks of the job that have no trace here",
 }
 NOTE_CODES = {
     "rank": "the trace is of one rank of a distributed job",
     "window": "the trace is one of several windows of a process",
     "old_schema": "the events have categories of early versions of torch",
-    "no_ops": "no CPU op was recorded, and not because a graph was replayed",
+    "no_ops": "no CPU op was recorded, although no graph was replayed",
     "graph_launches": "launches that started several activities",
     "driver_launches": "kernels launched through the driver",
     "several_streams": "pairs of a device and a stream that were used",
     "steps_alone": "ProfilerStep#N spans in a trace without an annotated range",
-    "numbered_names": "names of ranges that differ in numbers alone and are taken together",
+    "numbered_names": "names of ranges that differ only in numbers and are taken together",
     "numbered_apart": (
-        "names of ranges that differ in numbers alone and are kept apart: each runs other kernels, or one lies inside "
+        "names of ranges that differ only in numbers and are kept apart: each runs other kernels, or one lies inside "
         "another"
     ),
     "ranges_beside": (

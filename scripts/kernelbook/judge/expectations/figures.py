@@ -244,7 +244,7 @@ NO_RANKS = Observation(None, "no ranks", "the case has no ranks whose traces wer
 PERCENT = {"type": "number", "minimum": 0, "must": "a number of percent"}
 
 
-@word("collectives", "How many collectives of each operation a forward has, on every rank.", counts_of("operations"))
+@word("collectives", "How many collectives of each operation one forward runs, on every rank.", counts_of("operations"))
 def collectives(value: Mapping[str, Any], facts: CaseFacts, _: RunFacts) -> Observation:
     """Broken if a forward of any rank has another number; undecided without collectives in forwards."""
     counts = [count for report in facts.jobs for count in _counts(report.job)]

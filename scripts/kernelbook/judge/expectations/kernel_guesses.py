@@ -61,7 +61,7 @@ for _category, _plural in (("kernel", "kernels"), ("memcpy", "memcpys"), ("memse
     word(_plural, f"How many {_plural} one forward runs.", COUNT)(_counted(_category, _plural))
 
 
-@word("launches", "How many runtime or driver calls of one forward started something on the device.", COUNT)
+@word("launches", "How many runtime or driver calls of one forward started work on the device.", COUNT)
 def launches(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
     apis = Counter(activity.launch_api or "unknown" for activity in facts.activities)
     counts = [facts.launches or 0 if f.launches is None else f.launches for f in facts.forwards]
