@@ -7,7 +7,7 @@ comparisons and the report use it. Times are in µs, sizes in bytes. An unknown 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -295,14 +295,14 @@ class CaseFacts(CaseColumns):
         """How often the representative forward runs each kernel, by name."""
         return Counter(kernel.name for kernel in self.kernels_of())
 
-    def cpu_cost(self, match: Callable[[CallTotal], bool], of_total: Callable[[CallTotal], float]) -> float:
-        """The sum of ``of_total`` over the matching calls of a forward.
+    def cpu_cost(self, totals: Iterable[CallTotal], of_total: Callable[[CallTotal], float]) -> float:
+        """The sum of ``of_total`` over those of a forward's calls that are in ``totals``.
 
         Like ``cpu_time_us``: the median over the forwards of a process, then over the processes.
         """
         sums = {(forward.process, forward.index): 0.0 for forward in self.usual_forwards}
-        for total in self.call_totals:
-            if match(total) and (total.process, total.index) in sums:
+        for total in totals:
+            if (total.process, total.index) in sums:
                 sums[total.process, total.index] += of_total(total)
         return median_of_processes((process, value) for (process, _), value in sums.items()) or 0.0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kernelbook.cases import Activity, Call, CallTotal, CaseFacts, median, medians_by_process
@@ -266,33 +266,30 @@ class CpuCost:
         return "; ".join(f"{short(name)} {duration(time)}" for name, time in list(self.parts.items())[:8])
 
 
-def cpu_cost(facts: CaseFacts, match: Callable[[CallTotal], bool], self_time: bool = True) -> CpuCost | None:
-    """CPU time of the calls that match, over all forwards; None if most forwards have none.
+def cpu_cost(facts: CaseFacts, totals: Sequence[CallTotal], self_time: bool = True) -> CpuCost | None:
+    """CPU time of these calls, over all forwards; None if most forwards have none.
 
     ``self_time``: without calls inside them.
     """
-    count = facts.cpu_cost(match, lambda total: total.count)
+    count = facts.cpu_cost(totals, lambda total: total.count)
     if not count:
         return None
 
     def time_of(total: CallTotal) -> float:
         return total.self_us if self_time else total.cpu_time_us
 
-    names = dict.fromkeys(total.name for total in facts.call_totals if match(total))
-    parts = {name: facts.cpu_cost(with_name(name, match), time_of) for name in names}
+    by_name: dict[str, list[CallTotal]] = {}
+    for total in totals:
+        by_name.setdefault(total.name, []).append(total)
+    parts = {name: facts.cpu_cost(of_name, time_of) for name, of_name in by_name.items()}
     ordered = dict(sorted(parts.items(), key=lambda item: -item[1]))
     sums = {(forward.process, forward.index): 0.0 for forward in facts.usual_forwards}
-    for total in facts.call_totals:
-        if match(total) and (total.process, total.index) in sums:
+    for total in totals:
+        if (total.process, total.index) in sums:
             sums[total.process, total.index] += time_of(total)
     by_process = process_medians(sums)
     span = span_of(by_process.values())
     return CpuCost(span, by_process, round(count), ordered) if span else None
-
-
-def with_name(name: str, match: Callable[[CallTotal], bool]) -> Callable[[CallTotal], bool]:
-    """The condition, for calls of one name."""
-    return lambda total: total.name == name and match(total)
 
 
 def cpu_paced(facts: CaseFacts) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from kernelbook.cases import CallTotal, CaseFacts
 from kernelbook.extraction.measurement import MeasurementError, load_measurement
-from kernelbook.judge.findings.costs import cpu_cost, cpu_note, part, with_name
+from kernelbook.judge.findings.costs import cpu_cost, cpu_note, part
 from kernelbook.judge.findings.rules import CPU, SPENT, Finding, Scene, in_cases, rule, shares, subjects, times
 from kernelbook.text.formatting import duration, plural
 
@@ -42,10 +42,10 @@ LIBRARY_OPS = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::_
 def metadata_ops(scene: Scene) -> Iterator[Finding]:
     """Reported from a twentieth of the CPU time."""
     facts = scene.facts
-    cost = cpu_cost(facts, lambda total: total.name in METADATA and not total.kernels)
+    cost = cpu_cost(facts, [total for total in facts.call_totals if total.name in METADATA and not total.kernels])
     if cost is None or (part(cost.time_us, facts.cpu_time_us) or 0) < 0.05:
         return
-    ops = round(facts.cpu_cost(lambda total: total.category == "op", lambda total: total.count))
+    ops = round(facts.cpu_cost((t for t in facts.call_totals if t.category == "op"), lambda total: total.count))
     changes, it = ("changes", "it launches nothing, and costs")
     if cost.count > 1:
         changes, it = ("change", "they launch nothing, and cost")
@@ -70,7 +70,7 @@ def library_call(scene: Scene) -> Iterator[Finding]:
     facts = scene.facts
     launching = {t.name for t in facts.call_totals if t.category == "op" and t.kernels and not t.name.startswith("##")}
     for name in [name for name in dict.fromkeys(op.name for op in facts.ops) if name in launching]:
-        cost = cpu_cost(facts, with_name(name, lambda total: total.category == "op"))
+        cost = cpu_cost(facts, [total for total in facts.call_totals if total.name == name and total.category == "op"])
         if cost is None or cost.time_us < max(0.2 * (facts.cpu_time_us or float("inf")), 10.0):
             continue
         calls = f" over {cost.count} calls" if cost.count > 1 else ""
@@ -90,7 +90,7 @@ def library_call(scene: Scene) -> Iterator[Finding]:
 )
 def occupancy_query(scene: Scene) -> Iterator[Finding]:
     """Counted as runtime calls, not as launches."""
-    cost = cpu_cost(scene.facts, _asks, self_time=False)
+    cost = cpu_cost(scene.facts, [*filter(_asks, scene.facts.call_totals)], self_time=False)
     if cost is None:
         return
     names = ", ".join(cost.parts)

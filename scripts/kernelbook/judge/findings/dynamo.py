@@ -119,7 +119,7 @@ def recompiled(scene: Scene) -> Iterator[Finding]:
         match = REGION.search(total.name)
         return total.category == "op" and match is not None and int(match[2]) > 0
 
-    spent = cpu_cost(scene.facts, again)
+    spent = cpu_cost(scene.facts, [*filter(again, scene.facts.call_totals)])
     if spent is None or _compiling(scene):
         return
     text = (

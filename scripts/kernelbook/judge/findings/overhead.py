@@ -269,7 +269,7 @@ def compile_overhead(scene: Scene) -> Iterator[Finding]:
     Time and share are those under the profiler.
     """
     facts = scene.facts
-    cost = cpu_cost(facts, lambda total: total.category == "op" and bool(WRAPPER_RANGE.search(total.name)))
+    cost = cpu_cost(facts, [t for t in facts.call_totals if t.category == "op" and WRAPPER_RANGE.search(t.name)])
     # If the device waits for the CPU, overhead-bound, compile-fused-nothing or graph-breaks reports the wrapper.
     if cost is None or (facts.on_device and cpu_paced(facts)) or len(scene.compiled_regions) > 1:
         return
