@@ -86,7 +86,7 @@ def open_page(browser, kept_page) -> Iterator[Callable]:
         else:
             page = kept_page
             page.set_viewport_size({"width": width, "height": height})
-            page.emulate_media(media="null", color_scheme=color_scheme)
+            page.emulate_media(media="null", color_scheme=color_scheme, reduced_motion="null")
         pages.append(page)
         for event, listener in listeners.items():
             page.on(event, listener)
