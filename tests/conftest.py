@@ -3,6 +3,7 @@
 KERNELBOOK_FUZZ_EXAMPLES=N tries each property on N random examples; without it they are 100, and always the same ones.
 """
 
+import gc
 import importlib.util
 import os
 import signal
@@ -57,6 +58,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put files that wait for Slurm first and slow ones next, so that no worker is left alone with one at the end."""
     slurm, slow = ({item.path for item in items if item.get_closest_marker(mark)} for mark in ("slurm", "slow"))
     items.sort(key=lambda item: (item.path not in slurm, item.path not in slow))
+
+
+def pytest_collection_finish() -> None:
+    """The garbage collector skips the thousands of collected tests, and looks for garbage less often."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 @pytest.hookimpl(wrapper=True)
