@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     store, rules = Store(args.history), rules_of(args.rules)
     nights = nights_to_judge(store, args.night, args.since)
     if args.suspects:
-        write_json(args.suspects, to_confirm(judge_night(store, nights[-1], rules, confirmed=False)))
+        write_json(args.suspects, to_confirm(next(judge_nights(store, nights[-1:], rules, confirmed=False))))
         return 0
     for verdict in judge_nights(store, nights, rules):
         judged = verdict.as_json(utc_now())
@@ -73,11 +73,6 @@ def to_confirm(verdict: NightVerdict) -> list[dict[str, Any]]:
     """Run and case of what is to be measured again before the night ends."""
     suspects = sorted((item for item in verdict.suspects if item.z is not None), key=lambda item: -abs(item.z or 0))
     return [{"run": item.run, "case": item.case} for item in suspects[:MOST_SUSPECTS]]
-
-
-def judge_night(store: Store, night: str, rules: Rules, *, confirmed: bool = True) -> NightVerdict:
-    """Judge one night of the store, as `judge_nights` does."""
-    return next(judge_nights(store, [night], rules, confirmed=confirmed))
 
 
 def judge_nights(

@@ -11,11 +11,8 @@ NAME = 60
 _PARTS = " ▏▎▍▌▋▊▉█"  # eighths of a cell
 
 
-def strip_text(facts: CaseFacts, most: int = MOST) -> str:
-    """The device activities of a case's forward in order of start, with their median durations over its forwards.
-
-    The longest activity has the longest bar. most: activities that are listed; a last line counts the others.
-    """
+def strip_text(facts: CaseFacts) -> str:
+    """The first `MOST` device activities of a case's forward with their median durations, and the number of others."""
     activities = facts.activities
     if not facts.on_device:
         return "no device activity in the trace"
@@ -23,7 +20,7 @@ def strip_text(facts: CaseFacts, most: int = MOST) -> str:
     what = f"{plural(facts.kernels or 0, 'kernel')}, {plural(facts.memcpys or 0, 'memcpy')}, "
     lines = [f"{what}{plural(facts.memsets or 0, 'memset')}; {duration(total)} of device time"]
     longest = max((activity.duration_us for activity in activities), default=0.0)
-    for activity in activities[:most]:
+    for activity in activities[:MOST]:
         family = activity.family if activity.category == "kernel" else activity.category
         bar = _bar(activity.duration_us / longest if longest else 0.0)
         op = f"  {visible(activity.op)}" if activity.op else ""
@@ -31,8 +28,8 @@ def strip_text(facts: CaseFacts, most: int = MOST) -> str:
         lines.append(
             f"{activity.position + 1:>4}  {family:<13}  {bar:<{WIDTH}}  {duration(activity.duration_us):>8}  {name}{op}"
         )
-    if len(activities) > most:
-        lines.append(f"      and {len(activities) - most} more")
+    if len(activities) > MOST:
+        lines.append(f"      and {len(activities) - MOST} more")
     return "\n".join(lines)
 
 

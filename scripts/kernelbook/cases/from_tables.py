@@ -13,7 +13,7 @@ import pyarrow as pa
 from kernelbook.cases.facts import Activity, Call, CallTotal, CaseFacts, OtherRange, ProfiledForward
 from kernelbook.cases.medians import median
 from kernelbook.cases.merging import merge_processes
-from kernelbook.cases.process import Process
+from kernelbook.cases.process import KEYS, Process
 from kernelbook.cases.records import record_of, records_of
 from kernelbook.counters import KernelCounters, Profiled, join
 from kernelbook.text.arrow_values import array_of
@@ -24,7 +24,6 @@ Row = dict[str, Any]
 TOTALS_OF = ("run", "case", "process", "rank", "index", "category", "name")
 SUMS = ("duration_us", "self_us", "kernels")
 PARTS = ("ranges", "activities", "call_totals")
-PROCESS = ("run", "case", "process", "rank")
 INPUT_TEXTS = ("input_shapes", "input_types", "concrete_inputs", "input_strides")  # of older tables
 _POSITION = attrgetter("position")
 
@@ -44,10 +43,10 @@ def case_facts(tables: Mapping[str, pa.Table]) -> dict[Key, CaseFacts]:
     spans = spans_of(tables.get("ranks"))
     merged = {key: merge_processes(of_case, spans.get(key)) for key, of_case in processes.items()}
     kept = {(*key, each.process, each.rank) for key, case in merged.items() for each in case.processes if each.merged}
-    groups = {name: _by_case(tables.get(name), PROCESS, kept) for name in PARTS}
+    groups = {name: _by_case(tables.get(name), KEYS, kept) for name in PARTS}
     cases = {key: _with_forwards(case, *(groups[name].get(key, []) for name in PARTS)) for key, case in merged.items()}
     chosen = {(*owner, place[1]) for owner in kept if (place := cases[owner[:2]].chosen) and place[0] == owner[2]}
-    for key, rows in _by_case(tables.get("calls"), (*PROCESS, "index"), chosen).items():
+    for key, rows in _by_case(tables.get("calls"), (*KEYS, "index"), chosen).items():
         cases[key] = replace(cases[key], calls=tuple(sorted(map(_call, rows), key=_POSITION)))
     for row in records_of(KernelCounters, tables.get("counters", pa.table({}))):
         key = row.run, row.case

@@ -115,10 +115,10 @@ def box(left: float, right: float, top: float, bottom: float) -> str:
     return f"M{left:.4g} {top:g}H{right:.4g}V{bottom:g}H{left:.4g}z"
 
 
-def nice_step(span: float, about: int = 5, factors: tuple[float, ...] = (1, 2, 2.5, 5, 10)) -> float:
+def nice_step(span: float, about: int = 5) -> float:
     """The smallest round step that divides `span` into at most `about` parts."""
     power = 10.0 ** math.floor(math.log10(span / about))
-    return next(power * factor for factor in factors if power * factor >= span / about * 0.999)
+    return next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= span / about * 0.999)
 
 
 def nice_ticks(low: float, high: float, about: int = 5) -> tuple[float, ...]:

@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     if problem:
         print(f"kernelbook report: {problem}", file=sys.stderr)
         return 2
-    with _status("reading the traces, and rendering the report"), writing(args.output, "-o"):
+    with _status(), writing(args.output, "-o"):
         render_folders(args.folder, args.output, args.annotation)
     summary = json.loads((args.output / "summary.json").read_text(encoding="utf-8"))
     if args.annotation is not None and not any(_has_forwards(case) for case in summary["cases"]):
@@ -175,12 +175,12 @@ def _about(summary: Mapping[str, Any], output: Path) -> ReportLine:
 
 
 @contextmanager
-def _status(what: str) -> Iterator[None]:
+def _status() -> Iterator[None]:
     """Show a line on stderr during the work if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield
         return
     from rich.console import Console
 
-    with Console(stderr=True).status(what):
+    with Console(stderr=True).status("reading the traces, and rendering the report"):
         yield

@@ -135,10 +135,10 @@ def short_digest(digest: str) -> str:
     return digest.rpartition(":")[2][:12]
 
 
-def level_step(series: Series, metric: str, position: int, around: int = 7) -> float | None:
-    """Relative step of a metric's median over up to `around` nights on each side; None if values are missing."""
+def level_step(series: Series, metric: str, position: int) -> float | None:
+    """Relative step of a metric's median over up to seven nights on each side; None if values are missing."""
     values = series.values[metric]
-    before, after = values[max(0, position - around) : position], values[position : position + around]
+    before, after = values[max(0, position - 7) : position], values[position : position + 7]
     before, after = before[before > 0], after[after > 0]
     if not len(before) or not len(after):
         return None

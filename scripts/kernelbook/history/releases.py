@@ -12,12 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kernelbook.history.levels import LASTING
 from kernelbook.history.series import Series
 
 SAME = ("case", "device", "driver", "workload", "variant", "mode", "params", "settings", "dtype")
 """Columns that must be equal in two runs for their times to be compared."""
-LASTING = 14
-"""Nights of a level, as in `levels`."""
 LEAST_NIGHTS = 5
 """Nights that a release needs."""
 _RELEASE = re.compile(r"(\d+(?:\.\d+)+)(?:\+(?!git).*)?")

@@ -19,11 +19,11 @@ from pathlib import Path
 
 from kernelbook.cases import Activity, CaseFacts
 from kernelbook.judge.cost_model.traffic import Sizes
+from kernelbook.kernel_names.model import MULTIPLY
 from kernelbook.kernel_names.triton import VIEW_OPS
 
 #: Names of an ATen copy kernel in a compiled graph, used if the trace has no op path.
 COPIES = ("copy", "to_copy", "clone")
-PRODUCTS = ("GEMM", "attention")
 Group = tuple[tuple[int, ...], tuple[int, ...]]
 
 
@@ -95,7 +95,7 @@ def _by_word(removed: Sequence[Placed], added: Sequence[Placed]) -> Iterable[tup
 def _fits(gone: Placed, maker: Placed) -> bool:
     """Whether the removed activity may be in the kernel: no larger tensor, and products only in kernels of products."""
     families = gone.activity.family, maker.activity.family
-    if families[0] in PRODUCTS and families[0] != families[1]:
+    if families[0] in MULTIPLY and families[0] != families[1]:
         return False
     return not gone.sizes or not maker.sizes or gone.sizes[0] <= maker.sizes[0]
 
@@ -166,7 +166,7 @@ def _lone(removed: Sequence[Placed], added: Sequence[Placed], links: dict[int, i
             whole = {removed[i].activity.family for i in gone} & {"GEMM", "softmax"}
             links.update((i, here[0]) for i in gone if whole)
         elif maker.decoded.library == "Triton" and not named_ops(maker):
-            links.update((i, here[0]) for i in gone if removed[i].activity.family not in PRODUCTS)
+            links.update((i, here[0]) for i in gone if removed[i].activity.family not in MULTIPLY)
 
 
 # --- kernels in Inductor's output code -------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kernelbook.cases import CaseFacts
-from kernelbook.judge.cost_model.forward import computed_in
+from kernelbook.judge.cost_model.forward import DTYPES, computed_in
 from kernelbook.judge.findings import Finding
 from kernelbook.report.ranges import WholeFile
 from kernelbook.text.formatting import NOT_AVAILABLE, clip, duration, ends, plural, ratio, size
@@ -16,10 +16,6 @@ def cost(finding: Finding) -> str:
     low, high = (duration(each) for each in (finding.time_low_us, finding.time_high_us))
     one = finding.time_us is None or finding.time_low_us is None or finding.time_high_us is None or low == high
     return duration(finding.time_us) if one else f"{low} – {high}"
-
-
-#: Short names of element types.
-DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
 
 
 def parameter(name: str, value: object) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import statistics
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
+from kernelbook.cases.medians import median
 from kernelbook.cases.process import KEYS
 from kernelbook.collectives.likeness import fold
 
@@ -153,9 +153,9 @@ def _line(key: Key, rows: list[Row], group: Group, kind: int, kinds: int) -> Ran
         kernels=_usual(rows, "kernels"),
         memcpys=_usual(rows, "memcpys"),
         memsets=_usual(rows, "memsets"),
-        cpu_time_us=_median(row.get("cpu_time_us") for row in rows),
-        device_time_us=_median(row.get("device_time_us") for row in rows),
-        device_busy_us=_median(row.get("device_busy_us") for row in rows),
+        cpu_time_us=median(row.get("cpu_time_us") for row in rows),
+        device_time_us=median(row.get("device_time_us") for row in rows),
+        device_busy_us=median(row.get("device_busy_us") for row in rows),
         inferred=any(row.get("inferred") for row in rows),
         forward=any(row.get("forward") for row in rows),
         labels=tuple(dict.fromkeys(row["label"] for row in rows if row.get("label") is not None)),
@@ -185,11 +185,6 @@ def _file(row: Row, kernels: list[Row]) -> WholeFile:
     return WholeFile(
         row["run"], row["case"], row["process"], **figures, longest=longest, more=max(len(ordered) - KERNELS, 0)
     )
-
-
-def _median(values: Iterable[float | None]) -> float | None:
-    measured = [value for value in values if value is not None]
-    return statistics.median(measured) if measured else None
 
 
 TOTALS = ("kernels", "memcpys", "memsets", "launches", "unattributed", "device_time_us", "device_busy_us")

@@ -9,10 +9,11 @@ from typing import Annotated
 
 from kernelbook.cases import Activity, CaseFacts
 from kernelbook.judge.clock import bound_of, bounds_by_process
-from kernelbook.judge.cost_model.gemm import MULTIPLIES, compulsory_bytes, forward_type, useful_flops
+from kernelbook.judge.cost_model.gemm import compulsory_bytes, forward_type, useful_flops
 from kernelbook.judge.cost_model.kernel_costs import KernelCost, kernel_costs
 from kernelbook.judge.cost_model.roof import L2, LEAST_ROOF_US, MOST_SHARE, Ceilings, per_second, time_at
 from kernelbook.kernel_names import UNKNOWN, same_type
+from kernelbook.kernel_names.model import MULTIPLY
 from kernelbook.text.formatting import duration, error
 from kernelbook.text.meaning import doc
 
@@ -30,7 +31,7 @@ def computed_in(dtype: str | None, activities: Iterable[Activity]) -> str | None
     """
     spent: defaultdict[str, float] = defaultdict(float)
     for activity in activities:
-        if activity.family in MULTIPLIES:
+        if activity.family in MULTIPLY:
             spent[activity.decoded.element_type] += activity.duration_us
     most = max(spent, key=lambda kind: spent[kind], default=UNKNOWN)
     own = DTYPES.get(dtype or "", UNKNOWN)

@@ -11,10 +11,9 @@ from kernelbook.judge.cost_model.roof import COMPUTE_TYPES, Ceilings, compute_ty
 from kernelbook.judge.cost_model.shapes import Launched, launched
 from kernelbook.judge.cost_model.traffic import FACTORS, sizes, traffic_of
 from kernelbook.judge.occupancy import waves_of
+from kernelbook.kernel_names.model import MULTIPLY
 from kernelbook.text.meaning import doc
 
-#: Families of kernels that multiply matrices.
-MULTIPLIES = ("GEMM", "attention")
 #: Tensor cores need rows of a multiple of 16 bytes (NVIDIA, Matrix Multiplication Background User's Guide).
 ALIGNED_BYTES = 16
 #: Libraries that compute the transposed product (column-major): the first side of their tiles is along n.
@@ -140,7 +139,7 @@ def product_types(facts: CaseFacts) -> dict[str, float]:
     """Compute type -> device time of the products and attention kernels of the representative forward, in µs."""
     spent: dict[str, float] = {}
     for activity in facts.activities:
-        kind = compute_type(facts.dtype, activity.decoded) if activity.family in MULTIPLIES else None
+        kind = compute_type(facts.dtype, activity.decoded) if activity.family in MULTIPLY else None
         if kind:
             spent[kind] = spent.get(kind, 0.0) + activity.duration_us
     return spent

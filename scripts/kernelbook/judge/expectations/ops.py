@@ -16,14 +16,14 @@ from kernelbook.text.suggestions import closest
 MOST_LISTED = 12
 
 
-def list_ops(calls: Sequence[Call], facts: CaseFacts, limit: int = MOST_LISTED) -> str:
+def list_ops(calls: Sequence[Call], facts: CaseFacts) -> str:
     """Names of the matching calls with their counts: ``3 × aten::linear, aten::gelu``.
 
     Without a match: the number of ops that were searched.
     """
     if not calls:
         return f"none of {plural(len(facts.ops), 'op')}"
-    return tally((call.name for call in calls), limit, "other", "others")
+    return tally((call.name for call in calls), MOST_LISTED, "other", "others")
 
 
 def nearest(pattern: str, facts: CaseFacts) -> str:

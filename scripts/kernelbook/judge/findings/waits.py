@@ -71,7 +71,7 @@ def synchronization(scene: Scene) -> Iterator[Finding]:
     between compiled regions are left to graph-breaks.
     """
     split = scene.split
-    for op, waits in _by_op(split, SYNCHRONIZATION):
+    for op, waits in _by_op(split):
         if op in READING_OPS and len(scene.compiled_regions) > 1:
             continue
         idle = _time(split, SYNCHRONIZATION, op)
@@ -344,8 +344,9 @@ def wait_remedy(wait: Wait) -> str:
 # --- parts -----------------------------------------------------------------------------------------------------------
 
 
-def _by_op(split: TimeSplit | None, kind: str) -> Iterator[tuple[str | None, list[Wait]]]:
-    waits = [wait for wait in split.waits if wait.kind == kind] if split else []
+def _by_op(split: TimeSplit | None) -> Iterator[tuple[str | None, list[Wait]]]:
+    """(op, its synchronizations)."""
+    waits = [wait for wait in split.waits if wait.kind == SYNCHRONIZATION] if split else []
     for op in dict.fromkeys(wait.op for wait in waits):
         yield op, [wait for wait in waits if wait.op == op]
 
