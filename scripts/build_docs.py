@@ -29,7 +29,7 @@ LINK = re.compile(r"\]\(([^)\s#]+)")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit status of mkdocs: 1 where a link leads nowhere."""
+    """Build the site and return the exit status of mkdocs: 1 if a link is broken."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--source", type=Path, required=True, help="folder for the copied pages; replaced as a whole")
     parser.add_argument("--output", type=Path, required=True, help="folder of the site; replaced as a whole")
@@ -65,7 +65,7 @@ def menu(index: str) -> list[dict[str, Any]]:
 
 
 def linked_files(pages: Iterable[Path]) -> set[Path]:
-    """The pages, and all files of the project that they lead to over any number of links."""
+    """The pages, and all files of the project that they lead to, directly or through other pages."""
     reached: set[Path] = set()
     ahead = list(pages)
     while ahead:

@@ -95,7 +95,7 @@ def unreachable(packages: set[str], settings: dict[str, str]) -> str | None:
 
 
 def _in_folder(place: str) -> set[str]:
-    """The packages of a folder of wheels, or of an index that is a folder; none of one that is not there."""
+    """The packages in a folder of wheels, or in an index that is a folder; empty if it does not exist."""
     folder = Path(unquote(urlsplit(place).path)) if place.startswith("file:") else Path(place)
     try:
         entries = list(folder.iterdir()) if "://" not in str(folder) else []
@@ -111,7 +111,7 @@ def _normal(name: str) -> str:
 
 
 def _target(url: SplitResult, proxy: str | None) -> tuple[str, int]:
-    """Host and port of the first connection: the proxy's, where there is one."""
+    """Host and port of the first connection: those of the proxy, if there is one."""
     host = url.hostname or ""
     if proxy is None and not proxy_bypass(host):
         proxies = getproxies()

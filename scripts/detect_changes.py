@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def nights_to_judge(store: Store, night: str | None, since: str | None) -> Sequence[str]:
-    """The night, or those since one, or the last one. Raises ValueError if it is not recorded."""
+    """The given night, the nights since one, or the last one. Raises ValueError if it is not recorded."""
     nights = store.nights()
     night = since or night or (nights[-1] if nights else "")
     if night not in nights:
@@ -64,13 +64,13 @@ def nights_to_judge(store: Store, night: str | None, since: str | None) -> Seque
 
 
 READ_NIGHTS = MOST_NIGHTS + 100
-"""Nights that are read; older ones are not looked back on."""
+"""Nights that are read; older ones do not count."""
 MOST_SUSPECTS = 20
-"""Cases that are measured again in a night, the ones that stand out most first."""
+"""Cases that are measured again in a night at most, the clearest suspects first."""
 
 
 def to_confirm(verdict: NightVerdict) -> list[dict[str, Any]]:
-    """Run and case of what is to be measured again before the night ends."""
+    """Run and case of the suspects to measure again before the night ends."""
     suspects = sorted((item for item in verdict.suspects if item.z is not None), key=lambda item: -abs(item.z or 0))
     return [{"run": item.run, "case": item.case} for item in suspects[:MOST_SUSPECTS]]
 

@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _verdict(summary: Path) -> list[str]:
-    """The sentence about the guesses; nothing if the report has no summary, or an older one that lacks it."""
+    """The sentence about the guesses; empty if the report has no summary, or an older one without it."""
     verdict = json.loads(summary.read_text(encoding="utf-8"))["verdict"] if summary.is_file() else {}
     return [verdict["sentence"]] if "sentence" in verdict else []
 

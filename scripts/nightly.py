@@ -42,19 +42,19 @@ STOP_S = 600.0
 
 @dataclass(frozen=True)
 class Settings:
-    """What config.yaml says that this command needs."""
+    """The settings of config.yaml that this command needs."""
 
     history: Path
     resume_hours: float
     deadline_hours: float | None = None
 
     def finished(self, night: str) -> bool:
-        """Whether the night is done with."""
+        """Whether the night is finished."""
         return finished(night, self.history, Path("results", night, "night", "published.json"))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Ends as snakemake does; without a deadline it becomes snakemake."""
+    """End with the status of snakemake; without a deadline, replace this process by it."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
@@ -86,14 +86,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def own_snakefile(rest: Sequence[str]) -> list[str]:
-    """`--snakefile` of this checkout, where the working folder has none and the command line names none."""
+    """`--snakefile` of this checkout, if neither the working folder nor the command line has a Snakefile."""
     named = any(word in ("-s", "--snakefile") or word.startswith(("-s=", "--snakefile=")) for word in rest)
     here = any(Path(place).is_file() for place in ("Snakefile", "workflow/Snakefile"))
     return [] if named or here else ["--snakefile", str(Path(__file__).resolve().parent.parent / "Snakefile")]
 
 
 def take_lock(history: Path) -> tuple[int, dict[str, Any]]:
-    """The lock of this history's nightly, and what its last owner left in it; ends the process where it is taken."""
+    """The lock of this history and the record of its last owner in it; ends the process if it is taken."""
     history.mkdir(parents=True, exist_ok=True)
     lock = os.open(history / ".nightly.lock", os.O_RDWR | os.O_CREAT, 0o644)
     owner = read_owner(lock)
@@ -105,7 +105,7 @@ def take_lock(history: Path) -> tuple[int, dict[str, Any]]:
 
 
 def read_settings(path: Path) -> Settings:
-    """What config.yaml says; mistakes in the file are reported by Snakemake."""
+    """The settings of config.yaml; Snakemake reports mistakes in it."""
     try:
         config = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError):
@@ -125,7 +125,7 @@ def _section(config: Any, name: str) -> Mapping[str, Any]:
 
 
 def choose_night(settings: Settings, suffix: str | None, earlier: Mapping[str, Any], now: float | None = None) -> str:
-    """Tonight, unless an earlier one was left unfinished not too long ago and no other is asked for."""
+    """Tonight, or an unfinished night that is not too old, unless the command line asks for another."""
     left, age_s = earlier.get("night"), (time.time() if now is None else now) - earlier.get("started", 0.0)
     if suffix is None and left and is_night(left) and not settings.finished(left):
         if age_s <= settings.resume_hours * 3600:
@@ -137,13 +137,13 @@ def choose_night(settings: Settings, suffix: str | None, earlier: Mapping[str, A
 
 
 def free_suffix(settings: Settings) -> str:
-    """The first of b, c, d ... z, z2, z3 ... that no finished night of this date has."""
+    """The first of b, c, d ... z, z2, z3 ... that no finished night of this date has as its suffix."""
     suffixes = chain("bcdefghijklmnopqrstuvwxyz", (f"z{number}" for number in count(2)))
     return next(suffix for suffix in suffixes if not settings.finished(tonight(suffix)))
 
 
 def read_owner(lock: int) -> dict[str, Any]:
-    """The process that holds the lock or held it last, and its night; empty if there was none."""
+    """The process that holds or last held the lock, and its night; empty if there was none."""
     try:
         owner = json.loads(os.pread(lock, 4096, 0) or b"{}")
     except ValueError:
@@ -172,7 +172,7 @@ def run_until(command: Sequence[str], hours: float, lock: int) -> int:
     """Run Snakemake; after `hours` stop it as Ctrl-C does, and run it once more to judge what was measured.
 
     The second execution measures nothing: DEADLINE_VARIABLE makes each missing measurement a failed one. Returns the
-    exit status, which says that something failed (4 or 5) where the deadline passed. Signals are passed on.
+    exit status, which says that something failed (4 or 5) if the deadline passed. Signals are passed on.
     """
     with started(command, lock) as running:
         try:
@@ -196,7 +196,7 @@ def run_until(command: Sequence[str], hours: float, lock: int) -> int:
 
 def started(command: Sequence[str], lock: int) -> subprocess.Popen[bytes]:
     """Start Snakemake in a process group of its own, to which this process passes its signals on."""
-    # a shell lets jobs in its background ignore Ctrl-C, and what they start inherits that: no deadline would stop it
+    # a background job of a shell ignores Ctrl-C, and its children inherit that: the deadline could not stop them
     signal.signal(signal.SIGINT, signal.default_int_handler)
     running = subprocess.Popen(command, process_group=0, pass_fds=[lock])
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

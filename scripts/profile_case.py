@@ -15,7 +15,7 @@ from pathlib import Path
 
 from workloads.harness.old_python import refuse_old_python
 
-refuse_old_python(sys.argv[1:])  # before what an old Python cannot read
+refuse_old_python(sys.argv[1:])  # before the imports that an old Python cannot read
 
 from workloads.harness.attempt import Setting  # noqa: E402
 from workloads.harness.case_file import CaseError, load_case  # noqa: E402

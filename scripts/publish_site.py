@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def publish_all(store: Store, reports: Path, settings: Mapping[str, Any], rules: Mapping[str, Any]) -> None:
-    """Build the site and put it in place. Raises PublishError, BranchError or OSError; the old site stays then."""
+    """Build the site and put it in place. Raises PublishError, BranchError or OSError, and then keeps the old site."""
     history = store.read(columns=COLUMNS)
     judged, damaged = store.read_events()
     book = Book(history, judged, rules_of(rules))
@@ -74,7 +74,7 @@ def publish_all(store: Store, reports: Path, settings: Mapping[str, Any], rules:
 
 
 def tell(store: Store, night: str, settings: Mapping[str, Any]) -> None:
-    """Tell the webhook of a night that has something to say; what goes wrong is one line on stderr."""
+    """Send a message about the night to the webhook if there is news; an error is one line on stderr."""
     judged, _ = store.read_events()
     text = message(judged[night], settings["title"], settings["url"]) if night in judged else None
     trouble = post(text, settings["webhook_env"]) if text else None

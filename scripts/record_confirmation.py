@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def measured_again(results: Path, suspects: Sequence[dict[str, Any]], numbers: range) -> Iterator[Process]:
-    """The second measurements of the suspects, read from their folders; of a job with ranks, the slowest rank."""
+    """The second measurements of the suspects, read from their folders; for a job with ranks, the slowest rank."""
     for suspect in suspects:
         folder = results / suspect["run"]
         status = json.loads((folder / "run.json").read_text(encoding="utf-8"))

@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def configuration() -> dict[str, Any]:
-    """config.yaml as it is written."""
+    """config.yaml, parsed."""
     return yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
 
 
@@ -54,7 +54,7 @@ def collect_example(scratch: Path) -> Path:
 
 
 def collect_runs(config: Config, scratch: Path, containers_on: bool = False) -> Path:
-    """What the workflow does for runs that need no measuring, in one process; returns the edition's folder."""
+    """Do what the workflow does for runs that need no measuring, in one process; returns the edition's folder."""
     plan = make_plan(config, ROOT, ROOT, containers_on=containers_on)
     results = scratch / "results"
     for spec in plan.runs_with_cases():
@@ -78,7 +78,7 @@ def extract(plan: Plan, run_name: str, status: dict, results: Path) -> None:
 
 
 def last_measured(edition: Path) -> str:
-    """When the youngest recorded run was recorded: the date of a report that is rendered again and again."""
+    """The date of the latest recorded run, so that every rendering has the same date."""
     runs = json.loads((edition / "edition.json").read_text(encoding="utf-8"))["runs"]
     return max(run["recorded_utc"] for run in runs if run["recorded_utc"])
 

@@ -1,4 +1,4 @@
-"""Reads what ran on the GPU from torch.profiler traces, and checks it against what was guessed.
+"""Reads from torch.profiler traces what ran on the GPU, and checks guesses about it.
 
 For programs: `read`, `diff`, `expect` and the exceptions below (docs/reference/python.md), each imported at first use.
 """

@@ -8,7 +8,7 @@ import sys
 
 STOPPED = "kernelbook: stopped before the end; the same command starts again"
 INTERRUPTED = 130
-#: Objects between two searches for cycles: nearly all that a command reads lives until it ends.
+#: Objects between two searches for cycles: nearly all objects of a command live until it ends.
 _GC_THRESHOLD = 200_000
 
 
@@ -26,7 +26,7 @@ def entry() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if status == INTERRUPTED:
         print(STOPPED, file=sys.stderr)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # ends what takes long after this at once, and without a traceback
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # from here on it ends the process at once, without a traceback
     return status
 
 

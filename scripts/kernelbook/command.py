@@ -1,4 +1,4 @@
-"""Runs the project's commands: an error is printed as one line, and with its traceback only on request."""
+"""Runs the project's commands: an error is printed as one line, with its traceback only on request."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ POINTER = re.compile(r"([\w:]+)(?: const)?\*")
 
 
 def parse(text: str, head: str, template: str) -> KernelName | None:
-    """The fields of any other name, by its words; None if they state nothing."""
+    """The fields of a name that follows no scheme, from its words; None if they state nothing."""
     own = head.rsplit("::", 1)[-1]
     family, what = by_words(words(SETTINGS.sub("", own)[-160:]))
     if family == UNKNOWN and own in CALLERS:

@@ -75,7 +75,7 @@ SPELLINGS = {
 }
 ELEMENT_TYPES = {spelling.replace("#", " "): kind for kind, text in SPELLINGS.items() for spelling in text.split()}
 FLOATING = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp4", "complex64", "complex128")
-#: Types that are seldom an index's or a flag's.
+#: Types that are seldom those of an index or a flag.
 OPERANDS = (*FLOATING, "int8")
 IDENTIFIER = re.compile(r"complex<(?:float|double)>|(?:unsigned |signed )?[A-Za-z_]\w*")
 
@@ -181,14 +181,14 @@ TENSOR = re.compile(r"xdl|mfma|[whiu]g?mma|umma|tcgen05|tensor_?(?:op|core)|m\d+
 class Scheme:
     """How a library names one kind of kernel.
 
-    ``mark``: a substring of every such name, a cheap first test. ``patterns``: one regular expression a line. The first
-    must match the function's own name (or its template, if the function is a mere wrapper); the others are searched in
-    the whole name. Their named groups are the fields: ``type``, ``tile`` (or ``m``, ``n``, ``k``), ``stages``,
-    ``cluster``, ``instruction``, ``layout`` (or ``a`` and ``b``), ``architecture`` (or ``gfx``), ``what``. A match of
-    ``tensor`` or ``simt`` means tensor cores or CUDA cores, one of ``backward`` a backward pass. ``math`` is the type
-    of the arithmetic where it differs from the operands'. Without ``type`` and ``math`` the accumulator's letter and
-    the instruction state the type. ``types``: spellings of types; None takes the type from the C++ template.
-    ``cores``: whether tensor cores are used if neither group matches.
+    ``mark``: a substring of every such name, a cheap first test. ``patterns``: one regular expression per line. The
+    first must match the function's own name (or its template, if the function is only a wrapper); the others are
+    searched in the whole name. Their named groups are the fields: ``type``, ``tile`` (or ``m``, ``n``, ``k``),
+    ``stages``, ``cluster``, ``instruction``, ``layout`` (or ``a`` and ``b``), ``architecture`` (or ``gfx``), ``what``.
+    A match of ``tensor`` or ``simt`` means tensor cores or CUDA cores, one of ``backward`` a backward pass. ``math`` is
+    the type of the arithmetic if it differs from the operands'. Without ``type`` and ``math`` the accumulator's letter
+    and the instruction state the type. ``types``: spellings of types; if it is None, the type is read from the C++
+    template. ``cores``: whether tensor cores are used if neither group matches.
     """
 
     library: str

@@ -22,8 +22,8 @@ DIMS = r"\d+x\d+x\d+"
 TYPE = r"(?:tf32|bf16|f16|f32|f64|e4m3|e5m2|e2m1|f8|f4|i8|i4|i32|s8|u8|s4|s32)"
 CONVOLUTION = r"[fdw]prop|[dw]grad|(?:de)?conv\w*?"
 PRODUCT = r"(?:(?:bs)?sp)?gemm|gemv|symm|hemm|syr2?kx?|her2?kx?|trmm"
-#: What an accumulator's letter says of the operands: on CUDA cores by itself, on tensor cores with the instruction.
-#: Where no type is named, s1688 is tf32: CUTLASS names 16-bit operands, and 16x8x8 takes no others.
+#: What an accumulator's letter says about the operands: on CUDA cores by itself, on tensor cores with the instruction.
+#: If no type is named, s1688 is tf32: CUTLASS names 16-bit operands, and 16x8x8 takes no others.
 LETTERS = {
     "s": "fp32", "d": "fp64", "h": "fp16", "c": "complex64", "z": "complex128", "gc": "complex64", "gz": "complex128",
     "s1688": "tf32", **{f"h{digits}": "fp16" for digits in INSTRUCTIONS}, "d884": "fp64", "d1684": "fp64",

@@ -9,23 +9,23 @@ from typing import Annotated, Any, ClassVar
 from kernelbook.kernel_names import decode_activity
 from kernelbook.text.meaning import doc
 
-#: Kernels that are known to convolve, by what their names say.
+#: The family of kernels whose names say that they convolve.
 CONVOLUTION = "convolution"
 
 
 @dataclass(eq=False)
 class TopRow:
-    """What one name, or one family, ran in all traces."""
+    """The activities of one name or one family in all traces."""
 
     INTERNAL: ClassVar = ("sources",)
 
-    name: Annotated[str, doc("Of the kernel as in the trace, or of the family.")]
+    name: Annotated[str, doc("Name of the kernel, as in the trace, or of the family.")]
     category: Annotated[str | None, doc("null for a family that has several.", "kernel", "memcpy", "memset", None)]
     family: Annotated[str, doc("What the name says that it does; memcpy and memset are families of their own.")]
     count: Annotated[int, doc("Activities in all files.")] = 0
     total_us: Annotated[float, doc("Sum of their durations.")] = 0.0
-    max_us: Annotated[float, doc("The longest one.")] = 0.0
-    files: Annotated[int, doc("Files that have any.")] = 0
+    max_us: Annotated[float, doc("The longest duration.")] = 0.0
+    files: Annotated[int, doc("Files that have at least one.")] = 0
     sources: set[Any] = field(default_factory=set)
 
     def add(self, source: Any, row: Mapping[str, Any]) -> None:

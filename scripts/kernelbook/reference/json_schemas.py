@@ -21,7 +21,7 @@ Schema = dict[str, Any]
 
 
 class DescribedJson(NamedTuple):
-    """A file or line of JSON: its type or types, what it is called, and what holds for all of it."""
+    """A file or line of JSON: its type or types, its title and its description."""
 
     kind: Any
     title: str
@@ -80,7 +80,7 @@ def schema_files() -> dict[str, str]:
 
 
 def json_schema(kind: Any, title: str, description: str) -> Schema:
-    """The schema of values of a typed dict or dataclass, or of one of several, as `text.meaning.plain` makes them.
+    """The schema of the JSON that `text.meaning.plain` makes of a typed dict or dataclass, or of one of several.
 
     Objects have no further keys, and whole numbers count from 0. A field is required unless it has a default; its
     meaning is in its `doc`.
@@ -111,10 +111,10 @@ def _classes(node: Any, seen: set[type]) -> Iterator[type]:
 
 
 def _tidy(schema: Schema, kind: type | None) -> Schema:
-    """What msgspec made of a type, in fewer words. kind: the class that it is the object of."""
+    """A schema of msgspec, simplified. kind: the class that it describes, if any."""
     made = {key: value for key, value in schema.items() if key not in ("title", "default")}
     if kind is not None:
-        made.pop("description", None)  # the docstring of the class, which is for those who read the code
+        made.pop("description", None)  # the docstring of the class is for readers of the code
         names = [name for name in get_type_hints(kind) if name not in getattr(kind, "INTERNAL", ())]
         properties = made["properties"]
         made["properties"] = {name: _tidy(properties[name], None) for name in names if name in properties}
@@ -132,7 +132,7 @@ def _tidy(schema: Schema, kind: type | None) -> Schema:
 
 
 def _either(options: list[Schema]) -> Schema:
-    """One of the options: `type` with "null" where there is one beside null, else `anyOf`."""
+    """A schema for one of the options: `type` with "null" if there is one beside null, else `anyOf`."""
     first, *others = sorted(options, key=lambda each: each == NULL)
     if others == [NULL] and "type" in first:
         return first | {"type": [first["type"], "null"]}

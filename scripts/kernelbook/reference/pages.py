@@ -76,7 +76,7 @@ class Resolver:
         }
 
     def follow(self, schema: Schema) -> Schema:
-        """The schema, or the target of its reference with its own keys on top."""
+        """The schema itself, or the target of its reference, overridden by its own keys."""
         reference = schema.get("$ref")
         if reference is None:
             return schema
@@ -195,7 +195,7 @@ WIDTH = "100"
 
 
 def commands_page(scripts: Path) -> str:
-    """The help of `kernelbook`, of its subcommands, and of every script in the folder, in the order of names."""
+    """The help of `kernelbook`, of its subcommands, and of every script in the folder, by name."""
     parts = [
         COMMANDS_INTRO,
         _part("kernelbook", help_of(scripts, [])),
@@ -220,7 +220,7 @@ def _part(title: str, text: str) -> str:
 def help_of(scripts: Path, words: Sequence[str]) -> str:
     """Output of --help in a terminal of fixed width. words: a script of the folder, or words after `kernelbook`.
 
-    It is run in this process, because most of a new one's time is imports that all commands share.
+    It is run in this process, because a new one would spend most of its time on imports that all commands share.
     """
     program, *rest = words if words and words[0].endswith(".py") else ["kernelbook", *words]
     fixed = {"COLUMNS": WIDTH, "NO_COLOR": "1", "PYTHON_COLORS": "0"}

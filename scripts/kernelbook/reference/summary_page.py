@@ -61,7 +61,7 @@ def _rows(whole: Schema, prefix: str, schema: Schema) -> Iterator[tuple[str, str
 
 
 def _followed(whole: Schema, schema: Schema) -> Schema:
-    """The schema with what it refers to; of one that may be null, the other option."""
+    """The schema with its reference resolved; for one that may be null, the other option."""
     options = [each for each in schema.get("anyOf", (schema,)) if each != NULL]
     target = whole["$defs"][options[0]["$ref"].rpartition("/")[2]] if "$ref" in options[0] else options[0]
     kind = [target["type"], "null"] if "anyOf" in schema else target.get("type")

@@ -141,7 +141,7 @@ are JSON. The first columns of most tables are its keys:
 def tables_page(home: Path) -> str:
     """Every table and column that an edition of the recorded run has.
 
-    Raises ValueError that names every column whose meaning is written nowhere.
+    Raises ValueError, which names every column without a meaning.
     """
     tables = edition_tables(home)
     columns = {name: columns_of(name) for name in tables}
