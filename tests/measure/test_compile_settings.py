@@ -33,17 +33,6 @@ def test_what_is_set_already_stands(name, monkeypatch):
     assert "TRITON_CACHE_DIR" not in child_environment(None, compiled=True)
 
 
-@pytest.mark.torch
-def test_a_compiled_kernel_leaves_no_headers_beside_its_cache(measure, tmp_path):
-    """In a fork of a process that set the same variables before it imported torch (tests/helpers/preloaded.py)."""
-    pytest.importorskip("torch")
-    workload = "tests/measure/fixtures/behaviours.py:multiplies_its_input"
-    got = measure(workload, mode="compile", dtype="float32", extra=["--cache-dir", str(tmp_path / "cache")])
-    assert got.measurement["status"] == "ok"
-    assert list((tmp_path / "cache").rglob("*.so"))
-    assert not list(tmp_path.rglob("*.gch"))
-
-
 def test_a_cache_folder_is_cold_only_where_it_is_empty(monkeypatch, tmp_path):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
     assert inductor.before_compiling() == "cold"
