@@ -17,7 +17,7 @@ pytestmark = pytest.mark.torch
 def working(tmp_path: Path) -> WorkingFolder:
     (tmp_path / "old.py").write_text(WORKLOAD.format(sleep=0, result="x @ x"))
     (tmp_path / "new.py").write_text(WORKLOAD.format(sleep=0, result="torch.relu(x @ x)"))
-    return WorkingFolder(tmp_path, forks=False)
+    return WorkingFolder(tmp_path)
 
 
 def configure(working: WorkingFolder, **compare: object) -> None:

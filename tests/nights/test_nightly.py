@@ -7,7 +7,6 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -98,7 +97,7 @@ def test_killed_ten_times_a_night_loses_nothing_and_is_finished_by_the_next_star
     chance, suffixes, killed = random.Random(8), ["-a"], 0
     while killed < 10:
         running = work.start(suffixes[-1])
-        time.sleep(chance.uniform(0.1, 3))
+        time.sleep(chance.uniform(0.1, 2))
         if running.poll() is not None:  # this one got through: kill the next
             status, said = finish(running)
             assert status == 0, said
@@ -196,15 +195,14 @@ def test_a_nightly_that_was_killed_is_gone_on_with_by_the_next_start_which_says_
     (tmp_path / "Snakefile").write_text(
         'rule nightly:\n    shell: "echo {config[edition]} >> began; while [ ! -e go ]; do sleep 0.1; done"\n'
     )
-    command = [sys.executable, root / "scripts/nightly.py", "--cores", "1", "--nolock"]
-    killed = subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-    )
+    command = [forking()["FORK_PYTHON"], root / "scripts/nightly.py", "--cores", "1", "--nolock"]
+    places: dict = {"cwd": tmp_path, "env": os.environ | forking()}
+    killed = subprocess.Popen(command, **places, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, process_group=0)
     wait_for((tmp_path / "began").exists)
     os.killpg(killed.pid, signal.SIGKILL)
     assert killed.wait() == -signal.SIGKILL
     (tmp_path / "go").touch()
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LONG, check=True)
+    done = subprocess.run(command, **places, capture_output=True, text=True, timeout=LONG, check=True)
     first, again = (tmp_path / "began").read_text().split()
     assert first == again
     assert f"nightly: going on with night {first}" in done.stdout
