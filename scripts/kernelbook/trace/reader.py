@@ -37,7 +37,7 @@ from kernelbook.trace.source import Source
 from kernelbook.trace.types import OtherJsonError, TraceError
 
 BLOCK = 1 << 20
-_PIECE = 1 << 17  # bytes of usual events decoded together: their objects fit into the caches of a processor
+_PIECE = 1 << 18  # bytes of usual events decoded together: their objects fit into the caches of a processor
 _MOST_HELD = 8 << 20  # bytes: a longer event, head or tail is not read
 _MOST_WASTED_EACH = 10_000  # characters read without result per event of a long file
 _SMALL = 64 << 10

@@ -17,7 +17,7 @@ _IsalError: type[Exception] = igzip_lib.error  # type: ignore[assignment]  # dec
 _GZIP = b"\x1f\x8b"
 _GZIP_WBITS = 31
 _READ = 1 << 16
-_MOST_PLAIN = 1 << 17  # bytes that one call of a decompressor returns
+_MOST_PLAIN = 1 << 18  # bytes that one call of a decompressor returns
 _SPECIAL = {
     stat.S_IFIFO: "a pipe",
     stat.S_IFSOCK: "a socket",
