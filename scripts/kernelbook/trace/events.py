@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
+from types import GenericAlias
 from typing import Any, NamedTuple
 
 import msgspec
@@ -30,6 +31,11 @@ class Args(msgspec.Struct, gc=False):
     occupancy: Number = msgspec.field(default=None, name="est. achieved occupancy %")
     bytes: Number = None
     collective: Any = msgspec.field(default=None, name="Collective name")
+
+
+class CollectiveArgs(Args, gc=False):
+    """Also what torch records about a collective besides its name."""
+
     in_elements: Any = msgspec.field(default=None, name="In msg nelems")
     out_elements: Any = msgspec.field(default=None, name="Out msg nelems")
     dtype: Any = None
@@ -75,10 +81,16 @@ class Message(NamedTuple):
     destination_rank: int | None
 
 
+class NotDecodedError(Exception):
+    """The arguments of a collective were decoded with `PLAIN`, which skips most of them."""
+
+
 def message_of(args: Args) -> Message | None:
-    """What the arguments state about a collective; None if they are those of another event."""
+    """What the arguments state about a collective; None if they are those of another event. Raises NotDecodedError."""
     if not isinstance(args.collective, str):
         return None
+    if not isinstance(args, CollectiveArgs):
+        raise NotDecodedError
     return Message(
         _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", args.collective),
         _count(args.in_elements),
@@ -97,7 +109,7 @@ def _count(value: Any) -> int | None:
     return None if count is None or count < 0 else count
 
 
-class InputArgs(Args, gc=False):
+class InputArgs(CollectiveArgs, gc=False):
     """Also the inputs that `record_shapes` adds, as JSON text; empty if there are none."""
 
     input_dims: msgspec.Raw = msgspec.field(default=_EMPTY, name="Input Dims")
@@ -105,10 +117,6 @@ class InputArgs(Args, gc=False):
     input_strides: msgspec.Raw = msgspec.field(default=_EMPTY, name="Input Strides")
     input_type: msgspec.Raw = msgspec.field(default=_EMPTY, name="Input type")
     concrete_inputs: msgspec.Raw = msgspec.field(default=_EMPTY, name="Concrete Inputs")
-
-
-class InputEvent(Event, gc=False):
-    args: InputArgs | None = None
 
 
 class Document(msgspec.Struct, gc=False):
@@ -119,11 +127,7 @@ class Document(msgspec.Struct, gc=False):
     distributedInfo: msgspec.Raw = _EMPTY  # noqa: N815
 
 
-class InputDocument(Document, gc=False):
-    traceEvents: Sequence[InputEvent] = []  # noqa: N815
-
-
-_ARGUMENTS = {field.name: field.encode_name for field in msgspec.structs.fields(Args)}
+_ARGUMENTS = {field.name: field.encode_name for field in msgspec.structs.fields(CollectiveArgs)}
 _INPUTS = {field.name: field.encode_name for field in msgspec.structs.fields(InputArgs) if field.name not in _ARGUMENTS}
 _DIGITS = re.compile(r"-?[0-9]+")
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -139,8 +143,15 @@ class Decoder(NamedTuple):
     document: Callable[[bytes], Document]
 
 
-PLAIN = Decoder(msgspec.json.Decoder(list[Event]).decode, msgspec.json.Decoder(Document).decode)
-WITH_INPUTS = Decoder(msgspec.json.Decoder(list[InputEvent]).decode, msgspec.json.Decoder(InputDocument).decode)
+def _decoder(args: type[Args]) -> Decoder:
+    """The decoders of events with these arguments."""
+    event = msgspec.defstruct("Event", [("args", args | None, None)], bases=(Event,), gc=False)
+    events = GenericAlias(list, event)
+    document: Any = msgspec.defstruct("Document", [("traceEvents", events, [])], bases=(Document,), gc=False)
+    return Decoder(msgspec.json.Decoder(events).decode, msgspec.json.Decoder(document).decode)
+
+
+PLAIN, WITH_COLLECTIVES, WITH_INPUTS = map(_decoder, (Args, CollectiveArgs, InputArgs))
 STRICT_FAILURES = (ValueError, RecursionError)  # UnicodeDecodeError and msgspec's errors are ValueErrors
 
 
@@ -153,7 +164,7 @@ def event_from_object(value: dict[str, Any]) -> Event:
         values |= {field: _sizes(raw.get(field)) for field in ("grid", "block")}
         values |= {field: msgspec.Raw(_strict_json(raw[key])) for field, key in _INPUTS.items() if key in raw}
         args = InputArgs(**values)
-    return InputEvent(
+    return Event(
         ph=_text(value.get("ph")),
         cat=_text(value.get("cat")),
         name=_text(value.get("name")),

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from kernelbook.trace.events import PLAIN, STRICT_FAILURES, Decoder, Document, Event
+from kernelbook.trace.events import PLAIN, STRICT_FAILURES, WITH_COLLECTIVES, Decoder, Document, Event
 from kernelbook.trace.metadata import (
     begins_a_document,
     damaged_metadata,
@@ -129,6 +129,8 @@ class EventReader:
         if start is not None:
             self.metadata |= start.metadata
             self.lost += start.damaged
+            if "distributedInfo" in self.metadata and self._decode is PLAIN:
+                self._decode = WITH_COLLECTIVES
             return self._enter(text[start.position :])
         if last:
             self._finished = True

@@ -14,7 +14,7 @@ from kernelbook.trace.annotations import Annotations, AnnotationSummary
 from kernelbook.trace.attribution import Attribution, attribute
 from kernelbook.trace.building import ColumnBuilder
 from kernelbook.trace.columns import ANNOTATION, Columns, distinct
-from kernelbook.trace.events import integer
+from kernelbook.trace.events import WITH_COLLECTIVES, NotDecodedError, integer
 from kernelbook.trace.files import device_name
 from kernelbook.trace.forwards import forward_activities, forward_calls
 from kernelbook.trace.frame import Column, Frame, whole
@@ -227,9 +227,12 @@ def read_trace(path: str | Path, annotation: str | None = None, windows: Sequenc
 
     Raises TraceError if a file cannot be read or is not a torch trace.
     """
-    readers = [EventReader(file) for file in (path, *windows)]
-    inputs = RecordedInputs([reader.path for reader in readers])
-    return _reading(readers, _read_columns(readers), inputs, str(path), tuple(map(str, windows)), annotation)
+    files = [Path(file) for file in (path, *windows)]
+    try:
+        columns = _read_columns(readers := [EventReader(file) for file in files])
+    except NotDecodedError:  # a collective in a file that is not known to be of a distributed job
+        columns = _read_columns(readers := [EventReader(file, decode=WITH_COLLECTIVES) for file in files])
+    return _reading(readers, columns, RecordedInputs(files), str(path), tuple(map(str, windows)), annotation)
 
 
 def _reading(
