@@ -11,7 +11,7 @@ import pytest
 
 import kernelbook as package
 from kernelbook.diffs import SideError, diff
-from kernelbook.diffs.pages import html, markdown
+from kernelbook.diffs.as_files import html, markdown
 from tests.trace.made_trace import annotation, kernel, launch, memcpy, op, write
 
 GEMM = "nvjet_sm90_tst_64x8_64x16_1x2_h_bz_bias_TNT"

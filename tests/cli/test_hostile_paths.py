@@ -71,7 +71,7 @@ def test_a_full_disk_names_the_folder_and_the_remedy(kernelbook, folder, tmp_pat
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("kernelbook.diffs.pages.write", full)
+    monkeypatch.setattr("kernelbook.diffs.as_files.write", full)
     monkeypatch.setattr("kernelbook.report.rendering.write_tables", full)
     words = [folder] if name == "report" else [folder / "one.json", folder / "one.json"]
     with pytest.raises(

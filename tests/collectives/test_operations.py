@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernelbook.collectives.names import bus_factor, element_bytes, operation
+from kernelbook.collectives.operations import bus_factor, element_bytes, operation
 from tests.collectives.made_job import collective, message, read, write_rank
 
 H200 = {"deviceProperties": [{"id": 0, "name": "NVIDIA H200"}]}

@@ -189,7 +189,7 @@ def test_both_traces_travel_with_the_report_whole(work):
 
 
 def test_a_trace_without_any_of_it_travels_as_the_same_bytes(root, tmp_path):
-    from kernelbook.report.traces import _copy
+    from kernelbook.report.attached_traces import _copy
     from kernelbook.text.scrubbing import Scrubber
 
     source = root / RECORDED / "linear-eager/1/trace.json.gz"

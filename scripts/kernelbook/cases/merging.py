@@ -39,7 +39,7 @@ def merge_processes(processes: Sequence[Process], spans: Spans | None = None) ->
     ordered += [row for job in jobs for row in job if row.bare and row.status != "ok" and row not in ordered]
     good = [process for process in ordered if process.status == "ok"]
     first = (good or ordered)[0]
-    alike = [process for process in good if process.setting.machine == first.setting.machine]
+    alike = [process for process in good if process.conditions.machine == first.conditions.machine]
     bad = [process for process in ordered if process.status != "ok"]
     notes = [
         *_failed(bad, len(ordered), bool(good)),
@@ -139,9 +139,9 @@ def _elsewhere(good: Sequence[Process], first: Process) -> list[TraceWarning]:
     """A note on each good process that ran on another machine than the first."""
     notes = []
     for process in good:
-        if process.setting.machine != first.setting.machine:
+        if process.conditions.machine != first.conditions.machine:
             machine, first_machine = (
-                " with ".join(part or "unknown" for part in p.setting.machine) for p in (process, first)
+                " with ".join(part or "unknown" for part in p.conditions.machine) for p in (process, first)
             )
             text = (
                 f"process {process.process} ran on {machine}, the first on {first_machine}: "

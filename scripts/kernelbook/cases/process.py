@@ -301,7 +301,7 @@ class CaseColumns(CaseMeasured):
         return self.ceiling is not None and self.variant == "matmul-fp8"
 
     @cached_property
-    def setting(self) -> Conditions:
+    def conditions(self) -> Conditions:
         """The conditions that decide which figures may be compared with these."""
         return Conditions(
             run=self.run,

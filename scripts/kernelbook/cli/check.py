@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from kernelbook.text.meaning import plain
 
 if TYPE_CHECKING:
-    from kernelbook.cli.lines import CheckedConfig, CheckedTrace
+    from kernelbook.cli.json_types import CheckedConfig, CheckedTrace
     from kernelbook.summarize.summary import Summary
     from kernelbook.trace import TraceWarning
 

@@ -64,14 +64,14 @@ def run(args: argparse.Namespace) -> int:
         print_error(str(error))
         return 2
     if args.output:
-        from kernelbook.diffs.pages import write
+        from kernelbook.diffs.as_files import write
 
         with writing(args.output, "--output"):
             write(result, args.output)
     if args.json:
         print(json.dumps(as_json(result), allow_nan=False))
     else:
-        from kernelbook.diffs.terminal import show
+        from kernelbook.diffs.as_text import show
         from kernelbook.summarize.terminal import output_console
 
         show(output_console(), result)

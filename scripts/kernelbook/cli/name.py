@@ -26,7 +26,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kernelbook.cli.lines import StatedName
+    from kernelbook.cli.json_types import StatedName
     from kernelbook.kernel_names import KernelName
 
 

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from kernelbook.cli.lines import ReportLine
+    from kernelbook.cli.json_types import ReportLine
 
 SCHEMA: Literal[1] = 1
 OUTPUT = Path("kernelbook-report")

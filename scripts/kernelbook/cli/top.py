@@ -26,7 +26,7 @@ from kernelbook.text.meaning import object_of, plain
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from kernelbook.cli.lines import TopJson
+    from kernelbook.cli.json_types import TopJson
     from kernelbook.kernel_names.top_kernels import TopRow
     from kernelbook.summarize.summary import Summary
 
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _as_json(summaries: Sequence[Summary], by_name: Sequence[TopRow], by_family: Sequence[TopRow]) -> TopJson:
-    from kernelbook.cli.lines import FileJson
+    from kernelbook.cli.json_types import FileJson
 
     files = [object_of(FileJson, each, **each.totals) for each in summaries]
     return {"schema": SCHEMA, "files": files, "families": [*by_family], "kernels": [*by_name]}

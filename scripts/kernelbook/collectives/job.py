@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kernelbook.collectives.causes import Straggler, find_straggler
 from kernelbook.collectives.matching import (
     MOST_APART,
     Disorder,
@@ -19,7 +18,8 @@ from kernelbook.collectives.matching import (
     match,
 )
 from kernelbook.collectives.model import Collective, CommunicationEvent, RankForward, RankTrace
-from kernelbook.collectives.names import JOINT, SEND_RECV, bus_factor
+from kernelbook.collectives.operations import JOINT, SEND_RECV, bus_factor
+from kernelbook.collectives.stragglers import Straggler, find_straggler
 from kernelbook.devices import link_rate
 from kernelbook.text.formatting import duration, percent, plural
 from kernelbook.trace.ranks import missing_ranks

@@ -11,7 +11,7 @@ from statistics import median
 import numpy as np
 
 from kernelbook.collectives.model import CommunicationEvent, RankTrace
-from kernelbook.collectives.names import ALIKE, JOINT, POINT_TO_POINT, SEND_RECV
+from kernelbook.collectives.operations import ALIKE, JOINT, POINT_TO_POINT, SEND_RECV
 from kernelbook.text.formatting import number_ranges
 from kernelbook.trace.types import Ints
 

@@ -12,7 +12,13 @@ import msgspec
 import numpy as np
 
 from kernelbook.collectives.model import CommunicationEvent, RankForward, RankTrace, Work
-from kernelbook.collectives.names import POINT_TO_POINT, element_bytes, has_other_ranks, is_communication, operation
+from kernelbook.collectives.operations import (
+    POINT_TO_POINT,
+    element_bytes,
+    has_other_ranks,
+    is_communication,
+    operation,
+)
 from kernelbook.trace.columns import median
 from kernelbook.trace.events import Message, integer
 from kernelbook.trace.numbers import MISSING

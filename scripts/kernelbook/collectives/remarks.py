@@ -7,10 +7,10 @@ from dataclasses import dataclass, fields, replace
 from statistics import median
 from typing import Any
 
-from kernelbook.collectives.causes import CPU, DEVICE, Straggler, further_kernels, queued_us
 from kernelbook.collectives.job import JobReading, read_job
 from kernelbook.collectives.model import Collective, RankForward, RankTrace
-from kernelbook.collectives.names import ALIKE
+from kernelbook.collectives.operations import ALIKE
+from kernelbook.collectives.stragglers import CPU, DEVICE, Straggler, further_kernels, queued_us
 from kernelbook.text.formatting import at_border, duration, percent, plural, significant
 
 LEAST_SHARE = 0.1  # of a forward, for exposed communication and bubbles

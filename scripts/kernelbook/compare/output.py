@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
 
 from kernelbook.compare.result import CHANGES, CaseResult, ComparisonResult
-from kernelbook.diffs import pages
+from kernelbook.diffs import as_files
 from kernelbook.diffs.as_json import as_json as diff_json
 from kernelbook.judge.paired import PairedRatio, Precision
 from kernelbook.report import table
@@ -104,7 +104,7 @@ def markdown(result: ComparisonResult) -> str:
         table.markdown(verdicts(result)),
         "",
     ]
-    return "\n".join(map(str, lines)) + ("\n" + pages.sections(result.diff) if result.diff else "")
+    return "\n".join(map(str, lines)) + ("\n" + as_files.sections(result.diff) if result.diff else "")
 
 
 def text(result: ComparisonResult) -> str:

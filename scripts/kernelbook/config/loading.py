@@ -17,7 +17,7 @@ import msgspec
 
 from kernelbook.config.defaults import MEASURE_DEFAULTS
 from kernelbook.config.errors import ConfigError, schema_errors
-from kernelbook.config.names import all_cases, guess_errors, name_errors, sweep_name
+from kernelbook.config.name_checks import all_cases, guess_errors, name_errors, sweep_name
 from kernelbook.config.origins import ConfigSource, misread_names, source_of
 from kernelbook.config.yaml_text import value_errors
 from kernelbook.sources.workload_source import Places, workload_errors

@@ -214,8 +214,8 @@ def refusal(a: CaseFacts, b: CaseFacts) -> str | None:
     for facts in (a, b):
         if facts.status != "ok":
             return f"{facts.case} of {facts.run} {facts.status}: {facts.reason or 'no reason given'}"
-    refused = comparability.refusal(a.setting, b.setting)
-    if refused and a.bare and b.bare and not comparability.refusal(a.setting, replace(b.setting, run=a.run)):
+    refused = comparability.refusal(a.conditions, b.conditions)
+    if refused and a.bare and b.bare and not comparability.refusal(a.conditions, replace(b.conditions, run=a.run)):
         return f"{refused} (no trace states it; kernelbook diff takes two traces as of one machine)"
     return refused
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from kernelbook.cases import CaseFacts
-from kernelbook.config.names import compared_cases
+from kernelbook.config.name_checks import compared_cases
 from kernelbook.judge.clock import Clock, clock_of
 from kernelbook.judge.comparisons import Comparison, compare
 from kernelbook.judge.cost_model import (

@@ -79,7 +79,7 @@ def _quickest(cases: Mapping[str, CaseFacts]) -> list[str]:
     for facts in cases.values():
         if facts.workload and not facts.bare and not facts.ceiling and facts.device_time_us and facts.kernels:
             alike = groups.setdefault(facts.workload, [])
-            group = next((each for each in alike if refusal(each[0].setting, facts.setting) is None), None)
+            group = next((each for each in alike if refusal(each[0].conditions, facts.conditions) is None), None)
             if group is None:
                 alike.append([facts])
             else:

@@ -15,7 +15,7 @@ from typing import Any
 
 from kernelbook.config.errors import ConfigError
 from kernelbook.config.loading import NO_FIGURE, CaseSpec, Config, RunSpec, is_taken, matches, recorded_case, trace_case
-from kernelbook.config.names import is_usable
+from kernelbook.config.name_checks import is_usable
 from kernelbook.containers.images import Image, image_of, runtime, stamp_of
 from kernelbook.containers.launching import start_arguments
 from kernelbook.counters import counters_beside

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 import msgspec
 
-from kernelbook.cli.lines import CheckedConfig, CheckedTrace, ReportLine, StatedName, TopJson
+from kernelbook.cli.json_types import CheckedConfig, CheckedTrace, ReportLine, StatedName, TopJson
 from kernelbook.compare.output import CompareJson
 from kernelbook.diffs.as_json import DiffJson
 from kernelbook.report.summary_json import SummaryJson

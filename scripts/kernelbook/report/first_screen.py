@@ -11,7 +11,7 @@ from kernelbook.cases import FAILED_PROCESSES, CaseFacts
 from kernelbook.cases.comparability import refusal
 from kernelbook.edition.model import Edition, Run
 from kernelbook.judge.expectations import Judgement
-from kernelbook.judge.expectations.compare import NOTHING
+from kernelbook.judge.expectations.other_cases import NOTHING
 from kernelbook.judge.expectations.vocabulary import FORWARDS_DIFFER
 from kernelbook.judge.ratios import PROCESSES_DIFFER
 from kernelbook.kernel_names import labels
@@ -178,21 +178,23 @@ def headlines(edition: Edition) -> tuple[Headline, ...]:
     made = [
         Headline(run, fast.device_time_us, slow.device_time_us, fast, slow, _fastest(edition, fast, slow))
         for run, fast, slow in _headline_rows(edition)
-        if fast.device_time_us and slow.device_time_us and not refusal(fast.setting, slow.setting)
+        if fast.device_time_us and slow.device_time_us and not refusal(fast.conditions, slow.conditions)
     ]
     return tuple(sorted(made, key=lambda headline: headline.run.kind == "published"))
 
 
 def _fastest(edition: Edition, fast: CaseFacts, slow: CaseFacts) -> CaseFacts | None:
     same = (row for row in edition.case_runs if (row.run, row.workload) == (fast.run, fast.workload))
-    timed = [(row.device_time_us, row) for row in same if row.device_time_us and not refusal(row.setting, slow.setting)]
+    timed = [
+        (row.device_time_us, row) for row in same if row.device_time_us and not refusal(row.conditions, slow.conditions)
+    ]
     best = min(timed, key=lambda pair: pair[0])[1] if timed else fast
     return None if best.case == fast.case else best
 
 
 def headline_refusals(edition: Edition) -> tuple[tuple[Run, str], ...]:
     """(run, reason) of each run whose times of both headline cases are not comparable."""
-    rows = ((run, refusal(fast.setting, slow.setting)) for run, fast, slow in _headline_rows(edition))
+    rows = ((run, refusal(fast.conditions, slow.conditions)) for run, fast, slow in _headline_rows(edition))
     return tuple((run, why) for run, why in rows if why)
 
 

@@ -227,7 +227,7 @@ def _verdicts(rows: list[CaseFacts]) -> Iterator[str]:
             other
             for other in rows
             if (other.run, other.workload, other.variant, other.mode) == (row.run, row.workload, row.variant, "eager")
-            and refusal(row.setting, other.setting) is None
+            and refusal(row.conditions, other.conditions) is None
         ]
         if row.mode != "compile" or not twins:
             continue

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kernelbook.edition.model import Edition
 from kernelbook.judge.fusions import read_code
-from kernelbook.report.traces import find
+from kernelbook.report.attached_traces import find
 from kernelbook.text.credentials import secrets_in
 from kernelbook.text.formatting import slug
 from kernelbook.text.scrubbing import Scrubber

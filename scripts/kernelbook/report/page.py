@@ -25,12 +25,12 @@ from kernelbook.report import (
     table,
     versions,
 )
+from kernelbook.report.attached_traces import Links
 from kernelbook.report.case_views import CellView
 from kernelbook.report.output_code import CodeLinks
 from kernelbook.report.strips import legend, percent
 from kernelbook.report.styles import ASSETS, compact, page_style
 from kernelbook.report.templating import BROKEN_CARDS, context, environment
-from kernelbook.report.traces import Links
 from kernelbook.text import formatting
 
 SCRIPTS = (
@@ -150,7 +150,7 @@ def _headline_chart(edition: Edition, values: dict[str, Any]) -> dict[str, Any]:
     first = next(iter(values["headlines"]), None)
     other = bool(drawn) and (first is None or first.run.run != drawn[0].run.run)
     ends = (drawn[0].row, drawn[-1].row) if other and len(drawn) > 1 else None
-    comparable = ends and not ends[0].bare and refusal(ends[0].setting, ends[1].setting) is None
+    comparable = ends and not ends[0].bare and refusal(ends[0].conditions, ends[1].conditions) is None
     return {
         "headline_chart": strips.headline_chart(edition, drawn, title, values["anchors"]),
         "headline_elsewhere": other,

@@ -77,7 +77,7 @@ def build(
         | {"activities": _activities(row, edition.kernel_costs.get(row.key, {}), capabilities.get(row.run), table)}
         for row in edition.case_runs
     ]
-    settings, reasons, table_of_refusals = refusals([row.setting for row in edition.case_runs])
+    settings, reasons, table_of_refusals = refusals([row.conditions for row in edition.case_runs])
     limiters = {(cost.run, cost.case): cost.limiter for cost in edition.costs}
     index = {
         "columns": {"activity": ACTIVITY, "call": CALL, "label": LABEL},

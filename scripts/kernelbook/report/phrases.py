@@ -59,7 +59,7 @@ def ratios(values: Iterable[float]) -> str:
 
 def inside(row: CaseFacts) -> str:
     """` (fp32 inside)` if matrix products spend most of their time in another precision than that of the inputs."""
-    other = computed_in(row.setting.dtype, row.activities)
+    other = computed_in(row.conditions.dtype, row.activities)
     return f" ({other} inside)" if other else ""
 
 

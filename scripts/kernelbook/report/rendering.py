@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from kernelbook.edition.model import read_edition
-from kernelbook.report import markdown_page, output_code, page, summary_json, traces
+from kernelbook.report import attached_traces, markdown_page, output_code, page, summary_json
 from kernelbook.text.table_files import write_tables
 
 
@@ -24,7 +24,7 @@ def render_report(edition_dir: Path, output: Path, created_utc: str | None = Non
         made = Path(scratch) / "report"
         made.mkdir(mode=0o755)
         (made / "figures").mkdir()
-        links = traces.place(edition, edition_dir, made)
+        links = attached_traces.place(edition, edition_dir, made)
         code = output_code.place(edition, edition_dir, made)
         (made / "index.html").write_text(page.render(edition, created, links, code), encoding="utf-8")
         for name, text in markdown_page.render(edition, created, made).items():

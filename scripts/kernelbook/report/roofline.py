@@ -140,7 +140,7 @@ def _journeys(dots: Iterable[Dot], plane: Plane) -> Iterable[str]:
             cases[dot.row.case] = dot
     for cases in longest.values():
         first = next(iter(cases.values()))
-        same = [dot for dot in cases.values() if dot.row.setting == first.row.setting]
+        same = [dot for dot in cases.values() if dot.row.conditions == first.row.conditions]
         compiled = (d for d in same if d.row.variant == first.row.variant and d.row.mode != first.row.mode)
         fastest = min(same, key=lambda dot: dot.row.device_time_us or math.inf)
         points = dict.fromkeys((dot.best_intensity, dot.rate) for dot in (first, *list(compiled)[:1], fastest))

@@ -54,9 +54,9 @@ def lineages(edition: Edition) -> tuple[Lineage, ...]:
     runs = {run.run: run for run in edition.runs}
     groups: dict[tuple[object, ...], dict[str, tuple[CaseFacts, Run, int]]] = {}
     for number, row in enumerate(edition.case_runs):
-        torch, setting = runs[row.run].torch, row.setting
+        torch, conditions = runs[row.run].torch, row.conditions
         if row.activities and torch:
-            key = (row.case, setting.device, setting.dtype, setting.params)
+            key = (row.case, conditions.device, conditions.dtype, conditions.params)
             groups.setdefault(key, {}).setdefault(torch, (row, runs[row.run], number))
     return tuple(_lineage(group) for group in groups.values() if len(group) > 1)
 

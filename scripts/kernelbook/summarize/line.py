@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, NotRequired, TypedDict
 
-from kernelbook.collectives.causes import Straggler
 from kernelbook.collectives.model import Collective, RankForward
 from kernelbook.collectives.remarks import Remark
+from kernelbook.collectives.stragglers import Straggler
 from kernelbook.text.meaning import codes, doc
 from kernelbook.trace.rows import KernelRow, OpRow, RangeJson
 from kernelbook.trace.types import Totals, TraceWarning

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kernelbook.collectives.names import has_other_ranks
+from kernelbook.collectives.operations import has_other_ranks
 from kernelbook.trace.annotations import AnnotationSummary
 from kernelbook.trace.ranks import Job
 from kernelbook.trace.reading import TraceReading

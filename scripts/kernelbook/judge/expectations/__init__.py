@@ -12,10 +12,10 @@ from typing import Any
 from kernelbook.cases import CaseFacts
 from kernelbook.judge.cost_model import Ceilings, ceilings_of
 from kernelbook.judge.expectations import (  # noqa: F401 - they define the words
-    compare,
     figures,
     kernel_guesses,
     ops,
+    other_cases,
 )
 from kernelbook.judge.expectations.vocabulary import (
     BROKEN,

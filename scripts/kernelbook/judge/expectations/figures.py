@@ -15,9 +15,9 @@ from kernelbook.collectives.model import RankForward
 from kernelbook.collectives.remarks import slowest, typical_forward
 from kernelbook.config.spans import span
 from kernelbook.judge.cost_model import kernel_costs
-from kernelbook.judge.expectations.compare import FORWARD_TIME, PEAK_MEMORY
 from kernelbook.judge.expectations.kernel_guesses import judge_counts, listed
 from kernelbook.judge.expectations.ops import call_numbers
+from kernelbook.judge.expectations.other_cases import FORWARD_TIME, PEAK_MEMORY
 from kernelbook.judge.expectations.vocabulary import (
     COUNT,
     FIGURE,

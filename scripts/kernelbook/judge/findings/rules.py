@@ -154,7 +154,7 @@ class Scene:
 
     def comparable(self, other: CaseFacts) -> bool:
         """Whether times of the other case can be compared with those of this case."""
-        return refusal(self.facts.setting, other.setting) is None
+        return refusal(self.facts.conditions, other.conditions) is None
 
 
 Look = Callable[[Scene], Iterable[Finding]]

@@ -177,7 +177,7 @@ def _vote(name: str, facts: CaseFacts, run: RunFacts, quantity: Quantity) -> tup
         where = f"of {name}" if mine else "here"
         kind = "time" if quantity.is_time else "figure"
         return Observation(None, f"no {kind} to compare", f"there is no {quantity.name} {where}")
-    refused = refusal(facts.setting, other.setting)
+    refused = refusal(facts.conditions, other.conditions)
     if refused:
         return Observation(None, "not comparable", f"{name}: {refused}")
     mine_text, theirs_text = (quantity.text(median(figures)) for figures in (mine, theirs))
