@@ -57,3 +57,12 @@ def test_two_traces_are_compared_without_reading_editions_or_configs(root, trace
     )
     assert "attn_fwd" in out
     assert modules == []
+
+
+def test_an_edition_is_collected_and_rendered_without_data_frames(root, recorded_h200, tmp_path):
+    """`report` does what collect_edition.py and render_report.py do, for one measured case."""
+    names = ("pandas", "pyarrow.dataset", "scipy", "matplotlib")
+    words = ["report", str(recorded_h200 / "linear-eager"), "--output", str(tmp_path / "report")]
+    _, modules = loaded(root, words, names)
+    assert (tmp_path / "report" / "index.html").is_file()
+    assert modules == []
