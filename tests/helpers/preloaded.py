@@ -31,6 +31,12 @@ for name in (
     with contextlib.suppress(ImportError):
         importlib.import_module(name)
 with contextlib.suppress(ImportError):
+    from kernelbook.report import markdown_page, page
+
+    for kind, environment in (("html", page.templates()), ("md", markdown_page.templates())):
+        for name in environment.list_templates(filter_func=lambda name, kind=kind: name.split(".")[1] == kind):
+            environment.get_template(name)
+with contextlib.suppress(ImportError):
     from snakemake import cli
 
     cli.get_argument_parser()  # imports the plugins

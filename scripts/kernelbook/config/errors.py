@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +37,7 @@ class ConfigError(ValueError):
         super().__init__("\n".join(self.problems))
 
 
+@cache
 def config_schema(schemas: Path) -> dict[str, Any]:
     """The schema of config.yaml: config.schema.yaml and the top-level sections of nights.schema.json."""
     schema = yaml.safe_load((schemas / "config.schema.yaml").read_text(encoding="utf-8"))

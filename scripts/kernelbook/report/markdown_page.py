@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+
+import jinja2
 
 from kernelbook.cases import CaseFacts
 from kernelbook.charts.drawing import Chart
@@ -26,6 +27,14 @@ SUMMARY_LIMIT = 10_000
 SUMMARY_SIZES = ((60, 5), (30, 5), (15, 5), (8, 3), (0, 1), (0, 0))
 
 
+@cache
+def templates() -> jinja2.Environment:
+    """The environment of the Markdown templates, each of which is compiled once in a process."""
+    return environment(
+        formatting.markdown, autoescape=False, filters={"code": formatting.code, "block": formatting.block}
+    )
+
+
 def render(edition: Edition, created_utc: str, output: Path) -> dict[str, str]:
     """Name of each file -> its text; everything but `Markdown` is escaped. Charts are written to `output`/figures."""
     values = context(edition, created_utc)
@@ -38,11 +47,9 @@ def render(edition: Edition, created_utc: str, output: Path) -> dict[str, str]:
         "short_rows": [row for row in case_rows if not (row.each and row.each.run.took(row.each.row))],
         "foremost": _foremost,
     }
-    filters: dict[str, Callable[..., Any]] = {"code": formatting.code, "block": formatting.block}
-    env = environment(formatting.markdown, autoescape=False, filters=filters)
 
     def written(name: str, **more: int) -> str:
-        return env.get_template(f"{name}.j2").render(values | more).rstrip() + "\n"
+        return templates().get_template(f"{name}.j2").render(values | more).rstrip() + "\n"
 
     tried = (written("summary.md", rows=rows, lines=lines) for rows, lines in SUMMARY_SIZES)
     summary = next(text for text in tried if len(text) <= SUMMARY_LIMIT)

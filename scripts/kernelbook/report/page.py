@@ -7,8 +7,10 @@ import hashlib
 import itertools
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+import jinja2
 from markupsafe import Markup, escape
 
 from kernelbook.cases.comparability import refusal
@@ -77,12 +79,18 @@ def _finalize(value: Any) -> Any:
     return formatting.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
+@cache
+def templates() -> jinja2.Environment:
+    """The environment of the page's templates, each of which is compiled once in a process."""
+    return environment(_finalize, autoescape=True, filters={"percent": percent, "breakable": breakable, "dated": dated})
+
+
 def render(edition: Edition, created_utc: str, traces: Links, code: CodeLinks | None = None) -> str:
     """The whole page. code: (run, case) -> path of Inductor's output code below the page's folder."""
     values = context(edition, created_utc)
     cells = [cell for case in values["cases"] for cell in case.present]
     index, blocks = page_data.build(edition, {cell.number: cell.anchor for cell in cells}, traces, code or {})
-    env = environment(_finalize, autoescape=True, filters={"percent": percent, "breakable": breakable, "dated": dated})
+    env = templates()
     panel = env.get_template("_case.html.j2")
     weighed = findings_section.by_weight(findings_section.own_findings(edition), FINDING_ROWS)
     lines = enumerate((line for group in weighed for line in group.lines), 1)
