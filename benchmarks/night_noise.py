@@ -161,7 +161,7 @@ def write_night(store: Store, runs: Mapping[str, tuple[Nights, bool]], at: int, 
 
 
 def _table(run: str, nights: Nights, at: int, again: bool, rng: Random) -> pa.Table:
-    """Five processes a case, and five more of the second measurement with `again`."""
+    """Five processes for each case, and five more for the second measurement with `again`."""
     rows = []
     for case, name in enumerate(case_names()):
         base = dict.fromkeys(SCHEMA.names) | {

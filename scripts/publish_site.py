@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Exit status 0 once the site is in place, even if the webhook fails."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--history", type=Path, required=True, help="folder of the history")
-    parser.add_argument("--reports", type=Path, default=Path("reports"), help="folder of the reports, one a night")
+    parser.add_argument("--reports", type=Path, default=Path("reports"), help="folder of the reports, one per night")
     parser.add_argument("--publish", type=json.loads, default={}, help="JSON: keys of `publish` in config.yaml")
     parser.add_argument("--rules", type=json.loads, default={}, help="JSON: keys of `history` in config.yaml")
     parser.add_argument("--tell", metavar="NIGHT", help="tell the webhook of this night")

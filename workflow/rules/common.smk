@@ -76,7 +76,7 @@ def minutes_of(case):
 
 
 def gpus_of(case):
-    """GPUs that a measurement of a case takes: one a rank."""
+    """GPUs that a measurement of a case takes: one for each rank."""
     return CONFIG.case(case).gpus if CONFIG.device != "cpu" else 0
 
 

@@ -1,5 +1,5 @@
 # A night: its edition appended to the history and judged against the nights before. The history is never an output of a
-# rule, since Snakemake deletes outputs before it makes them anew; a receipt among the results is.
+# rule, since Snakemake deletes outputs before it makes them again; a receipt among the results is.
 
 NIGHT = f"{RESULTS}/night"
 FINISHED_BEFORE = finished(EDITION, Path(HISTORY), PLAN.results / "night" / "published.json")

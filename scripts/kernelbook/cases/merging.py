@@ -219,6 +219,6 @@ def _warnings(processes: Sequence[Process]) -> list[TraceWarning]:
 def _listed(who: Sequence[Process], total: int) -> str:
     if all(process.rank is None for process in who):
         return f"{_numbered([process.process for process in who])} of {total}"
-    if all(process.bare for process in who):  # a file a rank: the number of the process says nothing
+    if all(process.bare for process in who):  # one file for each rank: the number of the process says nothing
         return f"rank {number_ranges([process.rank for process in who if process.rank is not None])}"
     return ", ".join(f"rank {process.rank} of process {process.process}" for process in who)

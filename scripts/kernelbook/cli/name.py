@@ -1,6 +1,6 @@
 """Print what kernel names state: family, element type, tensor cores, architecture, tile and layout.
 
-NAME is a kernel's name, mangled or demangled, as a trace or Nsight shows it; - reads one name a line from standard
+NAME is a kernel's name, mangled or demangled, as a trace or Nsight shows it; - reads one name per line from standard
 input. Each name gives one sentence, with --json one object on a line (schema: cli/name.schema.json in the package),
 null if the name does not state a field:
   name          unchanged

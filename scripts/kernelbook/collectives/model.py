@@ -36,7 +36,7 @@ class RankForward:
     communication_time_us: Annotated[float, doc("Sum of their lengths.")]
     launch_delay_us: Annotated[float | None, doc("Median time from launch to start of the other kernels.")]
     bubble_us: Annotated[
-        float | None, doc("Of a pipeline stage, the part of the span that was idle, or only sent and received.")
+        float | None, doc("For a pipeline stage: the part of the span that was idle, or only sent and received.")
     ] = None
     waiting_us: Annotated[
         float | None,

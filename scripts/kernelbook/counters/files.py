@@ -121,7 +121,7 @@ def _stalls(values: Mapping[str, float]) -> tuple[Stall, ...]:
     return tuple(Stall(reason, 100 * value / total) for reason, value in waited[:MOST_STALLS] if value > 0)
 
 
-# --- the raw page of a report (ncu --csv --page raw): one row a kernel -----------------------------------------------
+# --- the raw page of a report (ncu --csv --page raw): one row per kernel ---------------------------------------------
 
 
 NEEDED = ("Kernel Name", "Grid Size", "Block Size")

@@ -18,7 +18,7 @@ class DiffedCase(TypedDict):
     """One side of a comparison."""
 
     run: Annotated[str | None, doc("Null for a single trace.")]
-    case: Annotated[str, doc("Of a bare trace the name of its ranges.")]
+    case: Annotated[str, doc("Name of the case; for a bare trace, of its ranges.")]
     annotation: str | None
     status: Annotated[str, doc("", "ok", "failed", "unsupported")]
     device: str | None

@@ -59,13 +59,13 @@ class OfRepresentative:
     tensor_sizes: Annotated[
         tuple[int, ...] | None,
         doc(
-            "Elements of the tensors that the op around the launch takes, largest first; of a matrix product its two "
-            "factors. Only in the representative forward, where shapes were recorded."
+            "Elements of the tensors that the op around the launch takes, largest first; for a matrix product its two "
+            "factors. Only in the representative forward, if shapes were recorded."
         ),
     ]
     converts: Annotated[
         str | None,
-        doc("Of a copy that changes the element type, from which to which (bf16 to fp32), where types were recorded."),
+        doc("For a copy that changes the element type: from which to which (bf16 to fp32), if types were recorded."),
     ]
     source_ops: Annotated[
         tuple[str, ...] | None,
@@ -82,7 +82,7 @@ NO_ROWS = pa.schema([("run", pa.string())])
 ADDED = schema_of(OfRepresentative)
 FORWARD = ("run", "case", "process", "rank", "index")
 SWEEP = "collective"  # the workload that measures one collective alone
-DETAILS = ("activities", "calls")  # tables with many rows a forward, of which a job keeps those of one rank
+DETAILS = ("activities", "calls")  # tables with many rows per forward; a job keeps those of one rank
 RUN_COLUMNS = ("device", "device_type", "capability", "driver", "torch", "cuda", "cudnn", "image")
 
 

@@ -1,4 +1,4 @@
-"""The columns of the history: one row a case and process of a night. Version 4.
+"""The columns of the history: one row per case and process of a night. Version 4.
 
 | version | what changed |
 | --- | --- |

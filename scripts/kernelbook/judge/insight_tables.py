@@ -60,25 +60,25 @@ class ComparisonRow:
     kind: Annotated[
         str,
         doc(
-            "Of a summary, ratio or refused; of a difference, what became of the activity or op: changed, replaced, "
-            "fused, split, added or removed; or rest, with which the differences of activities add up to that of the "
-            "device times; of a cause, its kind, as in the table time_split."
+            "For a summary, ratio or refused; for a difference, what became of the activity or op: changed, replaced, "
+            "fused, split, added or removed, or rest, with which the differences of activities add up to that of the "
+            "device times; for a cause, its kind, as in the table time_split."
         ),
     ]
     a: Annotated[tuple[str, ...] | None, doc("Names of what the first has at this position.")]
-    b: Annotated[tuple[str, ...] | None, doc("Names of what the second has.")]
-    time_a_us: Annotated[float | None, doc("Its time in the first.")]
-    time_b_us: Annotated[float | None, doc("Its time in the second.")]
-    delta_us: Annotated[float | None, doc("The difference.")]
-    share: Annotated[float | None, doc("Of the device time of the first.")]
-    ratio: Annotated[float | None, doc("Forward time of b over that of a, medians.")]
+    b: Annotated[tuple[str, ...] | None, doc("Names of what the second has at this position.")]
+    time_a_us: Annotated[float | None, doc("Time in the first.")]
+    time_b_us: Annotated[float | None, doc("Time in the second.")]
+    delta_us: Annotated[float | None, doc("The second time minus the first.")]
+    share: Annotated[float | None, doc("The difference as a share of the device time of the first.")]
+    ratio: Annotated[float | None, doc("Median forward time of b over that of a.")]
     ratio_low: Annotated[
         float | None, doc("Lower end of its 95 % interval (bootstrap over processes and the forwards in them).")
     ]
-    ratio_high: Annotated[float | None, doc("Upper end.")]
+    ratio_high: Annotated[float | None, doc("Upper end of that interval.")]
     p_value: Annotated[
         float | None,
-        doc("Of the Mann-Whitney test over the medians of processes; empty with too few processes."),
+        doc("p value of the Mann-Whitney test over the medians of processes; empty with too few processes."),
     ]
     verdict: Annotated[
         str | None,

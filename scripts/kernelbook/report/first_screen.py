@@ -234,7 +234,7 @@ def concerns(edition: Edition, limit: int = CONCERNS) -> tuple[Concern, ...]:
     If there are none of these, the longest kernels.
     """
     every = [*_lost(edition), *_failed(edition), *_broken(edition), *_costly(edition, 4 * limit)] or _longest(edition)
-    worst = {concern.subject: concern for concern in reversed(every)}  # one line a case
+    worst = {concern.subject: concern for concern in reversed(every)}  # one line for each case
     return tuple(concern for concern in every if worst[concern.subject] is concern)[:limit]
 
 

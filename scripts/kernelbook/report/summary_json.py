@@ -109,7 +109,7 @@ class ReportedCase(TypedDict):
     peak_memory_bytes: int | None
     flops: float | None
     relative_error: float | None
-    kernel_names: Annotated[list[str], doc("Of one forward, in order of start.")]
+    kernel_names: Annotated[list[str], doc("Kernels of one forward, in order of start.")]
     warnings: list[WarningJson]
 
 

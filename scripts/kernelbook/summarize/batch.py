@@ -125,7 +125,7 @@ def run_jobs(
 ) -> Iterator[Summary | ReadFailure]:
     """Yield the results in the order of the jobs.
 
-    progress: called a few times a second with the number of files done.
+    progress: called a few times per second with the number of files done.
     """
     workers = min(len(jobs), os.cpu_count() or 1)
     pool = processes(workers) if workers > 1 else ThreadPoolExecutor(1)

@@ -287,7 +287,7 @@ def _cpu_rows(threads: list[Any], names: Sequence[str], table: dict[str, Array])
 
 
 def _joined(parts: Sequence[Part], types: Types) -> dict[str, Array]:
-    """The columns of all parts, and the times `ts` and `dur` where these are not converted yet."""
+    """The columns of all parts, and the times `ts` and `dur` if these are not converted yet."""
     if "start" not in types:
         types = types | {"ts": np.float64, "dur": np.float64}
     if len(parts) == 1 and all(isinstance(value, np.ndarray) for value in parts[0].values()):

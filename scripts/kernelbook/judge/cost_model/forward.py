@@ -120,18 +120,16 @@ class ForwardCost:
     flops: Annotated[
         int | None,
         doc(
-            "Floating-point operations; of a forward of causal attention the masked half is left out, of its "
+            "Floating-point operations. In a forward of causal attention the masked half is left out; in its "
             "products it is counted, since they compute it."
         ),
     ]
-    compulsory_bytes: Annotated[int | None, doc("Of a forward, inputs, weights and output, once each.")]
-    traffic_bytes: Annotated[
-        int | None, doc("Of a forward, the bytes of all its kernels; empty unless known of every one.")
-    ]
-    times_compulsory: Annotated[float | None, doc("Those over the compulsory bytes.")]
-    intensity: Annotated[float | None, doc("Operations a byte, of a forward a compulsory one.")]
-    tflops: Annotated[float | None, doc("Achieved, 10^12 operations a second.")]
-    compulsory_gb_per_s: Annotated[float | None, doc("Of a forward, 10^9 compulsory bytes a second.")]
+    compulsory_bytes: Annotated[int | None, doc("For a forward: bytes of inputs, weights and output, once each.")]
+    traffic_bytes: Annotated[int | None, doc("For a forward: bytes of all its kernels; empty unless each is known.")]
+    times_compulsory: Annotated[float | None, doc("traffic_bytes over compulsory_bytes.")]
+    intensity: Annotated[float | None, doc("Operations per byte; for a forward, per compulsory byte.")]
+    tflops: Annotated[float | None, doc("Achieved rate in 10^12 operations per second.")]
+    compulsory_gb_per_s: Annotated[float | None, doc("For a forward: 10^9 compulsory bytes per second.")]
     share_of_compute: Annotated[
         float | None,
         doc(
@@ -142,29 +140,27 @@ class ForwardCost:
     share_of_memory: Annotated[
         float | None,
         doc(
-            "Bytes a second over the memory ceiling, which is that of ceiling-copy. Of a forward the compulsory "
-            "ones, empty above the ceiling, where they came from the L2 cache; of a kernel its own, empty above "
-            "1.05 for the same reason, and where they would take less than 1 µs."
+            "Bytes per second over the memory ceiling, the rate of ceiling-copy. For a forward: the compulsory "
+            "bytes, empty above the ceiling, where they came from the L2 cache. For a kernel: its own, empty above "
+            "1.05 for the same reason, and if they would take less than 1 µs."
         ),
     ]
     limiter: Annotated[
         str,
         doc(
             "overhead (the device waits for the CPU), compute or memory (within twice the floor), excess traffic "
-            "or work, or kernel efficiency (farther away; the larger of two factors, from the floor to the least "
+            "or work, or kernel efficiency (farther away, by the larger of two factors: from the floor to the least "
             "time for what the kernels themselves move and compute, and from there to the device time), latency "
             "(the floor is below 1 µs, about what a kernel takes to start and end) or unknown."
         ),
     ]
-    limiter_processes: Annotated[
-        int | None, doc("In how many of these processes it is overhead, or something else, as in the case.")
-    ]
-    processes: Annotated[int | None, doc("Processes whose own medians determine that.")]
+    limiter_processes: Annotated[int | None, doc("Processes that agree with the case on whether it is overhead.")]
+    processes: Annotated[int | None, doc("Processes whose own medians determine whether it is overhead.")]
     floor_us: Annotated[
         float | None,
         doc(
             "Least time that the ceilings allow for the operations and the compulsory bytes; above the memory "
-            "ceiling that of the operations alone; empty below 1 µs, about what a kernel takes to start and end."
+            "ceiling that of the operations only; empty below 1 µs, about what a kernel takes to start and end."
         ),
     ]
     times_floor: Annotated[float | None, doc("Device time over the floor.")]
@@ -172,20 +168,20 @@ class ForwardCost:
     compute_type: Annotated[
         str | None,
         doc(
-            "Type whose ceiling applies, of a product or kernel by its name and operands, of a forward the faster "
-            "of the type of its inputs and the type of its products; fp64, fp32 (CUDA cores), tf32, 16-bit or "
+            "Type whose ceiling applies: for a product or kernel by its name and operands, for a forward the faster "
+            "of the type of its inputs and the type of its products. fp64, fp32 (CUDA cores), tf32, 16-bit or "
             "fp8."
         ),
     ] = None
-    trade_off: Annotated[str | None, doc("What the case buys or pays against the fastest of its peers.")] = None
+    trade_off: Annotated[str | None, doc("What the case gains or loses against the fastest of its peers.")] = None
     measured_bytes: Annotated[
         float | None,
         doc(
-            "Of a forward, the DRAM bytes of all its kernels and the sizes of its memsets; empty unless all were "
+            "For a forward: DRAM bytes of all its kernels and the sizes of its memsets; empty unless all were "
             "measured, or with a memcpy."
         ),
     ] = None
-    measured_intensity: Annotated[float | None, doc("Operations a measured DRAM byte, of a kernel or a forward.")] = (
+    measured_intensity: Annotated[float | None, doc("Operations per measured DRAM byte, of a kernel or a forward.")] = (
         None
     )
 

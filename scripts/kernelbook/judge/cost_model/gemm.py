@@ -27,7 +27,7 @@ class GemmCost:
     run: str
     case: str
     position: int
-    kernel: Annotated[str, doc("Of a product, the kernel's whole name.")]
+    kernel: Annotated[str, doc("For a product: the kernel's whole name.")]
     label: str
     m: Annotated[int, doc("Rows of the product.")]
     n: Annotated[int, doc("Columns of the product.")]

@@ -145,11 +145,11 @@ class KernelCost:
     bytes: Annotated[
         int,
         doc(
-            "Whole tensors, each input read once and each output written once, in the types recorded; of a memcpy"
+            "Bytes of whole tensors in the recorded types, each input read once, each output written once; of a memcpy"
             " read and written."
         ),
     ]
-    gb_per_s: Annotated[float | None, doc("Achieved, 10^9 of these a second.")]
+    gb_per_s: Annotated[float | None, doc("Achieved rate in 10^9 of these bytes per second.")]
     share_of_memory: float | None
     flops: int | None
     tflops: float | None
@@ -164,13 +164,13 @@ class KernelCost:
     roof: Annotated[
         str | None,
         doc(
-            "The side of the roof that is lowest, compute, memory or L2 cache (for bytes that fit there and moved"
+            "The lowest ceiling: compute, memory or L2 cache (for bytes that fit there and moved"
             " faster than memory can)."
         ),
     ]
     least_us: Annotated[float | None, doc("Least time that the ceilings allow for its operations and bytes.")]
     dram_bytes: Annotated[
-        float | None, doc("Of a kernel, the DRAM bytes that Nsight Compute measured, read and written.")
+        float | None, doc("For a kernel: DRAM bytes that Nsight Compute measured, read and written.")
     ] = None
     measured_intensity: float | None = None
 

@@ -68,7 +68,7 @@ class Finding:
     cases: Annotated[
         tuple[str, ...],
         doc(
-            "All cases it was found in, where they are several; `case` is then the dearest of them. Empty for one case."
+            "All cases that it was found in, if there are several; `case` is the one with the highest cost. Else empty."
         ),
     ] = ()
     theme: str | None = None
