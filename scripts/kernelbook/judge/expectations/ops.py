@@ -58,11 +58,7 @@ def ops_present(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
 
 def _each_once(matches: Mapping[str, Sequence[Call]]) -> list[Call]:
     """The calls of all patterns in order of start."""
-    return sorted({call.position: call for calls in matches.values() for call in calls}.values(), key=_position)
-
-
-def _position(call: Call) -> int:
-    return call.position
+    return [call for _, call in sorted({call.position: call for calls in matches.values() for call in calls}.items())]
 
 
 @word("ops_absent", "Ops (or patterns) that one forward does not call.", NAMES, needs_device=False, forbids=True)
