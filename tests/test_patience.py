@@ -1,4 +1,4 @@
-"""A stated limit is missed by slow code, and by nothing else."""
+"""A stated time limit fails for slow code, and for nothing else."""
 
 import itertools
 

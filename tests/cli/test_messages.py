@@ -1,4 +1,4 @@
-"""What the commands say of bad arguments, files that are no traces, and folders that cannot be read or written."""
+"""Messages of the commands about bad arguments, files that are no traces, and folders without access."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`snakemake --cores 1 --use-singularity`, exactly so, over three runs of two PyTorch builds and two Pythons."""
+"""The exact command `snakemake --cores 1 --use-singularity`, over three runs of two PyTorch builds and two Pythons."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Ranks in an edition: a job is one case with the figures of its slowest rank, a row a rank in every table."""
+"""Ranks in an edition: a job is one case with the figures of its slowest rank, and each table has a row per rank."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""compare.py on real processes of torch, on a CPU. What differs in time sleeps, so no verdict rests on the machine."""
+"""compare.py on real processes of torch, on a CPU. Workloads differ by sleeping, so the machine decides no verdict."""
 
 from __future__ import annotations
 

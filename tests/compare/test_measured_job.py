@@ -1,4 +1,4 @@
-"""What one measurement of a comparison says where the case has ranks."""
+"""The result of one measurement of a comparison if the case has ranks."""
 
 import pytest
 

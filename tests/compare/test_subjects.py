@@ -1,4 +1,4 @@
-"""What A and B are taken for, and the files of a commit."""
+"""How the words for A and B are understood, and the files of a commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures in the explanations are those of the recorded run, worked out here from its files."""
+"""The figures in the explanations are those of the recorded run, computed here from its files."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""What the pages say is tried: commands run, outputs are as shown, links lead somewhere."""
+"""The pages are true: commands run, outputs are as shown, and links lead somewhere."""
 
 import re
 import subprocess

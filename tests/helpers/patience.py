@@ -1,4 +1,4 @@
-"""How long tests wait, and how a stated limit of time is held on a machine that is slow or busy."""
+"""How long tests wait, and how a stated time limit is checked on a machine that is slow or busy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a test does where a program or package that it needs is missing."""
+"""What a test does if a program or package that it needs is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of recorded traces read off their JSON in the plainest way, so that a test owes nothing to the engine."""
+"""Figures of recorded traces, read from their JSON in the plainest way, independent of the engine."""
 
 from __future__ import annotations
 

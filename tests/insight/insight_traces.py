@@ -1,4 +1,4 @@
-"""Small traces made by hand, for what no recorded one shows; times in µs, one forward after the other."""
+"""Small traces made by hand, for what no recorded trace shows; times in µs, one forward after the other."""
 
 from __future__ import annotations
 

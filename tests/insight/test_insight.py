@@ -1,4 +1,4 @@
-"""The whole: what the recorded H200 run states by itself, and that a wrong guess is broken with its evidence."""
+"""Judging a whole run: the guesses about the recorded H200 run hold, and a wrong guess is broken with its evidence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several processes of one case taken together: who is merged, what is told of the others, figures of all."""
+"""Several processes of one case together: which are merged, what is said about the others, figures of all."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def test_a_row_without_a_trace_keeps_its_warnings(warnings_of):
     [({}, {}, None), ({}, {"error_bound": 0.02}, 0.02), ({"max_relative_error": 0.5}, {"error_bound": 0.02}, 0.5)],
 )
 def test_the_bound_of_a_case_goes_before_that_of_its_dtype(recorded_h200, tmp_path, spec, measured, bound):
-    """It is applied when the measurement is read: another bound measures nothing anew."""
+    """It is applied when the measurement is read: after a change of the bound nothing is measured again."""
     source = recorded_h200 / "linear-eager" / "1" / "measurement.json"
     file = tmp_path / "measurement.json"
     file.write_text(

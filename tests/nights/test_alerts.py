@@ -58,7 +58,7 @@ def history(folder: Path, kind: str) -> tuple[Store, list[str]]:
 
 
 def statuses(store: Store, dates: list[str], alert_on: list[str]) -> set[int]:
-    """Exit statuses of all nights, judged anew."""
+    """Exit statuses of all nights, judged again."""
     shutil.rmtree(store.folder / "events", ignore_errors=True)
     found = set()
     for verdict in detect_changes.judge_nights(store, dates, Rules(alert_on=tuple(alert_on))):

@@ -1,4 +1,4 @@
-"""A bare trace as a row: what is taken for its forward, and files that are no traces."""
+"""A bare trace as a row: which range is its forward, and files that are no traces."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A folder of traces from everywhere as one run: every file has its place in the report, and what is odd is said."""
+"""A folder of traces from many sources as one run: every file is in the report, and what is odd is reported."""
 
 import html
 import json

@@ -1,4 +1,4 @@
-"""What a bare trace is said to be peculiar for, on small traces written by hand."""
+"""Notes about what is unusual in a bare trace, on small traces written by hand."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Where things stand on the page: lines that meet, bars that cover, words that keep to one line."""
+"""The layout of the page: lines that meet, bars that cover, words that stay on one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The line under a cost table that says what its shares are of."""
+"""The line under a cost table that says which ceilings its shares refer to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several processes, other machines and other headline cases, as the report tells of them."""
+"""How the report shows several processes, other machines and other headline cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first screen: what the figures are of, and what speed is paid for with."""
+"""The first screen: what its figures refer to, and the price of speed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Minimal traces of our own making, event by event."""
+"""Minimal traces, made event by event."""
 
 import json
 

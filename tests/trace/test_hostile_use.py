@@ -1,4 +1,4 @@
-"""summarize_trace in a careless hand: pipes, closed and full outputs, narrow encodings, names that are no text."""
+"""summarize_trace under hostile use: pipes, closed and full outputs, narrow encodings, names that are no text."""
 
 import os
 import signal
@@ -45,7 +45,7 @@ def socket_at(path):
     ids=["pipe", "socket", "device"],
 )
 def test_what_is_no_file_is_refused_at_once(make, kind):
-    """No one writes into the pipe: a reader would wait for ever."""
+    """Nobody writes into the pipe, so a reader would wait forever."""
     with tempfile.TemporaryDirectory() as folder:  # the name of a socket must be short
         special = make(Path(folder) / "made.json")
         with pytest.raises(TraceError, match=f"is {kind}, not a file: write its content to a file first"):

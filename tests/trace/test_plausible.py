@@ -1,4 +1,4 @@
-"""Times that cannot be: which are recognised, what they cost, and what stays as it was."""
+"""Impossible times: which are recognised, which figures they change, and which not."""
 
 import json
 import tempfile

@@ -1,4 +1,4 @@
-"""What commands need not load: each of these takes longer than to read a small trace."""
+"""Modules that commands must not load, since loading each takes longer than reading a small trace."""
 
 import os
 import subprocess

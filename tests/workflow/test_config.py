@@ -1,4 +1,4 @@
-"""config.yaml: what is accepted, and that every mistake is said at once with path, fact and remedy."""
+"""config.yaml: what is accepted, and that all mistakes are reported together, each with path, fact and remedy."""
 
 import pytest
 import yaml

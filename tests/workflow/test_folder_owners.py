@@ -1,4 +1,4 @@
-"""The lock of a killed Snakemake is lifted, and only where every Snakemake that may hold it is dead."""
+"""The lock of a killed Snakemake is removed, but only if every Snakemake that may hold it is dead."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The tables of a job: a row a rank, and a case whose figures are those of the slowest rank."""
+"""The tables of a job: one row per rank, and a case whose figures are those of the slowest rank."""
 
 from __future__ import annotations
 

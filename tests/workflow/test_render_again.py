@@ -1,4 +1,4 @@
-"""A report stays where it is until a new one takes its place, and is rendered again where it was deleted."""
+"""A report stays until a new one replaces it, and is rendered again if it was deleted."""
 
 import json
 import shutil

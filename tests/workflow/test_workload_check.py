@@ -1,4 +1,4 @@
-"""Workload files, functions, variants and parameters that are not there are told before anything runs, all at once."""
+"""Missing workload files, functions, variants and parameters are reported together before anything runs."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ else:
 
 @pytest.fixture
 def told(root, tmp_path):
-    """What is told of one case with this workload and these keys, without the place in front."""
+    """The message about one case with this workload and these keys, without the place in front."""
     files = {"own.py": OWN, "star.py": "from elsewhere import *\n", "later.py": "globals()['f'] = 1\n",
              "odd.py": "def (", "pack/__init__.py": "", "pack/mod.py": "def f(context): ...\n",
              "pack/inner.py": "import torch\nfrom .mod import f\n"}  # fmt: skip
