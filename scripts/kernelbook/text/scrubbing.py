@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from kernelbook.home import home
 from kernelbook.text.arrow_values import array_of
-from kernelbook.text.credentials import secrets_in, without_secrets
+from kernelbook.text.credentials import distinct, secrets_in, without_secrets
 
 Folders = Mapping[str, Path | str | None]
 CHECKOUT = home()
@@ -53,16 +53,18 @@ class Scrubber:
         quoted = rf"(?<=[\"'])/(?:{tops})/[^\"'\n\\]*/(?=[^\"'\n/\\])"
         plain = rf"{START}/(?:{tops})(?:/(?:[%:,=\w.@+-]|{ESCAPED})+)*/(?=[\w.@%+\\-])"
         self._path = re.compile(f"{quoted}|{plain}")
+        self._quoted = any('"' in name for name in (*self._words, *self._tops))
         self._short_text = lru_cache(maxsize=1 << 16)(self.text)
 
     def text(self, text: str) -> str:
         """The text without private information."""
         text = without_secrets(text, self._secrets)
-        if any(folder in text for folder in self._words):
+        parts = text if self._quoted else distinct(text)
+        if any(folder in parts for folder in self._words):
             text = self._folder.sub(lambda match: self._words[match[0]], text)
-        if any(part in text for part in ("/home/", "/Users/", "/root", "\\Users\\")):
+        if any(part in parts for part in ("/home/", "/Users/", "/root", "\\Users\\")):
             text = HOME.sub("<home>", text)
-        return self._path.sub("<path>/", text) if any(top in text for top in self._tops) else text
+        return self._path.sub("<path>/", text) if any(top in parts for top in self._tops) else text
 
     def value(self, value: Any) -> Any:
         """A JSON value with `text` applied to all strings in it, including keys."""
