@@ -1,4 +1,4 @@
-# All images at hand before anything is measured: for nodes that reach no registry, run this where one is reached.
+# Gets all images before anything is measured: for nodes that reach no registry, run this on a machine that does.
 
 
 rule pull_images:

@@ -118,7 +118,7 @@ class Call:
     inputs: Annotated[
         tuple[Input, ...],
         doc(
-            "Its inputs, where they were recorded: type as the profiler writes it; shape, empty of a number; strides "
+            "Its inputs, if they were recorded: type as the profiler writes it; shape, empty for a number; strides "
             "in elements, 0 along a dimension that is broadcast; value of a scalar; tensors, the shapes of a list of "
             "tensors."
         ),

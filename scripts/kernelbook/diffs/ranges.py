@@ -12,7 +12,7 @@ from kernelbook.trace import TraceReading
 
 STEPS = "ProfilerStep#*"
 WHOLE_FILE = "whole file"
-#: Ranges of one trace that are compared: those of the most device time, or CPU time where no device was used.
+#: Ranges of one trace that are compared: those with the most device time, or CPU time if no device was used.
 MOST_RANGES = 6
 
 

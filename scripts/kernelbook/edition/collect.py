@@ -296,7 +296,7 @@ def _chosen(case: CaseFacts) -> tuple[Any, ...] | None:
 
 
 def _operands(cases: Mapping[Key, CaseFacts]) -> dict[tuple[Any, ...], tuple[tuple[int, ...] | None, str | None]]:
-    """(run, case, process, rank, index, position) -> (tensor sizes, converted types), where shapes were recorded."""
+    """(run, case, process, rank, index, position) -> (tensor sizes, converted types), if shapes were recorded."""
     operands = {}
     for case in cases.values():
         place = _chosen(case)

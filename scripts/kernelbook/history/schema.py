@@ -38,7 +38,7 @@ _COLUMNS: dict[str, pa.DataType] = {
     "mode": pa.string(),
     "dtype": pa.string(),
     "params": pa.string(),  # JSON, keys sorted
-    "settings": pa.string(),  # JSON: how it was measured and compiled, where that is not the default
+    "settings": pa.string(),  # JSON: how it was measured and compiled, if not by default
     "status": pa.string(),  # ok | failed | unsupported | left out
     "reason": pa.string(),
     "series": pa.string(),  # short id of what may be compared; null unless ok

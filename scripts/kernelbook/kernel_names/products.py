@@ -7,7 +7,7 @@ Sources:
   type, tile, its depth x stages.
 * ``xmma``: types of operands and output, then of the arithmetic and the accumulator; ``ffma`` and ``dfma`` are CUDA
   cores, ``tensorMxNxK`` and ``warpgroup`` tensor cores.
-* ``nvjet``: not documented by NVIDIA. Letters of types: operands (two where they may differ), then, last, accumulator
+* ``nvjet``: not documented by NVIDIA. Letters of types: operands (two if they may differ), then, last, accumulator
   and output; seen with known operands are t bf16, h fp16, q fp8, o fp4.
 * Tensile: ``Cijk_<A>_<B>`` where l is the summed index: Ailk is not transposed, Alik is; then the types, operand first.
 """

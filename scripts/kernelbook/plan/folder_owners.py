@@ -62,7 +62,7 @@ class Owner:
         return (self.namespace, self.host) == (here.namespace, here.host)
 
     def may_live(self) -> bool:
-        """Whether the process runs; True for one of another host or PID namespace, where that cannot be checked."""
+        """Whether the process runs; True for one of another host or PID namespace, which cannot be checked."""
         if not self.is_here():
             return True
         try:

@@ -215,7 +215,7 @@ class Plan:
         return json.dumps(entry | ({"retry_of": retry_of} if retry_of else {}), sort_keys=True)
 
     def image_of(self, run: RunSpec) -> Image:
-        """The image that a container run names, with the place where it lies or will lie."""
+        """The image that a container run names, with the path where it is or will be."""
         store = self.root / (os.environ.get("KERNELBOOK_IMAGES") or self.config.images)
         return image_of(run.where, store, self.root / self.source_of(run))
 
@@ -292,7 +292,7 @@ def make_plan(config: Config, root: Path, home: Path, containers_on: bool, prefi
 
     root: the working folder; home: the project's checkout, often the same; prefix: see `prefix` of Snakemake's modules.
     containers_on: whether Snakemake runs rules in their containers (--use-singularity). Raises ImageError if it
-    should, and nothing that starts containers is installed; ConfigError where no run takes any case.
+    should, and nothing that starts containers is installed; ConfigError if no run takes any case.
     """
     if containers_on and any(run.kind == "container" for run in config.runs):
         runtime()

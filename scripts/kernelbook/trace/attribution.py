@@ -43,7 +43,7 @@ class Attribution(msgspec.Struct, frozen=True):
         ranges: its row; ranges are in order of start.
         enclosing: the range that contains it, as an index into `ranges`.
         open_around: the innermost range of its thread that was open when it began.
-        Both are a range of another thread for one that torch opens where no other range of its thread is open.
+        Both are a range of another thread for one that torch opens if no other range of its thread is open.
     """
 
     forest: Forest

@@ -206,7 +206,7 @@ class ColumnBuilder:
         }
 
     def _message_codes(self, args: Sequence[Args]) -> Ints | int:
-        """Per event the code of what its arguments state about a collective; MISSING where none does."""
+        """Per event the code of what its arguments state about a collective; MISSING if none does."""
         collectives = [each.collective for each in args]
         if collectives.count(None) == len(args):
             return MISSING

@@ -124,7 +124,7 @@ def _thread_numbers(place: Ints, inferred: Flags, thread: Ints) -> Ints:
     """Per row the number of its thread within its forward: 0 is the forward's own, others count from 1."""
     pairs, pair = np.unique(np.stack((place, np.where(inferred, thread, NONE))), axis=1, return_inverse=True)
     first = np.searchsorted(pairs[0], pairs[0], "left")
-    # The forward's own thread is number 0 even where it has no rows.
+    # The forward's own thread is number 0 even if it has no rows.
     has_own = pairs[1][first] == NONE if len(first) else first == NONE
     numbers: Ints = np.arange(len(first)) - first + ~has_own
     return numbers[pair.reshape(-1)]

@@ -30,7 +30,7 @@ class RangeGroups(msgspec.Struct, frozen=True):
 
     group: index of the group.
     level: number of ranges of the group around the range; 0 is an outermost range.
-    family: index of the range's name within its group, where names that differ only in numbers are one.
+    family: index of the range's name within its group; names that differ only in numbers are one.
     names: per family its name, with * for numbers that differ.
     label: the numbers that tell the names of a family apart; None in a family of one name.
     kind: number of the work that the range did, counted within group and level, the most frequent first. Ranges did
@@ -72,7 +72,7 @@ def selected_names(columns: Columns, annotation: str | None) -> tuple[set[str], 
     """(names of the ranges that an annotation selects, whether they are the profiler's steps).
 
     The annotation itself, if a range has that name, or else all names that match it as a glob. The steps
-    (ProfilerStep#N) are selected only where no other range is.
+    (ProfilerStep#N) are selected only if no other range is.
     """
     rows = columns.cpu
     for steps in (False, True) if annotation is not None else ():

@@ -103,7 +103,7 @@ class Job(msgspec.Struct, frozen=True):
         return self.key, first.written or 0, first.file.path
 
     def split_if_one_rank(self) -> list[Job]:
-        """One job per process where several processes have one and the same rank; otherwise the job."""
+        """One job per process if several processes have the same rank; otherwise the job."""
         same_rank = len({process.rank for process in self.processes}) == 1
         return [_job([process]) for process in self.processes] if same_rank else [self]
 
@@ -283,7 +283,7 @@ def _split_by(members: list[RankProcess], fact: Callable[[RankProcess], Hashable
 
 
 def _without_duplicates(members: list[RankProcess]) -> list[list[RankProcess]]:
-    """Split a set with several processes of one rank: by time, or else by host where that makes a job complete."""
+    """Split a set with several processes of one rank: by time, or else by host if that makes a job complete."""
     if not _has_duplicates(members):
         return [members]
     if all(process.first.written is not None for process in members):

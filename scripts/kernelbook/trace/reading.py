@@ -88,7 +88,7 @@ class TraceReading(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def ranges(self) -> pa.Table:
-        """One row per `user_annotation`, by start; profiler steps only where they are selected.
+        """One row per `user_annotation`, by start; profiler steps only if they are selected.
 
         `parent` is the row of the enclosing range.
         """

@@ -24,7 +24,7 @@ class Timeline(msgspec.Struct, frozen=True):
     Per activity:
         name: index into `names`. category: index into `CATEGORY_NAMES`.
         window: number of its file. forward: number of its forward, -1 for none.
-        launch_start, launch_end: of the call that queued it; MISSING where it is not in the file.
+        launch_start, launch_end: of the call that queued it; MISSING if it is not in the file.
         range: index into `names` of the innermost range around its launch, -1 for none.
         message: index into `messages`, MISSING for none. It is that of the kernel, or of the op around its launch.
     Per forward: forward_number, forward_start and forward_end (of the range on the CPU).

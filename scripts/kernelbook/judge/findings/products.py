@@ -143,7 +143,7 @@ def split_k_reduction(scene: Scene) -> Iterator[Finding]:
     yield from slow_finding(scene, work, None, text, remedy)
 
 
-@rule("slow-product", "a product under half of the compute ceiling, where no other rule names the cause", yields=1)
+@rule("slow-product", "a product under half of the compute ceiling, if no other rule names the cause", yields=1)
 def slow_product(scene: Scene) -> Iterator[Finding]:
     """Causes that a trace shows are too few tiles for the device and a small tile."""
     processors = scene.facts.device_properties.get("numSms")
