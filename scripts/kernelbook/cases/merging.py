@@ -69,7 +69,7 @@ def merge_processes(processes: Sequence[Process], spans: Spans | None = None) ->
 
 
 def slowest_rank(job: Sequence[Process], spans: Spans) -> Process:
-    """Of the ranks of one job, the first that failed, else the one whose forward takes longest.
+    """The rank of one job that failed first, else the one whose forward takes longest.
 
     The time is that of the unprofiled forward, else its span in the trace, else the time that the device was busy, else
     the time of the range on the CPU. A bare trace that cannot be read does not make the others fail.

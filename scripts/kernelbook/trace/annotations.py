@@ -125,7 +125,7 @@ class Annotations(msgspec.Struct, frozen=True):
         )
 
     def _busy_share(self, forest_rows: Ints, activities: Ints) -> float | None:
-        """Of these ranges and activities, without impossible times; None if no time is left."""
+        """The busy share of these ranges and activities without impossible times; None if no time is left."""
         device, rows = self.columns.device, self.attribution.forest.rows
         own = forest_rows[~self.implausible.cpu_apart[forest_rows]]
         timed = activities[~self.implausible.apart[activities]]

@@ -317,5 +317,5 @@ def _sort_key(value: str | tuple[int | str, ...]) -> Any:
 
 
 def _identities(ids: tuple[Any, Any]) -> tuple[int | str, int | str]:
-    """The same process or thread, written as a number and as text, is one."""
+    """The ids of a process and thread, equal whether they are written as numbers or as text."""
     return identity(ids[0]), identity(ids[1])

@@ -96,7 +96,7 @@ def _events(columns: Columns, attribution: Attribution, forwards: Ints) -> tuple
 
 
 def _of_forwards(pairs: tuple[Ints, Ints], attribution: Attribution, forwards: Ints) -> tuple[Ints, Ints]:
-    """Of pairs (range, item) those of the forwards, as (index into `forwards`, item), sorted."""
+    """The pairs (range, item) that are of a forward, as (index into `forwards`, item), sorted."""
     place = np.full(len(attribution.ranges), NONE)
     place[forwards] = np.arange(len(forwards))
     place, item = place[pairs[0]], pairs[1]

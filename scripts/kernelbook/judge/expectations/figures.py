@@ -279,7 +279,7 @@ def overlap_percent(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
     FIGURE,
 )
 def exposed_percent(value: Any, facts: CaseFacts, _: RunFacts) -> Observation:
-    """Of the time from the first to the last device activity. Evidence: the range over the ranks."""
+    """Judged by the time from the first to the last device activity. Evidence: the range over the ranks."""
     return _of_slowest(value, facts, "share of exposed communication", _exposed)
 
 
