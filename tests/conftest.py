@@ -35,10 +35,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("house")
-# one GPU process less, and nothing that talks to anyone
+# no process for the GPU, and nothing that talks to anyone
 BROWSER_ARGS = [
     "--no-sandbox",
     "--disable-gpu",
+    "--in-process-gpu",
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",
