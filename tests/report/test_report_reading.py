@@ -20,13 +20,13 @@ from kernelbook.edition.paths import SCHEMA
 from kernelbook.judge.expectations import Judgement
 from kernelbook.judge.findings import Finding
 from kernelbook.report import (
+    attached_traces,
     findings_section,
     first_screen,
     forward_times,
     page,
     page_data,
     strips,
-    traces,
 )
 from kernelbook.report.case_views import case_views, guess_lines
 from kernelbook.report.families import FAMILIES, contrast, family_of
@@ -224,7 +224,7 @@ def trace_sizes(edition) -> list[int]:
 
 def test_large_traces_lie_beside_the_page_and_small_ones_inside(edition, tmp_path):
     sizes = trace_sizes(edition)
-    links = traces.place(edition, tmp_path, tmp_path, each=sizes[-1] - 1)
+    links = attached_traces.place(edition, tmp_path, tmp_path, each=sizes[-1] - 1)
     outside = [link["href"] for link in links.values() if "href" in link]
     assert len(outside) == 1
     assert (tmp_path / outside[0]).stat().st_size == sizes[-1]
@@ -233,7 +233,7 @@ def test_large_traces_lie_beside_the_page_and_small_ones_inside(edition, tmp_pat
 
 def test_the_page_has_a_limit_for_all_traces_together(edition, tmp_path):
     sizes = trace_sizes(edition)
-    links = traces.place(edition, tmp_path, tmp_path, page=sizes[0] + sizes[1])
+    links = attached_traces.place(edition, tmp_path, tmp_path, page=sizes[0] + sizes[1])
     assert sum("gz" in link for link in links.values()) == 2
 
 
