@@ -20,6 +20,7 @@ from kernelbook.history.site.feed import atom_feed, latest_json
 from kernelbook.history.site.news import advice, failures, lasting, merged, urgent, when, worst_first
 from kernelbook.history.site.trends import SPARK_NIGHTS, trends
 from kernelbook.history.site.views import Book, Night, signed
+from kernelbook.sources.fingerprint import files_digest
 from kernelbook.text.formatting import csv_cell, unbroken
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -117,8 +118,8 @@ def pages(
 @cache
 def _code() -> str:
     """A digest of the code and templates that pages are made with."""
-    files = sorted(path for name in MADE_WITH for path in (PACKAGE / name).rglob("*.*") if path.suffix != ".pyc")
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+    files = [path for name in MADE_WITH for path in (PACKAGE / name).rglob("*.*") if path.suffix != ".pyc"]
+    return files_digest(files, PACKAGE)
 
 
 def _states(page: Path, digest: str) -> bool:
