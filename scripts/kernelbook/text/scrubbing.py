@@ -85,8 +85,8 @@ class Scrubber:
         )
 
     def _column(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
-        distinct = {text for chunk in column.chunks for texts in _texts(chunk) for text in texts.unique().to_pylist()}
-        if self.value(before := [*distinct]) == before:
+        texts = [*{text for chunk in column.chunks for part in _texts(chunk) for text in part.unique().to_pylist()}]
+        if self.value(texts) == texts:
             return column
         return pa.chunked_array([array_of(self.value(column.to_pylist()), column.type)])
 
