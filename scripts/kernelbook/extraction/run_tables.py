@@ -33,7 +33,7 @@ from kernelbook.extraction.process_tables import (
     ranks_of,
     tables_of,
 )
-from kernelbook.plan.earlier import STAMP, TABLES, made_from, table_file, write_stamp
+from kernelbook.plan.earlier import STAMP, TABLE_SUFFIX, TABLES, made_from, table_file, write_stamp
 from kernelbook.trace.recorded import MEASUREMENT
 
 FORK = multiprocessing.get_context("fork")  # what is imported already need not be imported again
@@ -191,6 +191,6 @@ def _states(files: Iterable[Path]) -> Iterator[tuple[str, int, int]]:
         if whole:  # of a job with ranks, those of the ranks too
             beside = sorted([*file.parent.iterdir(), *file.parent.glob("rank-*/*")])
         for each in beside:
-            if each.suffix != ".arrow" and each.name != STAMP and os.path.lexists(each):
+            if each.suffix != TABLE_SUFFIX and each.name != STAMP and os.path.lexists(each):
                 state = os.lstat(each)
                 yield os.fspath(each), state.st_size, state.st_mtime_ns

@@ -49,13 +49,14 @@ def read_object(path: Path) -> Mapping[str, Any]:
 # that tables without it, or with other sizes, count as missing.
 
 
+TABLE_SUFFIX = ".arrow"
 TABLES = ("case", "ranges", "activities", "calls", "ops", "kernels", "ncu", "rank_trace")
 STAMP = "tables.json"
 
 
 def table_file(folder: Path, name: str) -> Path:
     """The file of a table of the process whose folder this is; see `extraction.arrow_files`."""
-    return folder / f"{name}.arrow"
+    return folder / f"{name}{TABLE_SUFFIX}"
 
 
 def write_stamp(folder: Path, source: str) -> None:
