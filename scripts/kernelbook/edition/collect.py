@@ -23,7 +23,7 @@ from kernelbook.judge.sdpa_backends import backends_table
 from kernelbook.judge.trust import against_model, counters_table, trust_table
 from kernelbook.plan.earlier import TABLES, table_file
 from kernelbook.plan.published import Published, PublishedFigure, case_rows, figure_rows, load_published
-from kernelbook.text.arrow_values import array_of
+from kernelbook.text.arrow_values import array_of, rows_where
 from kernelbook.text.formatting import utc_now
 from kernelbook.text.meaning import doc
 from kernelbook.text.scrubbing import Scrubber, edition_scrubber
@@ -208,7 +208,7 @@ def _with_other_ranks(activities: pa.Table, cases: Mapping[Key, CaseFacts], resu
             if same and each.status == "ok" and (each.process, each.rank) != (process, case.rank_of(process)):
                 file = table_file(results / case.run / case.case / str(each.process), "activities")
                 rows = read_table(file, each.rank)
-                parts.append(_where(rows, (place == index for place in rows["index"].to_pylist())))
+                parts.append(rows_where(rows, (place == index for place in rows["index"].to_pylist())))
     return pa.concat_tables(parts, promote_options="default") if len(parts) > 1 else activities
 
 
@@ -284,7 +284,7 @@ def _with_representatives(tables: Mapping[str, pa.Table], cases: Mapping[Key, Ca
         activities = activities.append_column(name, column)
     calls = tables["calls"]
     kept = (place in chosen for place in zip(*_columns(calls, *FORWARD), strict=True))
-    return {**tables, "activities": activities, "calls": _where(calls, kept)}
+    return {**tables, "activities": activities, "calls": rows_where(calls, kept)}
 
 
 def _chosen(case: CaseFacts) -> tuple[Any, ...] | None:
@@ -307,10 +307,6 @@ def _operands(cases: Mapping[Key, CaseFacts]) -> dict[tuple[Any, ...], tuple[tup
             converts = " to ".join(types[position]) if position in types else None
             operands[*place, position] = sizes.get(position), converts
     return operands
-
-
-def _where(table: pa.Table, chosen: Iterable[bool]) -> pa.Table:
-    return table.filter(array_of([*chosen], pa.bool_()))
 
 
 def _columns(table: pa.Table, *names: str) -> list[list[Any]]:

@@ -23,7 +23,7 @@ from kernelbook.judge.findings import Finding
 from kernelbook.judge.insight_tables import ComparisonRow
 from kernelbook.judge.sdpa_backends import Answer
 from kernelbook.judge.trust import Trust
-from kernelbook.text.arrow_values import array_of
+from kernelbook.text.arrow_values import rows_where
 from kernelbook.text.meaning import doc
 
 
@@ -189,7 +189,7 @@ def _wishes(report: Row) -> dict[str, Any]:
 def _rows(kind: type[T], tables: Mapping[str, pa.Table], name: str, scope: str | None = None) -> tuple[T, ...]:
     table = tables[name]
     if scope is not None and table.num_rows:
-        table = table.filter(array_of([each == scope for each in table["scope"].to_pylist()], pa.bool_()))
+        table = rows_where(table, (each == scope for each in table["scope"].to_pylist()))
     return tuple(records_of(kind, table))
 
 

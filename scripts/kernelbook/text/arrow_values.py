@@ -44,6 +44,11 @@ def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(numbers)])
 
 
+def rows_where(table: pa.Table, chosen: Iterable[bool]) -> pa.Table:
+    """The rows that are chosen; `pyarrow.compute`, which could compare columns, takes long to import."""
+    return table.filter(array_of([*chosen], pa.bool_()))
+
+
 def _pairs(items: Sequence[tuple[Any, Any]], kind: pa.MapType) -> pa.Array:
     keys = array_of([key for key, _ in items], kind.key_type)
     values = array_of([value for _, value in items], kind.item_type)
