@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from kernelbook.cases import CaseFacts
 from tests.helpers import default_cases
-from tests.insight.insight_recorded import facts_of_folder
+from tests.insight.insight_recorded import facts_read_once
 
 #: The further traces: name of the file -> (case, annotation, mode). The parameters are those of the cases.
 SHARED = {
@@ -38,7 +39,16 @@ SIZES = {
 
 
 @pytest.fixture(scope="session")
-def shared_facts(shared_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, CaseFacts]:
+def shared_path(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A function from a name to a file that all workers of pytest-xdist share for one session."""
+    folder = tmp_path_factory.getbasetemp()
+    return (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder).joinpath
+
+
+@pytest.fixture(scope="session")
+def shared_facts(
+    shared_dir: Path, tmp_path_factory: pytest.TempPathFactory, shared_path: Callable[[str], Path]
+) -> dict[str, CaseFacts]:
     """The further H200 traces as cases; their unprofiled times are the least, the median and the largest recorded."""
     top = tmp_path_factory.mktemp("h200")
     for name, (case, annotation, mode) in SHARED.items():
@@ -59,16 +69,28 @@ def shared_facts(shared_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> 
             "trace": "trace.json.gz",
         }
         (folder / "measurement.json").write_text(json.dumps(written))
-    return facts_of_folder("h200", top)
+    return facts_read_once("h200", top, shared_path("shared_facts"))
 
 
 @pytest.fixture(scope="session")
-def recorded_facts(recorded_h200: Path) -> dict[str, CaseFacts]:
-    """The recorded run that ships with the project: its cases that are on by default."""
+def all_recorded_facts(recorded_h200: Path, shared_path: Callable[[str], Path]) -> dict[str, CaseFacts]:
+    """The recorded run that ships with the project: all of its cases."""
     if not any(recorded_h200.glob("*/*/measurement.json")):
         pytest.skip("no recorded run in this checkout")
-    facts = facts_of_folder("h200-torch2.11", recorded_h200)
-    return {case: of_case for case, of_case in facts.items() if case in default_cases()}
+    return facts_read_once("h200-torch2.11", recorded_h200, shared_path("recorded_facts"))
+
+
+@pytest.fixture(scope="session")
+def recorded_facts(all_recorded_facts: dict[str, CaseFacts]) -> dict[str, CaseFacts]:
+    """Those of its cases that are on by default."""
+    default = default_cases()
+    return {case: facts for case, facts in all_recorded_facts.items() if case in default}
+
+
+@pytest.fixture(scope="session")
+def planted_facts(shared_dir: Path, shared_path: Callable[[str], Path]) -> dict[str, CaseFacts]:
+    """Cases of the further traces in which a cause of lost time was planted."""
+    return facts_read_once("planted", shared_dir / "round2" / "insight", shared_path("planted_facts"))
 
 
 @pytest.fixture(scope="session")

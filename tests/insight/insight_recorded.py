@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import pickle
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from statistics import median
 
@@ -24,7 +25,6 @@ def facts_of_folder(run: str, folder: Path) -> dict[str, CaseFacts]:
     return {facts.case: facts for facts in case_facts(_tables_of_folder(run, folder)).values()}
 
 
-@cache
 def _tables_of_folder(run: str, folder: Path) -> dict[str, pa.Table]:
     parts: dict[str, list[pa.Table]] = {}
     for measurement in sorted(folder.glob("*/*/measurement.json")):
@@ -33,6 +33,18 @@ def _tables_of_folder(run: str, folder: Path) -> dict[str, pa.Table]:
         for name, table in made.items():
             parts.setdefault("cases" if name == "case" else name, []).append(table)
     return {name: pa.concat_tables(found, promote_options="default") for name, found in parts.items()}
+
+
+def facts_read_once(run: str, folder: Path, kept: Path) -> dict[str, CaseFacts]:
+    """`facts_of_folder` by the first of several processes; the others find its result in the file `kept`."""
+    with kept.open("a+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        if stored := file.read():
+            return pickle.loads(stored)
+        facts = facts_of_folder(run, folder)
+        pickle.dump(facts, file)
+        return facts
 
 
 def taking(facts: CaseFacts, *medians: float) -> CaseFacts:

@@ -12,7 +12,7 @@ from kernelbook.cases import CaseFacts
 from kernelbook.judge.findings import find, find_in_run, rules
 from kernelbook.judge.findings.rules import Finding, together
 from tests.insight.insight_findings import found, one, small
-from tests.insight.insight_recorded import Facts, Look, facts_of_folder
+from tests.insight.insight_recorded import Facts, Look
 from tests.insight.insight_traces import Trace
 
 SGEMM = "ampere_sgemm_128x64_nn"
@@ -27,11 +27,11 @@ def test_work_from_before_the_window_is_told_and_not_counted(request: pytest.Fix
     assert "has 9 device activities that were launched before the profiler window" in one(math, "before-window").text
 
 
-def test_one_activity_from_before_the_window_was_launched(recorded_facts: Facts, recorded_h200: Path) -> None:
+def test_one_activity_from_before_the_window_was_launched(recorded_facts: Facts, all_recorded_facts: Facts) -> None:
     several = one(recorded_facts["attention-naive-eager"], "before-window")
     assert "has 2 device activities that were launched before" in several.text
     # A case that is off by default: in its trace one kernel has no call that launched it.
-    finding = one(facts_of_folder("h200-torch2.11", recorded_h200)["matmul-add-4096-fp32"], "before-window")
+    finding = one(all_recorded_facts["matmul-add-4096-fp32"], "before-window")
     assert "has 1 device activity that was launched before" in finding.text
     assert finding.evidence.startswith("1 of them was launched")
 

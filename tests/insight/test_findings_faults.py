@@ -11,7 +11,7 @@ from kernelbook.cases import Activity, Call, CaseFacts, ProfiledForward
 from kernelbook.counters import KernelCounters
 from kernelbook.judge.cost_model import launched
 from kernelbook.judge.findings import Finding, find, find_in_run
-from tests.insight.insight_recorded import facts_of_folder
+from tests.insight.insight_recorded import Facts
 from tests.insight.insight_traces import H200
 from tests.insight.made_inputs import inputs
 from tests.insight.recorded_faults import fault_facts, recorded_faults
@@ -144,8 +144,8 @@ PLANTED = {
 }
 
 
-def test_planted_faults_are_named_first(shared_dir) -> None:
-    cases = facts_of_folder("planted", shared_dir / "round2" / "insight")
+def test_planted_faults_are_named_first(planted_facts: Facts) -> None:
+    cases = planted_facts
     for name, (rule, time_us) in PLANTED.items():
         first = find(cases[name], cases)[0]
         assert first.rule == rule, name

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,7 @@ from kernelbook.judge.cost_model import ceilings_of, kernel_costs
 from kernelbook.judge.insight import judge_edition
 from kernelbook.judge.time_line import DEVICE_KINDS, UNEXPLAINED
 from kernelbook.judge.time_split import TimeSplit, time_split
-from tests.insight.insight_recorded import facts_of_folder
+from tests.insight.insight_recorded import Facts
 from tests.insight.recorded_faults import FAULTS, fault_facts, recorded_faults
 
 
@@ -221,8 +220,8 @@ def test_what_costs_most_comes_first(name: str) -> None:
     assert first.time_us >= least * made.time_us
 
 
-def test_the_split_of_the_recorded_run_adds_up_and_is_explained(root: Path) -> None:
-    cases = facts_of_folder("h200", root / "resources" / "recorded" / "h200-torch2.11")
+def test_the_split_of_the_recorded_run_adds_up_and_is_explained(all_recorded_facts: Facts) -> None:
+    cases = all_recorded_facts
     ceilings = ceilings_of(cases)
     made = {name: time_split(facts, kernel_costs(facts, ceilings)) for name, facts in cases.items()}
     assert len(made) == 46
@@ -247,17 +246,15 @@ PLANTED = {
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_a_planted_cause_holds_its_time(name: str, shared_dir: Path) -> None:
+def test_a_planted_cause_holds_its_time(name: str, planted_facts: Facts) -> None:
     kinds, time_us = PLANTED[name]
-    cases = facts_of_folder("planted", shared_dir / "round2" / "insight")
-    made = time_split(cases[name], kernel_costs(cases[name], ceilings_of(cases)))
+    made = time_split(planted_facts[name], kernel_costs(planted_facts[name], ceilings_of(planted_facts)))
     assert made is not None
     assert made.of_kind(*kinds) == pytest.approx(time_us, rel=0.1)
 
 
-def test_the_shares_of_the_table_add_up(root: Path) -> None:
-    cases = facts_of_folder("h200", root / "resources" / "recorded" / "h200-torch2.11")
-    table = judge_edition({facts.key: facts for facts in cases.values()}, {}).tables()["time_split"]
+def test_the_shares_of_the_table_add_up(all_recorded_facts: Facts) -> None:
+    table = judge_edition({facts.key: facts for facts in all_recorded_facts.values()}, {}).tables()["time_split"]
     shares: dict[str, float] = {}
     for row in table.to_pylist():
         shares[row["case"]] = shares.get(row["case"], 0.0) + row["share"]
