@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from tests.report import made_edition
 HERE = Path(__file__).parent
 CREATED = "2026-11-29T15:00:00Z"
 INSIDE = ("file:", "blob:", "data:")
+LOADS = itertools.count()
 
 
 @pytest.fixture(scope="session")
@@ -94,8 +96,8 @@ def open_page(browser, kept_page) -> Iterator[Callable]:
 
     def opened(report: Path, hash_: str = "", width: int = 1280, height: int = 900, page=None, **options):
         page = page or new_page(width, height, options.pop("color_scheme", "light"), options)
-        page.goto("about:blank")  # else another hash alone loads nothing
-        page.goto(f"{(report / 'index.html').as_uri()}{hash_}")
+        # a query of its own, since another hash alone loads nothing
+        page.goto(f"{(report / 'index.html').as_uri()}?{next(LOADS)}{hash_}")
         page.wait_for_selector("html[data-ready]")
         return settled(page)
 
@@ -107,7 +109,6 @@ def open_page(browser, kept_page) -> Iterator[Callable]:
             kept_page.remove_listener(event, listener)
         kept_page.evaluate("localStorage.clear()")
         kept_page.mouse.move(0, 0)
-        kept_page.goto("about:blank")
     assert trouble == []
 
 
