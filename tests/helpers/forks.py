@@ -1,5 +1,9 @@
 """Python processes as forks of a server that has imported torch and Snakemake, since importing takes longest.
 
+One server serves all workers of a test run. A client connects, sends one message with its streams (the words of the
+command, its environment, its folder, and which process group the fork joins: that of a process, 0 for one of its own,
+None for the server's), and receives the process ID, then the exit status. Where it disconnects the fork is killed.
+
 A fork differs from a new process in nothing that these tests look at but its start: tests of the start itself, of the
 environment that Python or torch read as they start, and of packages that cannot be imported start a new process.
 """
@@ -8,10 +12,10 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
 import functools
 import inspect
 import json
-import multiprocessing
 import os
 import runpy
 import select
@@ -24,14 +28,11 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Mapping, Sequence
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NoReturn
+from typing import IO, NoReturn
 
 from tests.helpers import ROOT
 
-FORKSERVER = multiprocessing.get_context("forkserver")
-FORKSERVER.set_forkserver_preload(["tests.helpers.preloaded"])
 GUARD = str(ROOT / "scripts/workloads/harness/guard.py")
 
 
@@ -95,7 +96,6 @@ def run_python(words: Sequence[str], environment: Mapping[str, str], folder: Pat
         _use_threads(environment.get("OMP_NUM_THREADS", ""))
         sys.executable = environment.get("FORK_PYTHON", sys.executable)
         subprocess.Popen._execute_child = execute_or_fork
-        multiprocessing.current_process()._config["daemon"] = False  # as one that may have children
         if words[0] == "-m":
             runpy._run_module_as_main(words[1])
         else:
@@ -123,31 +123,45 @@ def _use_threads(count: str) -> None:
 
 @functools.cache
 def forking() -> dict[str, str]:
-    """Environment variables for a new process, by which FORK_PYTHON does what `python` does in a fork of a server."""
-    folder = Path(tempfile.mkdtemp(prefix="forks-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    client = [sys.executable, "-I", "-S", str(Path(__file__).with_name("fork_client.py"))]
-    (folder / "python").write_text(f'#!/bin/sh\nexec {shlex.join(client)} "$@"\n')
-    (folder / "snakemake").write_text('#!/bin/sh\nexec "$FORK_PYTHON" -m snakemake "$@"\n')
-    for program in folder.iterdir():
-        program.chmod(0o755)
-    ready, told = FORKSERVER.Pipe(duplex=False)
-    FORKSERVER.Process(target=_serve, args=(str(folder / "server"), os.getpid(), told), daemon=True).start()
-    ready.recv()
+    """Environment variables for a new process, by which FORK_PYTHON does what `python` does in a fork of the server."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    folder = Path(tempfile.gettempdir(), f"forks-{run or os.getpid()}")
+    folder.mkdir(exist_ok=True)
     places = {"FORK_SERVER": str(folder / "server"), "FORK_PYTHON": str(folder / "python")}
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "server").exists():
+            client = [sys.executable, "-I", "-S", str(Path(__file__).with_name("fork_client.py"))]
+            for name, words in (("python", shlex.join(client)), ("snakemake", '"$FORK_PYTHON" -m snakemake')):
+                (folder / name).write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+                (folder / name).chmod(0o755)
+            _start_server(places["FORK_SERVER"], os.getppid() if run else os.getpid())
     return places | {"FORK_SESSION": str(os.getsid(0))}
 
 
-def _serve(address: str, owner: int, told: Connection) -> None:
-    """Fork this process for each client until the owner is gone."""
+def _start_server(address: str, owner: int) -> None:
+    """Start the server, and wait until it has imported everything."""
+    command = [sys.executable, "-c", f"from tests.helpers.forks import serve; serve({address!r}, {owner})"]
+    server = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    server.returncode = 0  # it ends with its owner: nobody waits for it
+    with server.stdout:
+        assert server.stdout.readline(), "the server of forks did not start"
+
+
+def serve(address: str, owner: int) -> NoReturn:
+    """Fork this process for each client until the process `owner` is gone."""
+    from tests.helpers import preloaded  # noqa: F401
+
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(address)
         listener.listen(64)
-        told.send(True)
+        os.write(1, b"ready\n")
+        os.dup2(0, 1)
         alive, answering = os.pidfd_open(owner), set()
         while True:
             ready = select.select([listener, alive], [], [])[0]
             if alive in ready:
+                shutil.rmtree(Path(address).parent, ignore_errors=True)
                 os._exit(0)
             connection = listener.accept()[0]
             answering = {process for process in answering if os.waitpid(process, os.WNOHANG)[0] == 0}
@@ -163,57 +177,59 @@ def _answer(connection: socket.socket) -> NoReturn:
     words, environment, folder, group = json.loads(message)
     child = os.fork()
     if child == 0:
-        if group:
+        if group is not None:
             os.setpgid(0, group)
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
         run_python(words, environment, Path(folder))
     for stream in streams:
         os.close(stream)
+    connection.send(str(child).encode())
     ended = os.pidfd_open(child)
     if ended not in select.select([ended, connection], [], [])[0]:
-        os.kill(child, signal.SIGKILL if group else signal.SIGTERM)
+        os.kill(child, signal.SIGTERM if group is None else signal.SIGKILL)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     with contextlib.suppress(OSError):
         connection.send(str(status).encode())
     os._exit(0)
 
 
-def _run_with_stderr(stderr: Connection, words: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:
-    os.setpgid(0, 0)
-    os.dup2(stderr.fileno(), 2)
-    os.dup2(os.open(os.devnull, os.O_RDWR), 0)
-    run_python(words, environment, folder)
-
-
 class Served:
     """`python WORDS...` as a fork of the server, with the part of Popen that tests use.
 
-    It leads a process group; stderr is a pipe.
+    It leads a process group. Its stdout and stderr are one pipe, `stderr`, or the file `output`.
     """
 
-    def __init__(self, words: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:
-        reader, writer = FORKSERVER.Pipe(duplex=False)
-        arguments = (writer, list(words), dict(environment), folder)
-        self._process = FORKSERVER.Process(target=_run_with_stderr, args=arguments, daemon=True)
-        self._process.start()
-        writer.close()
-        self.pid = self._process.pid
-        self.stderr = os.fdopen(os.dup(reader.fileno()), errors="replace")
-        reader.close()
+    def __init__(
+        self, words: Sequence[str], environment: Mapping[str, str], folder: Path, output: IO[str] | None = None
+    ) -> None:
+        reader, writer = os.pipe()
+        self.stderr = os.fdopen(reader, errors="replace")
+        self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._connection.connect(forking()["FORK_SERVER"])
+        message = json.dumps([words, dict(environment), str(folder), 0]).encode()
+        with os.fdopen(writer) as pipe, open(os.devnull) as nothing:
+            streams = [nothing, output or pipe, output or pipe]
+            socket.send_fds(self._connection, [message], [stream.fileno() for stream in streams])
+        self.pid = int(self._connection.recv(16))
+        self.returncode: int | None = None  # of a process that a signal ended, the negative number of it
 
-    @property
-    def returncode(self) -> int | None:
-        """None while it runs; of a process that a signal ended, the negative number of it."""
-        return self._process.exitcode
+    def poll(self) -> int | None:
+        """None while it runs, then its return code."""
+        return self.wait(0)
 
-    poll = returncode.fget
+    def wait(self, timeout: float | None = None) -> int | None:
+        """Its return code, or None where it still runs after `timeout` seconds."""
+        if self.returncode is None and select.select([self._connection], [], [], timeout)[0]:
+            self.returncode = int(self._connection.recv(16))
+            self._connection.close()
+        return self.returncode
 
     def communicate(self, timeout: float | None = None) -> tuple[None, str]:
-        said = self.stderr.read()
-        self.stderr.close()
-        self._process.join(timeout)
-        return None, said
+        with self.stderr:
+            printed = self.stderr.read()
+        self.wait(timeout)
+        return None, printed
 
     def send_signal(self, number: int) -> None:
         os.kill(self.pid, number)

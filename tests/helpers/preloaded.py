@@ -27,6 +27,7 @@ for name in (
     "jsonschema",
     "msgspec",
     "scipy.stats",
+    "smart_open",
 ):
     with contextlib.suppress(ImportError):
         importlib.import_module(name)
@@ -41,7 +42,8 @@ with contextlib.suppress(ImportError):
 
     cli.get_argument_parser()  # imports the plugins
 with contextlib.suppress(ImportError), mock.patch.dict(os.environ, SPARING):
-    import torch._dynamo
+    import torch._dynamo.repro.after_dynamo
+    import torch._inductor.compile_fx
     import torch.distributed.fsdp
     import torch.distributed.launcher.api  # noqa: F401
     from torch.distributed.elastic.rendezvous import dynamic_rendezvous
@@ -50,3 +52,4 @@ with contextlib.suppress(ImportError), mock.patch.dict(os.environ, SPARING):
     dynamic_rendezvous.get_method_name = lambda depth=2: sys._getframe(depth).f_code.co_name
 gc.collect()
 gc.freeze()
+gc.set_threshold(50_000, 20, 20)  # as in tests/conftest.py; forks keep it

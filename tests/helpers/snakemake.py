@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import subprocess
@@ -18,7 +17,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from tests.helpers import ROOT
-from tests.helpers.forks import FORKSERVER, Served, forking, set_up
+from tests.helpers.forks import Served, forking
 from tests.helpers.patience import LONG
 
 BROKEN = ROOT / "tests/workflow/broken_workloads.py"
@@ -40,24 +39,6 @@ def run(command: list[object] | tuple[object, ...], folder: Path, status: int = 
     )
     assert done.returncode == status, done.stdout
     return done.stdout
-
-
-def _run_in_fork(arguments: list[str], folder: Path, environment: dict[str, str], output: Path, python: str) -> None:
-    """What `python -m snakemake` does in a process of its own, as one of FORKSERVER's; writes to the file `output`.
-
-    python: what it takes for the interpreter, by which it starts its jobs.
-    """
-    from snakemake import cli
-
-    sys.executable = python
-    set_up(environment, folder, [cli.__file__, *arguments])
-    stream = os.open(output, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    os.dup2(stream, 1)
-    os.dup2(stream, 2)
-    try:
-        cli.main()
-    finally:
-        atexit._run_exitfuncs()  # multiprocessing leaves them out
 
 
 @dataclass(frozen=True)
@@ -84,16 +65,12 @@ class WorkingFolder:
         """Run it to its end, assert its exit status, and return what it printed (stdout and stderr)."""
         words, variables = self.command[len(COMMAND) :], {**os.environ, "PYTHONPATH": "", **environment}
         variables |= forking() if self.forks else {}
-        with tempfile.TemporaryDirectory() as folder:
-            output, python = Path(folder, "printed"), variables.get("FORK_PYTHON", sys.executable)
-            process = FORKSERVER.Process(
-                target=_run_in_fork, args=([*words, *arguments], self.path, variables, output, python)
-            )
-            process.start()
-            process.join(2 * LONG)
-            process.kill()  # where it would never end
-            printed = output.read_text(encoding="utf-8", errors="replace")
-        assert process.exitcode == status, printed
+        with tempfile.TemporaryFile("w+", errors="replace") as output:
+            process = Served(["-m", "snakemake", *words, *arguments], variables, self.path, output)
+            process.wait(2 * LONG)
+            output.seek(0)
+            printed = output.read()
+        assert process.returncode == status, printed
         return printed
 
     def start_hanging(self) -> Served:
