@@ -60,9 +60,10 @@ def test_two_traces_are_compared_without_reading_editions_or_configs(root, trace
 
 
 def test_an_edition_is_collected_and_rendered_without_data_frames(root, recorded_h200, tmp_path):
-    """`report` does what collect_edition.py and render_report.py do, for one measured case."""
+    """`report` does what collect_edition.py and render_report.py do, for a measured case and a job of two ranks."""
     names = ("pandas", "pyarrow.dataset", "scipy", "matplotlib")
-    words = ["report", str(recorded_h200 / "linear-eager"), "--output", str(tmp_path / "report")]
+    folders = (recorded_h200 / "linear-eager", recorded_h200.parent / "h200-x2-torch2.11" / "ddp-step")
+    words = ["report", *map(str, folders), "--output", str(tmp_path / "report")]
     _, modules = loaded(root, words, names)
     assert (tmp_path / "report" / "index.html").is_file()
     assert modules == []

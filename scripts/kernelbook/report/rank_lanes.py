@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kernelbook.cases import CaseFacts
 from kernelbook.charts.drawing import HEIGHT, WIDTH, Chart, Key, Panel, Tick, box, dots, nice_ticks, path, stretched
@@ -16,6 +15,7 @@ from kernelbook.collectives.likeness import ALONE, fold
 from kernelbook.edition.model import Edition, Run
 from kernelbook.kernel_names import decode_activity
 from kernelbook.report.families import BY_KEY, FAMILIES, family_of
+from kernelbook.text.arrow_values import rows_where
 from kernelbook.text.formatting import axis, clip, duration, number_ranges, plural
 
 COMMUNICATION, COPIES = BY_KEY["communication"], BY_KEY["memset"]
@@ -96,9 +96,11 @@ def _rows(tables: Mapping[str, pa.Table], name: str, case: CaseFacts) -> list[di
     if case.chosen is None or "rank" not in tables[name].column_names:
         return []
     process, index = case.chosen
-    chosen = (pc.field("run") == case.run) & (pc.field("case") == case.case) & (pc.field("index") == index)
-    numbers = [each.process for each in case.ranks if each.bare or each.process == process]
-    rows: list[dict[str, Any]] = tables[name].filter(chosen & pc.field("process").isin(numbers)).to_pylist()
+    numbers = {each.process for each in case.ranks if each.bare or each.process == process}
+    chosen = {(case.run, case.case, number, index) for number in numbers}
+    table = tables[name]
+    places = zip(*(table[key].to_pylist() for key in ("run", "case", "process", "index")), strict=True)
+    rows: list[dict[str, Any]] = rows_where(table, (place in chosen for place in places)).to_pylist()
     return [row for row in rows if row["rank"] is not None]
 
 
