@@ -15,7 +15,8 @@ from kernelbook.trace.salvage import UnreadableError, read_object
 _LARGEST = 1 << 20  # bytes that are decoded to Python objects, which take many times as much memory
 _KEYS = ("deviceProperties", "distributedInfo")
 _MOST_ARRAYS = 20  # candidates that are tried, each of which reads the text before it again
-_ARRAY = re.compile(rb'(?<!\\)"traceEvents"\s*+:\s*+\[')
+# Without a backslash before it; that is checked behind the word because `re` searches fastest for a fixed start.
+_ARRAY = re.compile(rb'"traceEvents"(?<!\\"traceEvents")\s*+:\s*+\[')
 _EVENT_OR_END = re.compile(rb"\s*+(?:\{|\]|\Z)")
 
 
