@@ -8,6 +8,7 @@ import pytest
 import kernelbook
 from kernelbook.api.expectation import NotJudged, Result, judge_trace, raise_broken
 from tests.helpers import ROOT
+from tests.helpers.forks import forking
 from tests.helpers.patience import LONG
 from tests.trace.made_trace import forward, op, write
 
@@ -105,8 +106,9 @@ def test_counts(kernelbook_expect):
 def run_pytest(folder, text):
     (folder / "test_made.py").write_text(text)
     options = ["-p", "kernelbook.api.pytest_plugin", "-p", "no:cacheprovider", "-q", "-rs"]
-    command = [sys.executable, "-m", "pytest", *options, folder]
-    environment = {"PYTHONPATH": str(ROOT / "scripts"), "CUDA_VISIBLE_DEVICES": "", "HOME": str(folder)}
+    variables = forking()
+    command = [variables["FORK_PYTHON"], "-m", "pytest", *options, folder]
+    environment = {"PYTHONPATH": str(ROOT / "scripts"), "CUDA_VISIBLE_DEVICES": "", "HOME": str(folder)} | variables
     done = subprocess.run(
         command,
         cwd=folder,
