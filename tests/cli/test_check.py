@@ -2,23 +2,22 @@
 
 import json
 
-import jsonschema
 import pytest
 
 from tests.collectives.made_job import collective, folder_of_pair, message, write_rank
+from tests.helpers.schemas import validate
 from tests.trace.made_trace import forward, kernel, launch, op, write
 
 
 @pytest.fixture
-def check(kernelbook, root):
+def check(kernelbook):
     """Run `check --json`; returns the status and the objects, which fit the schema."""
-    schema = json.loads((root / "scripts/kernelbook/cli/check.schema.json").read_text(encoding="utf-8"))
 
     def of(*paths):
         status, out, _ = kernelbook("check", "--json", *paths)
         found = [json.loads(line) for line in out.splitlines()]
         for each in found:
-            jsonschema.validate(each, schema)
+            validate(each, "cli/check.schema.json")
         return status, found
 
     return of

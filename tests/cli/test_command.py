@@ -5,12 +5,12 @@ import os
 import subprocess
 import sys
 
-import jsonschema
 import pytest
 
 from kernelbook.cli import COMMANDS
 from tests.helpers import ROOT
 from tests.helpers.patience import LONG
+from tests.helpers.schemas import validate
 from tests.trace.made_trace import annotation, forward, write
 
 HEAVY = ("torch", "snakemake", "pandas", "scipy", "matplotlib")
@@ -61,12 +61,11 @@ def test_no_colours_and_no_progress_where_nobody_looks(folder):
 
 
 def test_name_as_json_fits_its_schema(kernelbook):
-    schema = json.loads((ROOT / "scripts/kernelbook/cli/name.schema.json").read_text(encoding="utf-8"))
     status, out, _ = kernelbook("name", "--json", "nvjet_sm90_tst_64x8_64x16_1x2_h_bz_bias_TNT", "nothing known")
     assert status == 0
     first, second = map(json.loads, out.splitlines())
     for each in (first, second):
-        jsonschema.validate(each, schema)
+        validate(each, "cli/name.schema.json")
     assert (first["family"], first["arch"], second["family"], second["dtype"]) == ("GEMM", "sm90", "unknown", None)
 
 

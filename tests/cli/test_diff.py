@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import jsonschema
 import pyarrow.parquet as pq
 import pytest
 
 import kernelbook as package
 from kernelbook.diffs import SideError, diff
 from kernelbook.diffs.as_files import html, markdown
+from tests.helpers.schemas import validate
 from tests.trace.made_trace import annotation, kernel, launch, memcpy, op, write
 
+SCHEMA = "diffs/diff.schema.json"
 GEMM = "nvjet_sm90_tst_64x8_64x16_1x2_h_bz_bias_TNT"
 GEMM_2 = "nvjet_sm90_tst_128x8_64x16_1x2_h_bz_bias_TNT"
 RELU = "void at::native::vectorized_elementwise_kernel<4, at::native::relu_kernel>(int)"
@@ -36,11 +37,6 @@ def trace(path, *work, name="step", **head):
 
 
 @pytest.fixture
-def schema(root):
-    return json.loads((root / "scripts/kernelbook/diffs/diff.schema.json").read_text(encoding="utf-8"))
-
-
-@pytest.fixture
 def two(tmp_path):
     """A: GEMM, copy, relu. B: another GEMM in the same op, relu, relu: the copy is gone, a relu more."""
     a = trace(tmp_path / "a.json", ("aten::mm", GEMM, 20), ("aten::copy_", None, 7), ("aten::relu", RELU, 4))
@@ -48,11 +44,11 @@ def two(tmp_path):
     return a, b
 
 
-def test_more_less_and_other_are_those_planted(two, kernelbook, schema):
+def test_more_less_and_other_are_those_planted(two, kernelbook):
     status, out, _ = kernelbook("diff", *two, "--json")
     assert status == 0
     found = json.loads(out)
-    jsonschema.validate(found, schema)
+    validate(found, SCHEMA)
     (only,) = found["comparisons"]
     assert only["activities"] == {"same": 1, "more": 1, "less": 1, "other": 1}
     assert not found["equal"]
@@ -192,12 +188,12 @@ def test_names_from_a_trace_are_inert_in_all_outputs(tmp_path, kernelbook):
     assert "\x1b" not in kernelbook("diff", a, b)[1]
 
 
-def test_output_writes_page_markdown_json_and_tables(two, tmp_path, kernelbook, schema):
+def test_output_writes_page_markdown_json_and_tables(two, tmp_path, kernelbook):
     folder = tmp_path / "out"
     status, out, _ = kernelbook("diff", *two, "--output", folder)
     assert status == 0
     assert "1 the same, 1 more, 1 less, 1 other" in out
-    jsonschema.validate(json.loads((folder / "diff.json").read_text()), schema)
+    validate(json.loads((folder / "diff.json").read_text()), SCHEMA)
     assert "1 the same, 1 more, 1 less, 1 other" in (folder / "diff.md").read_text()
     assert "1 the same, 1 more, 1 less, 1 other" in (folder / "index.html").read_text()
     rows = pq.read_table(folder / "tables/comparisons.parquet").to_pylist()

@@ -5,23 +5,22 @@ import json
 import random
 import re
 
-import jsonschema
 import pyarrow.parquet as pq
 import pytest
 
 from kernelbook.cli.report import case_files
+from tests.helpers.schemas import validate
 from tests.trace.made_trace import document, forward, kernel, launch, op, write
 
 
-def test_a_folder_becomes_a_report(kernelbook, folder, tmp_path, root):
-    schema = json.loads((root / "scripts/kernelbook/cli/report.schema.json").read_text(encoding="utf-8"))
+def test_a_folder_becomes_a_report(kernelbook, folder, tmp_path):
     output = tmp_path / "out"
     (folder / "broken.json").write_text('{"traceEvents": 3}')
     status, out, err = kernelbook("report", folder, "-o", output, "--json")
     assert status == 0
     assert err == f"skipped: {folder / 'rows.json'}: not a torch trace: found a JSON object with the keys 'rows'\n"
     about = json.loads(out)
-    jsonschema.validate(about, schema)
+    validate(about, "cli/report.schema.json")
     assert (output / "index.html").is_file()
     assert [(each["run"], each["case"]) for each in about["failed"]] == [("traces", "broken")]
     summary = json.loads((output / "summary.json").read_text(encoding="utf-8"))

@@ -2,23 +2,18 @@
 
 import json
 
-import jsonschema
 import pytest
 
 from kernelbook.kernel_names.top_kernels import top_kernels
+from tests.helpers.schemas import validate
 
 
-@pytest.fixture
-def schema(root):
-    return json.loads((root / "scripts/kernelbook/cli/top.schema.json").read_text(encoding="utf-8"))
-
-
-def test_kernels_are_summed_over_all_files_by_name_and_family(kernelbook, folder, schema):
+def test_kernels_are_summed_over_all_files_by_name_and_family(kernelbook, folder):
     status, out, err = kernelbook("top", folder, "--json")
     assert status == 0
     assert "rows.json" in err
     found = json.loads(out)
-    jsonschema.validate(found, schema)
+    validate(found, "cli/top.schema.json")
     rows = {row["name"]: row for row in found["kernels"]}
     assert {name: (row["count"], row["total_us"], row["max_us"], row["files"]) for name, row in rows.items()} == {
         "gemm": (3, 75.0, 50.0, 2),

@@ -4,7 +4,6 @@ import gzip
 import json
 import re
 
-import jsonschema
 import pyarrow.parquet as pq
 import pytest
 
@@ -12,6 +11,7 @@ from kernelbook.cli import main
 from kernelbook.collectives.rank import decode, encode, rank_trace
 from kernelbook.trace import read_trace
 from tests.collectives.made_job import folder_of_pair, late_pair, read, write_rank
+from tests.helpers.schemas import validate
 from tests.trace.made_trace import forward, write
 
 
@@ -20,12 +20,11 @@ def folder(tmp_path):
     return folder_of_pair(tmp_path / "traces")
 
 
-def test_each_rank_has_the_job_on_its_line(folder, capsys, root):
-    schema = json.loads((root / "scripts/kernelbook/trace/trace.schema.json").read_text(encoding="utf-8"))
+def test_each_rank_has_the_job_on_its_line(folder, capsys):
     assert main(["summarize", str(folder), "--json"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     for line in lines:
-        jsonschema.validate(line, schema)
+        validate(line, "trace/trace.schema.json")
     first, second = lines
     assert first["job"] == second["job"]
     assert first["job"]["sentence"].startswith("rank 1 comes last to 3 of 3 all-reduces, by 200 µs in the median")

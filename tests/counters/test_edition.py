@@ -6,7 +6,6 @@ import json
 import shutil
 from pathlib import Path
 
-import jsonschema
 import pytest
 import yaml
 
@@ -24,6 +23,7 @@ from kernelbook.report import counters_section
 from kernelbook.report.rendering import render_report
 from tests.counters.made_report import ATTENTION, report
 from tests.helpers import ROOT
+from tests.helpers.schemas import validate
 
 RECORDED = ROOT / "resources" / "recorded" / "h200-torch2.11"
 CASE = "attention-inplace-eager"
@@ -144,8 +144,7 @@ def test_page_report_and_summary(counted, tmp_path):
     assert "What Nsight Compute measured on h200" in markdown
     assert "Memory is the limit: DRAM at 86 % of its peak, the SMs at 18 %." in markdown
     summary = json.loads((tmp_path / "report" / "summary.json").read_text(encoding="utf-8"))
-    schema = ROOT / "scripts" / "kernelbook" / "report" / "summary.schema.json"
-    jsonschema.validate(summary, json.loads(schema.read_text(encoding="utf-8")))
+    validate(summary, "report/summary.schema.json")
     assert len(summary["counters"]) == 5
     page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
     sentence = "Instructions are the limit: the SMs at 62 % of their peak, DRAM at 28 %."

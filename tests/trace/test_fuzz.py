@@ -2,7 +2,7 @@
 
 import gzip
 import json
-import tempfile
+import os
 import zlib
 from collections import Counter
 from pathlib import Path
@@ -18,6 +18,15 @@ from tests.trace.forwards_of import counted
 
 pytestmark = pytest.mark.filterwarnings("error")
 NAMES = ["aten::mm", "aten::add", "aten::to", "step", "loss", '}, {"ph": "X"', 'naïve \\ "quoted"', "", "=1+1"]
+# Made once: a strategy made at each draw takes longer than the draw.
+BOOLEANS, ANY_NAME = st.booleans(), st.sampled_from(NAMES)
+ROWS = st.sampled_from(["op", "op", "annotation", "call"])
+ACTIVITIES = st.sampled_from(["kernel", "gpu_memcpy", "gpu_memset"])
+CROWDED_NAMES, CROWDED_ROWS = st.sampled_from(["step", "loss", "step 2"]), st.sampled_from(["op", "annotation", "call"])
+PROCESSES = st.sampled_from([100, 100, 100, 200])
+PLACES_OF_ROWS = st.lists(
+    st.tuples(st.integers(0, 40), st.integers(1, 40)), min_size=4, max_size=9, unique_by=lambda place: place[0]
+)
 
 
 @st.composite
@@ -25,13 +34,13 @@ def nests(draw, start, length, depth):
     """CPU rows inside [start, start + length), in ns; neighbours never touch. Kinds are drawn by chance."""
     rows = []
     position = start
-    while depth and length > 40 and draw(st.booleans()):
+    while depth and length > 40 and draw(BOOLEANS):
         begin = position + draw(st.integers(2, 20))
         size = draw(st.integers(0, max(start + length - begin - 2, 0)))
         if begin + size >= start + length:
             break
-        kind = draw(st.sampled_from(["op", "op", "annotation", "call"]))
-        rows.append((kind, draw(st.sampled_from(NAMES)), begin, size))
+        kind = draw(ROWS)
+        rows.append((kind, draw(ANY_NAME), begin, size))
         if kind != "call":
             rows += draw(nests(begin, size, depth - 1))
         position = begin + size
@@ -51,11 +60,11 @@ def traces(draw):
             else:
                 events.append(getattr(made_trace, kind)(name, ts, dur, tid=thread))
     for _ in range(draw(st.integers(0, 12))):
-        category = draw(st.sampled_from(["kernel", "gpu_memcpy", "gpu_memset"]))
+        category = draw(ACTIVITIES)
         ts, dur = draw(st.integers(0, 9000)) / 2, draw(st.integers(0, 900)) / 4
         of = draw(st.integers(1, correlation + 2))
         where = {"device": draw(st.integers(0, 1)), "stream": draw(st.integers(7, 9))}
-        events.append(made_trace.activity(category, draw(st.sampled_from(NAMES)), ts, dur, of, **where))
+        events.append(made_trace.activity(category, draw(ANY_NAME), ts, dur, of, **where))
     return events
 
 
@@ -65,18 +74,16 @@ def crowded_threads(draw):
 
     In some traces rows of one thread overlap without nesting.
     """
-    nested = draw(st.booleans())
-    events, names = [], st.sampled_from(["step", "loss", "step 2"])
-    kinds = st.sampled_from(["op", "annotation", "call"])
+    nested = draw(BOOLEANS)
+    events = []
     for thread in range(draw(st.integers(2, 3))):
-        where = {"tid": thread, "pid": draw(st.sampled_from([100, 100, 100, 200]))}
-        places = st.tuples(st.integers(0, 40), st.integers(1, 40))
+        where = {"tid": thread, "pid": draw(PROCESSES)}
         open_until = []
-        for start, length in sorted(draw(st.lists(places, min_size=4, max_size=9, unique_by=lambda place: place[0]))):
+        for start, length in sorted(draw(PLACES_OF_ROWS)):
             open_until = [end for end in open_until if end > start]
             if nested and any(end < start + length for end in open_until):
                 continue
-            kind, name, ts, dur = draw(kinds), draw(names), 4 * start, 4 * length
+            kind, name, ts, dur = draw(CROWDED_ROWS), draw(CROWDED_NAMES), 4 * start, 4 * length
             if kind == "call":
                 correlation = len(events) + 1
                 events.append(made_trace.launch(correlation, ts, 1, **where))
@@ -91,11 +98,13 @@ def text_of(events, draw_format):
     return made_trace.kineto(events) if draw_format else json.dumps(made_trace.document(events))
 
 
+IN_MEMORY = Path(f"/proc/self/fd/{os.memfd_create('made.json')}")
+
+
 def in_a_file(use, data):
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "made.json"
-        path.write_bytes(data)
-        return use(path)
+    """Call with the path of a file that holds the data; on a disk, thousands of them would take most of the time."""
+    IN_MEMORY.write_bytes(data)
+    return use(IN_MEMORY)
 
 
 def read_events(data, block=4 << 20):

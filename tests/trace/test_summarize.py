@@ -9,18 +9,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jsonschema
 import pyarrow.parquet as pq
 import pytest
 
 import summarize_trace
 from kernelbook.cli import summarize as cli_summarize
 from tests.helpers.patience import LONG
+from tests.helpers.schemas import validate, validator
 from tests.trace.made_trace import annotation, forward, kernel, kineto, launch, op, write
 
 COMMAND = Path(summarize_trace.__file__)
-SCHEMA = json.loads((COMMAND.parent / "kernelbook/trace/trace.schema.json").read_text(encoding="utf-8"))
-jsonschema.Draft202012Validator.check_schema(SCHEMA)
+SCHEMA = "trace/trace.schema.json"
 
 
 def refuse(word):
@@ -46,7 +45,7 @@ def trace(tmp_path):
 
 def load(line):
     found = json.loads(line, parse_constant=refuse)
-    jsonschema.validate(found, SCHEMA)
+    validate(found, SCHEMA)
     return found
 
 
@@ -351,7 +350,7 @@ def test_help_has_an_example():
 def keys_of(schema):
     """Every key that an object of the schema may have, at any depth."""
     if "$ref" in schema:
-        schema = SCHEMA["$defs"][schema["$ref"].removeprefix("#/$defs/")]
+        schema = validator(SCHEMA).schema["$defs"][schema["$ref"].removeprefix("#/$defs/")]
     for key, part in schema.get("properties", {}).items():
         yield key
         yield from keys_of(part)
@@ -360,7 +359,7 @@ def keys_of(schema):
 
 
 def test_the_help_and_the_reference_name_every_key_of_the_json(root):
-    wanted = set(keys_of(SCHEMA))
+    wanted = set(keys_of(validator(SCHEMA).schema))
     assert {"rank", "notes", "self_device_time_us"} <= wanted
     for text in (cli_summarize.__doc__, (root / "docs" / "reference" / "commands.md").read_text()):
         assert wanted - set(re.findall(r"\w+", text)) == set()
