@@ -1,8 +1,9 @@
 """Python processes as forks of a server that has imported torch and Snakemake, since importing takes longest.
 
-One server serves all workers of a test run. A client connects, sends one message with its streams (the words of the
-command, its environment, its folder, and which process group the fork joins: that of a process, 0 for one of its own,
-None for the server's), and receives the process ID, then the exit status. Where it disconnects the fork is killed.
+One server serves all workers of a test run. A client connects, sends one message with its streams (its folder; which
+process group the fork joins: that of a process, 0 for one of its own, -1 for the server's; the number of words of the
+command; these words and the environment; NUL between them), and receives the process ID, then the exit status. Where
+it disconnects the fork is killed.
 
 A fork differs from a new process in nothing that these tests look at but its start: tests of the start itself, of the
 environment that Python or torch read as they start, and of packages that cannot be imported start a new process.
@@ -15,7 +16,6 @@ import contextlib
 import fcntl
 import functools
 import inspect
-import json
 import os
 import runpy
 import select
@@ -28,6 +28,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NoReturn
 
@@ -39,7 +40,7 @@ GUARD = str(ROOT / "scripts/workloads/harness/guard.py")
 def set_up(environment: Mapping[str, str], folder: Path, arguments: Sequence[str]) -> None:
     """Give this process the variables, the working folder, the arguments and the modules of a new one.
 
-    A script of this checkout finds `kernelbook` imported, as it would import it itself.
+    A script or the Snakefile of this checkout finds `kernelbook` imported, as it would import it itself.
     """
     os.chdir(folder)
     os.environ.clear()
@@ -48,7 +49,8 @@ def set_up(environment: Mapping[str, str], folder: Path, arguments: Sequence[str
     checkout = (str(ROOT), str(ROOT / "scripts"), "", *added)  # also those that pytest added
     sys.path[:] = [*filter(None, added), *(path for path in sys.path if path not in checkout)]
     sys.argv = list(arguments)
-    ours = ("tests",) if Path(arguments[0]).parent == ROOT / "scripts" else ("workloads", "kernelbook", "tests")
+    of_checkout = Path(arguments[0]).parent == ROOT / "scripts" or str(ROOT / "Snakefile") in arguments
+    ours = ("tests",) if of_checkout else ("workloads", "kernelbook", "tests")
     for name in [name for name in sys.modules if name.split(".")[0] in ours]:
         del sys.modules[name]
     for number in signal.valid_signals():
@@ -157,41 +159,63 @@ def serve(address: str, owner: int) -> NoReturn:
         listener.listen(64)
         os.write(1, b"ready\n")
         os.dup2(0, 1)
-        alive, answering = os.pidfd_open(owner), set()
+        alive = os.pidfd_open(owner)
+        running: list[_Fork] = []
         while True:
-            ready = select.select([listener, alive], [], [])[0]
+            clients = [fork.connection for fork in running if not fork.killed]
+            ready = select.select([listener, alive, *clients, *(fork.ended for fork in running)], [], [])[0]
             if alive in ready:
                 shutil.rmtree(Path(address).parent, ignore_errors=True)
                 os._exit(0)
-            connection = listener.accept()[0]
-            answering = {process for process in answering if os.waitpid(process, os.WNOHANG)[0] == 0}
-            answering.add(os.fork())
-            if 0 in answering:
-                _answer(connection)
-            connection.close()
+            for fork in running:
+                fork.report_or_kill(ready)
+            running = [fork for fork in running if fork.ended not in ready]
+            if listener in ready:
+                running += _fork(listener.accept()[0])
 
 
-def _answer(connection: socket.socket) -> NoReturn:
-    """Fork as asked, and report how that ended."""
+@dataclass
+class _Fork:
+    """A fork of the server, the connection to its client, and a file descriptor that can be read when it has ended."""
+
+    pid: int
+    group: int
+    connection: socket.socket
+    ended: int
+    killed: bool = False
+
+    def report_or_kill(self, ready: Sequence[socket.socket | int]) -> None:
+        """Report how it ended, or end it where the client is gone."""
+        if self.ended in ready:
+            status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+            with self.connection, contextlib.suppress(OSError):
+                self.connection.send(str(status).encode())
+            os.close(self.ended)
+        elif self.connection in ready and not self.killed:
+            self.killed = True
+            os.kill(self.pid, signal.SIGTERM if self.group == -1 else signal.SIGKILL)
+
+
+def _fork(connection: socket.socket) -> Sequence[_Fork]:
+    """Fork as asked, or not where the client was killed before it asked."""
     message, streams, _, _ = socket.recv_fds(connection, 1 << 20, 3)
-    words, environment, folder, group = json.loads(message)
+    if not message:
+        connection.close()
+        return []
+    folder, joined, count, *words = os.fsdecode(message).split("\0")
+    words, variables, group = words[: int(count)], words[int(count) :], int(joined)
     child = os.fork()
     if child == 0:
-        if group is not None:
+        if group != -1:
             os.setpgid(0, group)
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
-        run_python(words, environment, Path(folder))
+        run_python(words, dict(variable.split("=", 1) for variable in variables), Path(folder))
     for stream in streams:
         os.close(stream)
-    connection.send(str(child).encode())
-    ended = os.pidfd_open(child)
-    if ended not in select.select([ended, connection], [], [])[0]:
-        os.kill(child, signal.SIGTERM if group is None else signal.SIGKILL)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     with contextlib.suppress(OSError):
-        connection.send(str(status).encode())
-    os._exit(0)
+        connection.send(str(child).encode())
+    return [_Fork(child, group, connection, os.pidfd_open(child))]
 
 
 class Served:
@@ -207,7 +231,8 @@ class Served:
         self.stderr = os.fdopen(reader, errors="replace")
         self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._connection.connect(forking()["FORK_SERVER"])
-        message = json.dumps([words, dict(environment), str(folder), 0]).encode()
+        variables = (f"{name}={value}" for name, value in environment.items())
+        message = os.fsencode("\0".join([str(folder), "0", str(len(words)), *words, *variables]))
         with os.fdopen(writer) as pipe, open(os.devnull) as nothing:
             streams = [nothing, output or pipe, output or pipe]
             socket.send_fds(self._connection, [message], [stream.fileno() for stream in streams])
