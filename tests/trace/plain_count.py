@@ -7,6 +7,7 @@ launch is, what attributed means, busy time as a union per device, ranges, and t
 import bisect
 import collections
 import gzip
+import itertools
 import json
 import re
 import statistics
@@ -86,11 +87,16 @@ class Innermost:
         for event in sorted(events, key=nearness):
             self.threads[thread(event)].append(event)
         self.starts = {key: [event["ts"] for event in events] for key, events in self.threads.items()}
+        self.ends = {key: list(itertools.accumulate(map(end, events), max)) for key, events in self.threads.items()}
 
     def around(self, call):
-        events = self.threads.get(thread(call), [])
-        place = bisect.bisect_right(self.starts.get(thread(call), []), call["ts"])
-        return next((event for event in reversed(events[:place]) if is_open(event, call)), None)
+        key = thread(call)
+        place = bisect.bisect_right(self.starts.get(key, []), call["ts"]) - 1
+        while place >= 0 and call["ts"] <= self.ends[key][place]:  # else all events up to there had ended
+            if is_open(self.threads[key][place], call):
+                return self.threads[key][place]
+            place -= 1
+        return None
 
 
 def count(path):
@@ -104,13 +110,10 @@ def count(path):
     launched = [event for event in activities if correlation(event) in calls]
     ids = {correlation(event) for event in activities}
     kinds = collections.Counter(KINDS[category(event)] for event in activities)
-    rows = [e for e in events if is_call(e) or category(e) in ("cpu_op", "operator", "user_annotation")]
+    rows = [e["ts"] for e in events if is_call(e) or category(e) in ("cpu_op", "operator", "user_annotation")]
     lost = [event for event in activities if correlation(event) not in calls]
-    early = [
-        event
-        for event in lost
-        if calls and (correlation(event) < min(calls) or event["ts"] < min(row["ts"] for row in rows))
-    ]
+    first_call, first_row = min(calls, default=None), min(rows, default=None)
+    early = [event for event in lost if calls and (correlation(event) < first_call or event["ts"] < first_row)]
     ops = Innermost(filter(is_op, events))
     ranges = range_counts(events, launched, calls)
     self_device = collections.Counter()
@@ -171,8 +174,15 @@ def range_counts(events, launched, calls):
     for event in launched:
         call = calls[correlation(event)]
         per_thread[thread(call)].append((call, event))
+    starts = {}
+    for key, rows in per_thread.items():
+        rows.sort(key=lambda row: row[0]["ts"])
+        starts[key] = [call["ts"] for call, _ in rows]
     for outer in sorted(filter(is_range, events), key=lambda event: event["ts"]):
-        mine = [event for call, event in per_thread[thread(outer)] if is_open(outer, call)]
+        key = thread(outer)
+        first = bisect.bisect_left(starts.get(key, []), outer["ts"])
+        last = bisect.bisect_right(starts.get(key, []), end(outer))
+        mine = [event for call, event in per_thread[key][first:last] if is_open(outer, call)]
         kernels = sum(category(event) == "kernel" for event in mine)
         found.append((outer["name"], kernels, len(mine), outer["dur"], sum(event["dur"] for event in mine)))
     return found
