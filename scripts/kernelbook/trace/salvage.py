@@ -229,6 +229,8 @@ class _Piece:
 
     def _next_event(self, verify: bool) -> int | None:
         """Start of the next event. verify: only if it can be read as one."""
+        if self.text.find("{", self.position + 1) < 0:
+            return None
         for match in _NEXT_EVENT.finditer(self.text, self.position + 1):
             if not verify:
                 return match.start()
