@@ -15,7 +15,7 @@ from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
 from kernelbook.config.origins import ConfigSource, written_value
-from kernelbook.config.yaml_text import YamlError, read_yaml
+from kernelbook.config.yaml_text import QUICK, YamlError, read_yaml
 from kernelbook.text.suggestions import near_miss
 
 TYPE_NAMES = {
@@ -40,7 +40,7 @@ class ConfigError(ValueError):
 @cache
 def config_schema(schemas: Path) -> dict[str, Any]:
     """The schema of config.yaml: config.schema.yaml and the top-level sections of nights.schema.json."""
-    schema = yaml.safe_load((schemas / "config.schema.yaml").read_text(encoding="utf-8"))
+    schema = yaml.load((schemas / "config.schema.yaml").read_text(encoding="utf-8"), Loader=QUICK)
     nights = schemas / "nights.schema.json"
     if nights.is_file():
         for section in json.loads(nights.read_text(encoding="utf-8"))["properties"]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from kernelbook.config.yaml_text import YamlError, read_yaml
+from kernelbook.config.yaml_text import QUICK_BASE, YamlError, read_yaml
 from kernelbook.text.suggestions import near_miss
 
 WORDS = "--config"
@@ -100,11 +100,11 @@ def _settings(path: Path) -> tuple[Mapping[str, Any], Any]:
         settings = read_yaml(text)
     except (OSError, UnicodeDecodeError, YamlError):
         return {}, None
-    return (settings, _as_written(text)) if isinstance(settings, Mapping) else ({}, None)
+    return (settings, yaml.load(text, Loader=QUICK_BASE)) if isinstance(settings, Mapping) else ({}, None)
 
 
 def _as_written(text: str) -> Any:
-    """The value of a YAML text with all scalars as text, or the text itself if it is not YAML."""
+    """The value of a word of --config with all scalars as text, or the word itself if it is not YAML."""
     try:
         return yaml.load(text, Loader=yaml.BaseLoader)
     except (yaml.YAMLError, RecursionError):

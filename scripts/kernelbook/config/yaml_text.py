@@ -17,6 +17,9 @@ MOST_VALUES = 100_000  # with every alias replaced by its content
 MOST_REPEATED = 20  # more than MOST_VALUES are allowed up to this many times the values that are written down
 LARGEST_NUMBER = 2**63 - 1
 MERGE = "tag:yaml.org,2002:merge"
+QUICK: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+QUICK_BASE: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+"""Loaders of libyaml, where PyYAML has it: ten times as quick, for texts that are known to be good."""
 
 
 class YamlError(ValueError):

@@ -270,15 +270,13 @@ class Plan:
 
     def digest_of_code(self, without: Collection[str] = ()) -> str:
         """Changes with any file of the package `kernelbook`. without: its packages that do not count."""
-        package = self.home / "scripts" / "kernelbook"
-        files = [
-            path
-            for path in sorted(package.rglob("*.*"))
-            if path.suffix != ".pyc" and path.relative_to(package).parts[0] not in without
-        ]
-        digest = hashlib.sha256()
-        for path in files:
-            digest.update(f"{path.relative_to(package)}\0".encode() + path.read_bytes())
+        package, digest = str(self.home / "scripts" / "kernelbook"), hashlib.sha256()
+        for folder, folders, names in os.walk(package):
+            folders[:] = sorted({*folders} - {"__pycache__", *(without if folder == package else ())})
+            for name in sorted(names):
+                path = os.path.join(folder, name)
+                with open(path, "rb") as file:
+                    digest.update(f"{os.path.relpath(path, package)}\0".encode() + file.read())
         return digest.hexdigest()[:16]
 
 
