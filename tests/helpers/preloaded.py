@@ -4,6 +4,7 @@ import contextlib
 import gc
 import importlib
 import os
+import platform
 import sys
 from pathlib import Path
 from unittest import mock
@@ -16,8 +17,24 @@ SPARING = {
 }
 
 sys.dont_write_bytecode = False  # as in tests/conftest.py
-sys.path.append(str(Path(__file__).parents[2] / "scripts"))
-OURS = ("edition.collect", "report.rendering", "extraction.run_tables", "config.loading", "plan.planning")
+ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "scripts"))
+OURS = (
+    "edition.collect",
+    "report.rendering",
+    "extraction.run_tables",
+    "compare.output",
+    "containers.launching",
+    "containers.probe",
+    "plan.earlier",
+    "plan.folder_owners",
+    "plan.plan_texts",
+    "history.record",
+    "history.verdicts",
+    "history.site.branch",
+    "history.site.publish",
+    "history.site.webhook",
+)
 for name in (
     *(f"kernelbook.{name}" for name in OURS),
     "snakemake.cli",
@@ -37,10 +54,23 @@ with contextlib.suppress(ImportError):
     for kind, environment in (("html", page.templates()), ("md", markdown_page.templates())):
         for name in environment.list_templates(filter_func=lambda name, kind=kind: name.split(".")[1] == kind):
             environment.get_template(name)
+with contextlib.suppress(ImportError):  # what each Snakemake of this checkout and each site would parse again
+    from kernelbook.config.errors import config_schema
+    from kernelbook.history.site import pages
+    from kernelbook.sources import fingerprint, imports
+    from kernelbook.text.credentials import without_secrets
+
+    without_secrets("")
+    config_schema(ROOT / "workflow" / "schemas")
+    pages._code()
+    for file in (ROOT / "scripts" / "workloads").rglob("*.py"):
+        imports.source_of(file)
+        fingerprint._file_digest(file)
 with contextlib.suppress(ImportError):
     from snakemake import cli
 
     cli.get_argument_parser()  # imports the plugins
+    platform.platform()  # printed by each Snakemake; starts a process the first time
 with contextlib.suppress(ImportError), mock.patch.dict(os.environ, SPARING):
     import torch._dynamo.repro.after_dynamo
     import torch._inductor.compile_fx
