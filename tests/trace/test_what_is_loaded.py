@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.collectives.made_job import folder_of_pair
 from tests.helpers.patience import LONG
 
 RUN = (
@@ -62,7 +63,7 @@ def test_two_traces_are_compared_without_reading_editions_or_configs(root, trace
 def test_an_edition_is_collected_and_rendered_without_data_frames(root, recorded_h200, tmp_path):
     """`report` does what collect_edition.py and render_report.py do, for a measured case and a job of two ranks."""
     names = ("pandas", "pyarrow.dataset", "scipy", "matplotlib")
-    folders = (recorded_h200 / "linear-eager", recorded_h200.parent / "h200-x2-torch2.11" / "ddp-step")
+    folders = (recorded_h200 / "linear-eager", folder_of_pair(tmp_path / "job"))
     words = ["report", *map(str, folders), "--output", str(tmp_path / "report")]
     _, modules = loaded(root, words, names)
     assert (tmp_path / "report" / "index.html").is_file()
