@@ -145,7 +145,7 @@ def test_forward_times_that_the_tutorial_tells():
 
 
 def test_where_the_time_of_linear_eager_goes():
-    facts = facts_of_folder("h200", RECORDED)["linear-eager"]
+    facts = facts_of_folder("h200", RECORDED, "linear-eager")["linear-eager"]
     split = time_split(facts)
     parts = {kind: split.of_kind(kind) for kind in (OP, PYTHON, LAUNCH, LATENCY, WORK)}
     text = (DOCS / "explanation/time-split.md").read_text(encoding="utf-8")

@@ -20,14 +20,14 @@ Look = Callable[[str], CaseFacts]
 """A function from the name of a case to its facts."""
 
 
-def facts_of_folder(run: str, folder: Path) -> dict[str, CaseFacts]:
-    """Case -> facts of all cases under a folder of <case>/<process>/measurement.json."""
-    return {facts.case: facts for facts in case_facts(_tables_of_folder(run, folder)).values()}
+def facts_of_folder(run: str, folder: Path, case: str = "*") -> dict[str, CaseFacts]:
+    """Case -> facts of the cases under a folder of <case>/<process>/measurement.json. case: a glob."""
+    return {facts.case: facts for facts in case_facts(_tables_of_folder(run, folder, case)).values()}
 
 
-def _tables_of_folder(run: str, folder: Path) -> dict[str, pa.Table]:
+def _tables_of_folder(run: str, folder: Path, chosen: str) -> dict[str, pa.Table]:
     parts: dict[str, list[pa.Table]] = {}
-    for measurement in sorted(folder.glob("*/*/measurement.json")):
+    for measurement in sorted(folder.glob(f"{chosen}/*/measurement.json")):
         case, process = measurement.parent.parent.name, int(measurement.parent.name)
         made = tables_of(Origin(run, case, process, {}), {}, measurement)
         for name, table in made.items():
