@@ -24,7 +24,7 @@ def first_screen(page: Page) -> bytes:
 
 def one_case(page: Page) -> bytes:
     """The strips of attention, and SDPA's math backend on the clock."""
-    page.evaluate("document.querySelector('.bar').style.display = 'none'")
+    page.evaluate("document.querySelector('.masthead').style.display = 'none'")
     box = page.locator("figure.strips[data-name=strips-attention]").bounding_box()
     top = page.screenshot(clip={**box, "width": box["width"] + 24}, full_page=True)  # labels reach into the margin
     page.evaluate("location.hash = '#case-mlp-eager'")

@@ -193,7 +193,7 @@ def test_nothing_is_wider_than_a4(open_page, report):
 def test_page_prints_on_white_without_its_controls(open_page, report):
     page = open_page(report, color_scheme="dark")
     page.emulate_media(media="print")
-    assert page.locator(".bar").is_hidden()
+    assert page.locator(".masthead").is_hidden()
     assert page.evaluate("getComputedStyle(document.body).color").startswith("rgb(28")
     for meaning in (".swatch",):  # what colour alone fills would else be blank on paper
         assert page.locator(meaning).first.evaluate("one => getComputedStyle(one).printColorAdjust") == "exact"

@@ -29,7 +29,7 @@ def uneven(tmp_path_factory):
 
 def test_nothing_shines_through_the_bar(open_page, report):
     page = open_page(report)
-    colour = page.locator("header.bar").evaluate("bar => getComputedStyle(bar).backgroundColor")
+    colour = page.locator("header.masthead").evaluate("bar => getComputedStyle(bar).backgroundColor")
     assert colour.startswith("rgb(")  # a colour with transparency is given as rgba() or color()
 
 
@@ -46,20 +46,21 @@ def test_the_table_of_cases_keeps_inside_the_page(open_page, uneven, width):
 def test_the_head_of_the_table_of_cases_stays_in_sight(open_page, uneven):
     page = open_page(uneven, height=300)
     page.locator("[data-table=cases] tr[data-cell]").last.scroll_into_view_if_needed()
-    head, bar = page.locator("[data-table=cases] thead th").first.bounding_box(), page.locator(".bar").bounding_box()
-    assert head["y"] == pytest.approx(bar["y"] + bar["height"], abs=1)
+    head = page.locator("[data-table=cases] thead th").first.bounding_box()
+    masthead = page.locator(".masthead").bounding_box()
+    assert head["y"] == pytest.approx(masthead["y"] + masthead["height"], abs=1)
 
 
 @pytest.mark.parametrize("how", ["load", "click"])
 def test_a_link_to_what_stands_below_the_comparison_meets_it(open_page, uneven, how):
     page = open_page(uneven, "#runs" if how == "load" else "", height=400)  # which scrolls smoothly
     if how == "click":
-        page.locator(".bar nav a[href='#runs']").click()
+        page.locator(".masthead nav a[href='#runs']").click()
     page.wait_for_selector("#compare-body .compare-title", state="attached")
     page.wait_for_function(
         """() => {
             const top = document.querySelector("#runs").getBoundingClientRect().top;
-            const room = document.querySelector(".bar").offsetHeight;
+            const room = document.querySelector(".masthead").offsetHeight;
             const still = window.lastTop === top;
             window.lastTop = top;
             return still && room <= top && top <= room + 40;

@@ -18,11 +18,11 @@ def test_a_phone_never_scrolls_sideways(open_page, two_runs, style):
 
 def test_a_long_title_leaves_room_for_the_contents(open_page, report):
     page = open_page(report, width=390, height=844)
-    mark = page.locator(".bar .mark")
+    mark = page.locator(".masthead .mark")
     assert mark.evaluate("mark => mark.scrollWidth <= mark.clientWidth")  # a short one is whole
-    page.evaluate("document.querySelector('.bar .mark').textContent = 'runs of the last week '.repeat(6)")
+    page.evaluate("document.querySelector('.masthead .mark').textContent = 'runs of the last week '.repeat(6)")
     assert page.evaluate("document.scrollingElement.scrollWidth") <= 390
-    assert page.locator(".bar nav").bounding_box()["width"] > 60
+    assert page.locator(".masthead nav").bounding_box()["width"] > 60
     assert page.locator("#theme").bounding_box()["x"] < 390 - 30
 
 
@@ -32,7 +32,7 @@ def test_a_phone_shows_evidence_below_its_guess(open_page, report):
     first, evidence = (row.locator(cell).bounding_box() for cell in ("td:first-child", "td.wide"))
     assert evidence["y"] >= first["y"] + first["height"]
     assert evidence["x"] + evidence["width"] <= 390
-    assert page.locator(".bar nav").evaluate("nav => nav.scrollWidth > nav.clientWidth && nav.matches('.more')")
+    assert page.locator(".masthead nav").evaluate("nav => nav.scrollWidth > nav.clientWidth && nav.matches('.more')")
 
 
 def test_a_finger_reads_a_kernel_first_and_goes_to_it_next(browser, settle, report):

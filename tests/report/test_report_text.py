@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from kernelbook.charts import drawing
 from kernelbook.report import page, page_data, styles
 from kernelbook.report.rendering import render_report
 from kernelbook.text import formatting
@@ -203,6 +204,25 @@ def test_colours_for_both_themes_are_tokens_and_nothing_else():
     fallback = style.split("@supports not (color: light-dark(#000, #fff))")[1]
     assert "--paper:#fcfbf8;" in fallback
     assert "--f-gemm:#2f66a3;" in fallback
+
+
+def selectors(style: str) -> list[str]:
+    style = re.sub(r"/\*.*?\*/", "", style, flags=re.DOTALL)
+    return [one.strip() for head in re.findall(r"([^{};]+)\{", style) for one in re.split(r",(?![^()]*\))", head)]
+
+
+def test_a_class_of_drawings_is_no_class_of_the_page():
+    """The page's own header was once `.bar`, which print hides, and bars of charts were gone on paper."""
+    in_drawings = {
+        name
+        for selector in selectors(drawing.CHART_STYLE.read_text(encoding="utf-8"))
+        if selector.startswith(".plot ")
+        for name in re.findall(r"\.([\w-]+)", selector)[1:]
+    }
+    assert {"bar", "bar-0", "grid", "sample"} <= in_drawings
+    for path in styles.ASSETS.glob("*.css"):
+        bare = {name for one in selectors(path.read_text(encoding="utf-8")) for name in re.findall(r"^\.([\w-]+)", one)}
+        assert not in_drawings & bare, path.name
 
 
 def test_long_names_break_behind_dots_underscores_and_brackets():

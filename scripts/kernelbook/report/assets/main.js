@@ -56,8 +56,8 @@ function startTheme() {
 }
 
 function startContents() {
-  fadeWhereMore($(".bar nav"));
-  const links = new Map($$(".bar nav a").map((link) => [link.hash.slice(1), link]));
+  fadeWhereMore($(".masthead nav"));
+  const links = new Map($$(".masthead nav a").map((link) => [link.hash.slice(1), link]));
   const visibleSections = new IntersectionObserver(
     (entries) => {
       for (const entry of entries) {

@@ -38,7 +38,7 @@ def grid(cases: Sequence[CaseView]) -> Table:
     used = Counter(line.word for case in guessed for line in case.judged)
     name: TableColumn[CaseView] = words("case", lambda case: Part(case.spec.case, href=case.anchor))
     columns = [name, *(TableColumn(word.replace("_", " "), _mark(word)) for word, _ in used.most_common())]
-    return replace(table("guess-grid", "Guesses, case by case", columns, guessed, "grid"), titled=False)
+    return replace(table("guess-grid", "Guesses, case by case", columns, guessed, "guess-grid"), titled=False)
 
 
 def _mark(word: str) -> Callable[[CaseView], Cell]:
