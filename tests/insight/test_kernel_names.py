@@ -7,7 +7,6 @@ that the name states; a field that is not listed must be missing. Lines with # n
 
 from __future__ import annotations
 
-import gzip
 import json
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from hypothesis import strategies as st
 from kernelbook.cases import label
 from kernelbook.kernel_names import FAMILIES, UNKNOWN, KernelName, built_for, decode, decode_activity
 from kernelbook.kernel_names.labels import short
+from kernelbook.trace.reader import EventReader
 from tests.helpers import ROOT
 
 TABLE = Path(__file__).with_name("kernel_names.tsv")
@@ -261,12 +261,9 @@ def test_a_kernel_built_for_an_older_architecture_is_seen(name: str, capability:
 
 
 def test_every_name_of_the_shared_traces_is_read_and_few_stay_unknown(shared_dir: Path) -> None:
-    names = set()
-    for path in sorted(shared_dir.glob("traces/*/*.json.gz")):
-        data = json.loads(gzip.decompress(path.read_bytes()))
-        events = data if isinstance(data, list) else data["traceEvents"]
-        kernels = (e for e in events if isinstance(e, dict) and str(e.get("cat", "")).lower() == "kernel")
-        names |= {event["name"] for event in kernels}
+    readers = map(EventReader, sorted(shared_dir.glob("traces/*/*.json.gz")))
+    events = (event for reader in readers for batch in reader.batches() for event in batch)
+    names = {event.name for event in events if str(event.cat).lower() == "kernel"}
     assert len(names) > 250
     kernels = [decode(name) for name in names]
     assert {kernel.family for kernel in kernels} <= set(FAMILIES)

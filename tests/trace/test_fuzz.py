@@ -2,10 +2,8 @@
 
 import gzip
 import json
-import os
 import zlib
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from hypothesis import assume, given
@@ -15,6 +13,7 @@ from kernelbook.trace import TraceError, read_trace
 from kernelbook.trace.reader import EventReader
 from tests.trace import made_trace, plain_count, plain_forwards
 from tests.trace.forwards_of import counted
+from tests.trace.made_trace import in_a_file
 
 pytestmark = pytest.mark.filterwarnings("error")
 NAMES = ["aten::mm", "aten::add", "aten::to", "step", "loss", '}, {"ph": "X"', 'naïve \\ "quoted"', "", "=1+1"]
@@ -96,15 +95,6 @@ def crowded_threads(draw):
 
 def text_of(events, draw_format):
     return made_trace.kineto(events) if draw_format else json.dumps(made_trace.document(events))
-
-
-IN_MEMORY = Path(f"/proc/self/fd/{os.memfd_create('made.json')}")
-
-
-def in_a_file(use, data):
-    """Call with the path of a file that holds the data; on a disk, thousands of them would take most of the time."""
-    IN_MEMORY.write_bytes(data)
-    return use(IN_MEMORY)
 
 
 def read_events(data, block=4 << 20):
