@@ -175,9 +175,9 @@ class CaseMeasured:
             "something, and nothing counted hits); null in eager mode."
         ),
     ] = None
-    peak_memory_bytes: Annotated[Count | None, doc("Highest device memory allocated during unprofiled forwards.")] = (
-        None
-    )
+    peak_memory_bytes: Annotated[
+        Count | None, doc("Highest device memory allocated during unprofiled forwards, inputs and weights included.")
+    ] = None
     input_bytes: Annotated[Count | None, doc("Bytes of all inputs and weights; what a forward must read at least.")] = (
         None
     )

@@ -79,7 +79,12 @@ class Panel:
 
 @dataclass(frozen=True)
 class Chart:
-    """Panels over one horizontal axis. `css`: its class on the page. `note`: how to read it, in a sentence or two."""
+    """Panels over one horizontal axis.
+
+    css: its kind, a class on the page. `strips`, `spread` (forward times), `ranks` and `roofline` have styles and
+    buttons of their own. title: its heading in Markdown and in the SVG file; on the page its note stands alone. note:
+    how to read it, in a sentence or two.
+    """
 
     name: str
     css: str

@@ -207,7 +207,7 @@ class TraceReading(msgspec.Struct, frozen=True, dict=True):
         return select_ranges(Frame(ranges | {"index": index}), ~self.incomplete)[0].to_arrow()
 
     def forwards(self) -> tuple[pa.Table, pa.Table]:
-        """(activities, calls) of the complete forwards; README.md describes their columns.
+        """(activities, calls) of the complete forwards, with the columns of `Activity` and `Call` in `cases.facts`.
 
         The inputs of calls come from a second pass over the file.
         """

@@ -100,7 +100,11 @@ class Scene:
 
     @property
     def activities(self) -> tuple[Activity, ...]:
-        """Device activities of the representative forward, in order of start."""
+        """Device activities of the representative forward, in order of start, with durations of all forwards.
+
+        A duration is the median over all forwards, so `start_us` plus `duration_us` is no end: whether activities
+        overlap is decided by `facts.representative.activities`.
+        """
         return self.facts.activities
 
     @property
@@ -166,8 +170,9 @@ Summary = str | Callable[[Sequence[Finding]], str]
 class Rule:
     """A rule: name, condition in words, and function.
 
-    ``summary``: the text of merged findings; None for a rule whose findings are not merged. ``yields``: a finding is
-    left out if rules of a lower number report enough of its activities with a cost, such as the cause of its symptom.
+    ``summary``: the text of merged findings; None for a rule whose findings are not merged. ``yields``: a rule with a
+    higher number gives way to rules with lower ones. Its finding is left out if they already report the activities of
+    the finding with a cost, as a rule of a cause does for a rule of its symptom.
     """
 
     name: str
