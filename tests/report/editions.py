@@ -28,7 +28,8 @@ import publish_site
 from kernelbook.config.loading import load_config
 from kernelbook.history.store import Store
 from kernelbook.report.rendering import render_report
-from render_example import ROOT, collect_example, collect_runs, configuration
+from render_example import ROOT, collect_example, collect_runs
+from render_example import configuration as parsed_configuration
 from tests.nights.made_nights import editions, night
 from workloads.harness import failures
 
@@ -45,6 +46,9 @@ REASONS = (
 NO_REGISTRY = "FATAL: Unable to handle docker URI: registry answered 503, service unavailable"
 
 # --- runs ---
+
+
+configuration = cache(parsed_configuration)  # shared: a caller changes a copy of it
 
 
 @cache
@@ -109,7 +113,7 @@ def fails(cases: Iterable[str]) -> Callable[[str, dict[str, Any], Path], None]:
 def collected(scratch: Path, runs: dict[str, Any], guesses: Callable[[dict[str, Any]], None] | None = None,
               **more: Any) -> Path:  # fmt: skip
     """The edition of these runs of config.yaml's cases; guesses: changes the cases; more: further keys."""
-    raw = configuration() | {"runs": copy.deepcopy(runs), "edition": scratch.name} | more
+    raw = copy.deepcopy(configuration() | {"runs": runs, "edition": scratch.name} | more)
     if guesses:
         guesses(raw["cases"])
     return collect_runs(load_config(raw, ROOT / "workflow" / "schemas"), scratch, containers_on=True)
