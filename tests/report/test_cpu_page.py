@@ -93,7 +93,7 @@ def test_a_case_whose_forwards_lie_far_apart_is_marked(open_page, cpu, report, w
     # by hand: 1 + 0.2 x 39, and 190 + 0.8 x 710
     assert "| 100 µs, noisy (8.80 µs – 758 µs) |" in twin
     assert page.evaluate("document.scrollingElement.scrollWidth") <= width
-    assert open_page(report).locator("[data-table=cases]").get_by_text("noisy").count() == 0
+    assert open_page(report, page=page).locator("[data-table=cases]").get_by_text("noisy").count() == 0
 
 
 def test_a_phone_has_each_label_above_its_row(open_page, cpu):

@@ -72,8 +72,9 @@ def test_a_finding_says_its_kind_and_the_range_of_the_processes(open_page, found
     page = open_page(found)
     late = page.locator('[data-table="findings-high"] tbody tr', has_text="The CPU is late.")
     assert late.locator("td").all_inner_texts()[:3] == ["33.1 µs – 54.8 µs\nforward", "90 %", "recoverable"]
-    phone = open_page(found, width=390, height=844)
-    assert phone.evaluate("document.scrollingElement.scrollWidth") <= 390
+    page.set_viewport_size({"width": 390, "height": 844})
+    page = open_page(found, page=page)
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= 390
 
 
 def test_a_finding_of_several_cases_is_told_once_unless_it_costs(folder):

@@ -56,7 +56,7 @@ def test_a_kernel_built_for_an_older_architecture_bears_its_mark(open_page, rate
     marks = page.locator(f'[data-table="{TABLE}"] .flag')
     assert marks.all_inner_texts() == ["sm80", "sm80"]
     assert marks.first.get_attribute("title") == "built for sm80 (Ampere), runs on sm90 (Hopper)"
-    naive = open_page(rated, "#case-attention-naive-eager")
+    naive = open_page(rated, "#case-attention-naive-eager", page=page)
     assert naive.locator('[data-table="kernels-h200-attention-naive-eager"] .flag').count() == 0
 
 
