@@ -34,10 +34,10 @@ from kernelbook.text.formatting import duration, plural, quantile
 from kernelbook.trace import TraceError, TraceReading, TraceWarning, read_trace
 from kernelbook.trace.frame import Column
 from kernelbook.trace.recorded import MEASUREMENT, is_trace
+from kernelbook.trace.types import COUNTS
 
 FEWEST_SAMPLES = 30  # raw forward times that a median and its 5-95 % span are read from
 CONFIGURED = ("workload", "variant", "mode", "dtype", "annotation")
-COUNTS = ("kernels", "memcpys", "memsets", "launches")
 MOST_KINDS = 4  # kinds of forwards that a note lists, and labels of each
 MOST_LABELS = 3
 PROFILED = schema_of(Profiled)

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 from kernelbook.config.yaml_text import YamlError, read_yaml, value_errors
 from kernelbook.text.meaning import doc
+from kernelbook.trace.types import COUNTS
 
 # the columns of the table `cases` that published figures may fill; others are only in the table `published`
-COUNTS = ("kernels", "memcpys", "memsets", "launches")
 CASE_COLUMNS = (*COUNTS, "device_time_us", "device_busy_us", "cpu_time_us")
 DEVICE = ("device", "device_type", "capability")
 

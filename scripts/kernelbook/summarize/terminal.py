@@ -20,7 +20,8 @@ from kernelbook.kernel_names.labels import labels
 from kernelbook.kernel_names.top_kernels import TopRow
 from kernelbook.summarize.summary import Summary
 from kernelbook.text.formatting import NOT_AVAILABLE, clip, duration, number_ranges, plural, share, significant, visible
-from kernelbook.trace.annotations import COUNTS, AnnotationSummary
+from kernelbook.trace.annotations import AnnotationSummary
+from kernelbook.trace.types import COUNTS
 
 TOP = 10
 MOST_ANNOTATIONS = 40

@@ -13,9 +13,8 @@ from kernelbook.trace.implausible import ImplausibleTimes
 from kernelbook.trace.nesting import NONE
 from kernelbook.trace.ranges import RangeGroups
 from kernelbook.trace.tables import RangeFigures, busy_time
-from kernelbook.trace.types import Flags, Ints
+from kernelbook.trace.types import COUNTS, Flags, Ints
 
-COUNTS = ("kernels", "memcpys", "memsets", "launches")
 MOST_KINDS = 5  # summaries of one family; the last covers all less frequent works
 
 

@@ -14,6 +14,8 @@ Array = np.ndarray[tuple[Any, ...], np.dtype[Any]]
 Ints = np.ndarray[tuple[Any, ...], np.dtype[np.signedinteger[Any]]]
 Floats = np.ndarray[tuple[Any, ...], np.dtype[np.float64]]
 Flags = np.ndarray[tuple[Any, ...], np.dtype[np.bool_]]
+#: What is counted in each range.
+COUNTS = ("kernels", "memcpys", "memsets", "launches")
 
 
 class TraceError(ValueError):
