@@ -4,6 +4,8 @@ import json
 import os
 from pathlib import Path
 
+from kernelbook.trace import read_trace
+
 _IN_MEMORY = Path(f"/proc/self/fd/{os.memfd_create('made.json')}")
 
 
@@ -69,6 +71,11 @@ def in_a_file(use, data):
     """Call with the path of a file that holds the data; on a disk, thousands of them would take most of the time."""
     _IN_MEMORY.write_bytes(data)
     return use(_IN_MEMORY)
+
+
+def read_in_memory(events):
+    """The reading of these events."""
+    return in_a_file(read_trace, json.dumps(document(events)).encode())
 
 
 def kineto(events, **head):

@@ -9,7 +9,7 @@ import pytest
 
 from kernelbook.trace import TraceError, reading
 from kernelbook.trace.reader import EventReader
-from tests.trace.made_trace import document, facts, forward, kineto, op, warned
+from tests.trace.made_trace import document, facts, forward, kineto, op, read_in_memory, warned
 
 EVENTS = [event for i in range(6) for event in forward(1000.0 + 200 * i, 1 + 3 * i)]
 SPELLED = ",".join(map(json.dumps, EVENTS))
@@ -17,9 +17,9 @@ DEVICE = '"deviceProperties": [{"id": 0, "name": "Made GPU"}]'
 TAIL = '], "traceName": "made.json"}'
 
 
-@pytest.fixture
-def sound(read):
-    return {key: value for key, value in facts(read(EVENTS)).items() if key != "warnings"}
+@pytest.fixture(scope="module")
+def sound():
+    return without_warnings(read_in_memory(EVENTS))
 
 
 @pytest.fixture

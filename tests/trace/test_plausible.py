@@ -1,14 +1,12 @@
 """Impossible times: which are recognised, which figures they change, and which not."""
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelbook.trace import read_trace
 from tests.trace import plain_times
-from tests.trace.made_trace import annotation, document, forward, in_a_file, kernel, launch, memcpy, op, warned
+from tests.trace.made_trace import annotation, forward, kernel, launch, memcpy, op, read_in_memory, warned
 
 EPOCH = 1.7e15
 YEARS = 1.0e15
@@ -253,7 +251,7 @@ def spoilt(draw):
 
 @given(spoilt())
 def test_doubts_are_those_of_a_plain_reading(events):
-    reading = in_a_file(read_trace, json.dumps(document(events)).encode())
+    reading = read_in_memory(events)
     count, excess = plain_times.wrong_times(events)
     assert (warned(reading).get("implausible", 0), reading.totals.implausible_us) == (count, excess)
     assert 0 <= reading.totals.implausible_us <= reading.totals.device_time_us
