@@ -95,7 +95,9 @@ def open_page(browser, kept_page) -> Iterator[Callable]:
         return page
 
     def opened(report: Path, hash_: str = "", width: int = 1280, height: int = 900, page=None, **options):
+        permissions = options.pop("permissions", ())
         page = page or new_page(width, height, options.pop("color_scheme", "light"), options)
+        page.context.grant_permissions(permissions)
         # a query of its own, since another hash alone loads nothing
         page.goto(f"{(report / 'index.html').as_uri()}?{next(LOADS)}{hash_}")
         page.wait_for_selector("html[data-ready]")
@@ -107,6 +109,7 @@ def open_page(browser, kept_page) -> Iterator[Callable]:
     if kept_page in pages:
         for event, listener in listeners.items():
             kept_page.remove_listener(event, listener)
+        kept_page.context.clear_permissions()
         kept_page.evaluate("localStorage.clear()")
         kept_page.mouse.move(0, 0)
     assert trouble == []

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -191,7 +193,7 @@ SAME = {  # what all activities have in common here
 }
 
 
-def forward(made: Made, factor: float = 1.0) -> tuple[list[dict], list[dict]]:
+def forward(steps: Sequence[Step], factor: float = 1.0) -> tuple[list[dict], list[dict]]:
     """(activities, calls) of one forward; each launch takes 6 µs of CPU, an op around it 2 µs more at either end."""
     acts: list[dict] = []
     calls: list[dict] = []
@@ -211,7 +213,7 @@ def forward(made: Made, factor: float = 1.0) -> tuple[list[dict], list[dict]]:
         calls.append({**row, **more})
         return len(calls) - 1
 
-    for step in made.steps:
+    for step in steps:
         length = 4.0 + 6.0 * len(step.device) + (4.0 if step.inner else 0.0)
         tensors = [{"type": "float", "shape": shape} for shape in ([8, 16, 1024, 64], [8, 16, 64, 1024])]
         outer = call(0, None, "op", step.op, clock, length, inputs=tensors, self_us=4.0)
@@ -241,7 +243,14 @@ def forward(made: Made, factor: float = 1.0) -> tuple[list[dict], list[dict]]:
 
 
 def write_trace(path: Path, made: Made) -> None:
-    acts, calls = forward(made)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(_trace(made.steps))
+
+
+@cache
+def _trace(steps: tuple[Step, ...]) -> bytes:
+    """The gzipped trace of one forward."""
+    acts, calls = forward(steps)
     events = [
         {
             "ph": "X",
@@ -265,8 +274,7 @@ def write_trace(path: Path, made: Made) -> None:
         }
         for a in acts
     ]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(json.dumps({"schemaVersion": 1, "traceEvents": events}).encode(), mtime=0))
+    return gzip.compress(json.dumps({"schemaVersion": 1, "traceEvents": events}).encode(), mtime=0)
 
 
 def case_row(run: str, made: Made, acts: list[dict], calls: list[dict], **more) -> dict:
@@ -417,7 +425,7 @@ def _published(rows: dict, run: str, made: Made) -> None:
 
 
 def _measured(rows: dict, folder: Path, run: str, made: Made, factor: float, forwards: int) -> None:
-    acts, calls = forward(made, factor)
+    acts, calls = forward(made.steps, factor)
     keys = {"run": run, "case": made.case, "process": 1}
     trace = folder.parent / "traces" / f"{len(rows['cases'])}.json.gz"
     write_trace(trace, made)
