@@ -267,12 +267,23 @@ def test_links_that_name_nothing_are_harmless(open_page, report):
         assert page.locator("h1").is_visible()
 
 
-def test_without_scripts_the_page_still_tells_the_essentials(browser, report):
-    context = browser.new_context(java_script_enabled=False, viewport={"width": 390, "height": 844})
-    page = context.new_page()
+@pytest.fixture
+def page_without_scripts(kept_page):
+    """The kept page, in which no script runs until the end of the test."""
+    session = kept_page.context.new_cdp_session(kept_page)
+    session.send("Emulation.setScriptExecutionDisabled", {"value": True})
+    yield kept_page
+    session.send("Emulation.setScriptExecutionDisabled", {"value": False})
+    session.detach()
+
+
+def test_without_scripts_the_page_still_tells_the_essentials(page_without_scripts, report):
+    page = page_without_scripts
+    page.emulate_media(media="null", color_scheme="light", reduced_motion="null")
+    page.set_viewport_size({"width": 390, "height": 844})
     page.goto((report / "index.html").as_uri())
+    assert page.locator("html[data-ready]").count() == 0
     assert page.locator("h1").inner_text() == "1 of 7 guesses broke."
     assert page.locator(".c-strip rect[data-i]").count() == 7 + 6 + 12 + 1  # activities of made_edition's cases
     page.locator("#case-sdpa-math-eager > summary").click()
     assert page.locator('[data-table="guesses-sdpa-math-eager"] tr.broken').is_visible()
-    context.close()
