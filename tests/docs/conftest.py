@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.files import link_or_copy
 from tests.helpers.forks import forking
 from tests.helpers.patience import LONG
 
@@ -23,14 +24,6 @@ def files_of(root: Path) -> list[str]:
         return [name for name in done.stdout.split("\0") if name and (root / name).is_file()]
     every = (path.relative_to(root) for path in root.rglob("*") if path.is_file())
     return [path.as_posix() for path in every if path.parts[0] not in MADE and "__pycache__" not in path.parts]
-
-
-def link_or_copy(source: os.PathLike[str], target: os.PathLike[str]) -> None:
-    """Another name for the same file, which takes a fifth of a copy's time; a copy on another file system."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
 
 
 class Checkout:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import ROOT
+from tests.helpers.files import link_or_copy
 from tests.helpers.snakemake import WorkingFolder, run
 
 PROJECT = (
@@ -29,7 +30,8 @@ def install(tmp_path):
     for name in PROJECT:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, folder / name)
+            copy = link_or_copy if name == "resources" else shutil.copy2  # which nobody writes to
+            shutil.copytree(source, folder / name, copy_function=copy)
         else:
             shutil.copy2(source, folder / name)
     return folder
