@@ -144,7 +144,9 @@ def forking() -> dict[str, str]:
 def _start_server(address: str, owner: int) -> None:
     """Start the server, and wait until it has imported everything."""
     command = [sys.executable, "-c", f"from tests.helpers.forks import serve; serve({address!r}, {owner})"]
-    server = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    # in huge pages, of which there are few to copy, a fork takes 11 ms of CPU time instead of 30
+    variables = os.environ | {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "PYTHONMALLOC": "malloc"}
+    server = subprocess.Popen(command, cwd=ROOT, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     server.returncode = 0  # it ends with its owner: nobody waits for it
     with server.stdout:
         assert server.stdout.readline(), "the server of forks did not start"
