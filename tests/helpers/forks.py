@@ -147,13 +147,18 @@ def _start_server(address: str, owner: int) -> None:
     # in huge pages, of which there are few to copy, a fork takes 11 ms of CPU time instead of 30
     variables = os.environ | {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "PYTHONMALLOC": "malloc"}
     server = subprocess.Popen(command, cwd=ROOT, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
-    server.returncode = 0  # it ends with its owner: nobody waits for it
-    with server.stdout:
+    with server, server.stdout:
         assert server.stdout.readline(), "the server of forks did not start"
 
 
 def serve(address: str, owner: int) -> NoReturn:
-    """Fork this process for each client until the process `owner` is gone."""
+    """Fork this process for each client until the process `owner` is gone.
+
+    It is no descendant of the worker that starts it: a test may measure in its worker, which ends all that has begun
+    below it since, and that would be what other workers have forked meanwhile.
+    """
+    if os.fork():
+        os._exit(0)
     from tests.helpers import preloaded  # noqa: F401
 
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
