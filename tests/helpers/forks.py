@@ -221,6 +221,9 @@ def _fork(connection: socket.socket) -> Sequence[_Fork]:
     for stream in streams:
         os.close(stream)
     with contextlib.suppress(OSError):
+        if group != -1:
+            os.setpgid(child, group)  # whoever of both is first
+    with contextlib.suppress(OSError):
         connection.send(str(child).encode())
     return [_Fork(child, group, connection, os.pidfd_open(child))]
 
