@@ -50,9 +50,11 @@ BROWSER_LIMIT_MS = 300_000
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Tests of torch need torch."""
+    """Tests of torch and of Apptainer need it, also where no fixture of theirs asks for it."""
     if item.get_closest_marker("torch") and importlib.util.find_spec("torch") is None:
         skip_or_fail("torch is not installed")
+    if item.get_closest_marker("apptainer"):
+        required_program("apptainer")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
