@@ -13,6 +13,7 @@ Example:
 from __future__ import annotations
 
 import argparse
+import contextlib
 import fcntl
 import json
 import os
@@ -36,8 +37,10 @@ from kernelbook.plan.folder_owners import living_owners
 
 SNAKEMAKE = (sys.executable, "-m", "snakemake")
 RESUME_HOURS = 20.0
-STOP_S = 600.0
-"""Seconds that Snakemake has to cancel its jobs after the deadline, before it is killed."""
+STOP_S = 60.0
+"""Seconds that Snakemake has to cancel its jobs after the deadline, before it is interrupted again."""
+MOST_STOPS = 10
+"""Interrupts after which it is killed."""
 
 
 @dataclass(frozen=True)
@@ -183,10 +186,12 @@ def run_until(command: Sequence[str], hours: float, lock: int) -> int:
                 "run are stopped, and what was measured is judged",
                 flush=True,
             )
+        for _ in range(MOST_STOPS):  # Snakemake loses an interrupt at some moments of its start
             os.killpg(running.pid, signal.SIGINT)
-        try:
-            running.wait(STOP_S)
-        except subprocess.TimeoutExpired:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                running.wait(STOP_S)
+                break
+        else:
             os.killpg(running.pid, signal.SIGKILL)
     os.environ[DEADLINE_VARIABLE] = f"{hours:g}"
     with started(command, lock) as judging:
