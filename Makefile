@@ -13,7 +13,7 @@ TORCH_INDEX ?=
 CORES ?= 1
 ARGS ?=
 PYTEST_ARGS ?=
-WORKERS ?= 4
+WORKERS ?= 3
 # the first Python that starts; 3.11 is preferred where there are several
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	if $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then echo $$p; break; fi; done)
