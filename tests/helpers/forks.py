@@ -220,9 +220,9 @@ def _fork(connection: socket.socket) -> Sequence[_Fork]:
         run_python(words, dict(variable.split("=", 1) for variable in variables), Path(folder))
     for stream in streams:
         os.close(stream)
-    with contextlib.suppress(OSError):
-        if group != -1:
-            os.setpgid(child, group)  # whoever of both is first
+    if group != -1:
+        with contextlib.suppress(OSError):
+            os.setpgid(child, group)  # as the fork does: the client reads its ID only once it is in the group
     with contextlib.suppress(OSError):
         connection.send(str(child).encode())
     return [_Fork(child, group, connection, os.pidfd_open(child))]
