@@ -214,7 +214,7 @@ def _one_line(error: Exception) -> str:
 
 
 def _write_parquet(table: pa.Table, path: Path) -> None:
-    """Packed with Snappy, which is read in half the time of zstd. Nobody asks for the statistics of columns."""
+    """Packed with Snappy, which is read in half the time of zstd. The statistics of columns are not used."""
     pq.write_table(table, path, use_dictionary=_DICTIONARIES, write_statistics=False, write_page_checksum=True)
     _flush(path)
 

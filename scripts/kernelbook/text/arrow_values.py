@@ -45,7 +45,7 @@ def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def rows_where(table: pa.Table, chosen: Iterable[bool]) -> pa.Table:
-    """The rows that are chosen; `pyarrow.compute`, which could compare columns, takes long to import."""
+    """The rows that are chosen. To compare a column with a value, `pyarrow.compute` would import pandas."""
     return table.filter(array_of([*chosen], pa.bool_()))
 
 
